@@ -1,0 +1,279 @@
+//! The properties of an entity, the limits on them, and what merge means.
+
+use crate::key::{EntityKey, utf16_units};
+use crate::limits::{
+    BINARY_BYTES_MAX, CUSTOM_PROPERTIES_MAX, ENTITY_BYTES_MAX, PROPERTY_NAME_CHARS_MAX,
+    STRING_UTF16_UNITS_MAX,
+};
+use crate::time::Timestamp;
+use crate::value::{Value, ValueRef};
+use std::borrow::Cow;
+
+/// Why properties cannot be stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntityError {
+    #[error("the entity has more than 252 properties")]
+    TooManyProperties,
+    #[error("a property name is longer than 255 characters")]
+    PropertyNameTooLong,
+    #[error("a property name is not an identifier")]
+    PropertyNameInvalid,
+    #[error("a property is given twice")]
+    DuplicateProperty,
+    #[error("a property value is larger than 64 KiB")]
+    PropertyValueTooLarge,
+    #[error("the date of property {name} lies before 1601")]
+    DateOutOfRange { name: String, value: Timestamp },
+    #[error("the entity is larger than 1 MiB")]
+    EntityTooLarge,
+}
+
+/// The custom properties of one entity, in the order given: each name and value within its limits,
+/// no name twice, at most 252 of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Properties<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
+
+impl<'a> Properties<'a> {
+    /// Takes `pairs` after checking the limits that do not depend on the key.
+    pub fn new(pairs: Vec<(Cow<'a, str>, Value<'a>)>) -> Result<Self, EntityError> {
+        for (name, value) in &pairs {
+            check_name(name)?;
+            check_value(name, value.as_ref())?;
+        }
+        if has_duplicate(&pairs) {
+            return Err(EntityError::DuplicateProperty);
+        }
+        if pairs.len() > CUSTOM_PROPERTIES_MAX {
+            return Err(EntityError::TooManyProperties);
+        }
+        Ok(Self(pairs))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, ValueRef<'_>)> + Clone {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+
+    /// Sorts by name, ordinally: how the service returns properties after any update (T-2.34).
+    pub fn sort(&mut self) {
+        self.0.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    }
+
+    pub fn into_owned(self) -> Properties<'static> {
+        let own = |(name, value): (Cow<'a, str>, Value<'a>)| {
+            (Cow::Owned(name.into_owned()), value.into_owned())
+        };
+        Properties(self.0.into_iter().map(own).collect())
+    }
+}
+
+/// What an entity holds after `patch` is merged into `stored`: every stored property that the patch
+/// does not name, and every property of the patch, sorted by name (T-5.36, T-2.34).
+pub fn merge<'a>(
+    stored: impl Iterator<Item = (&'a str, ValueRef<'a>)>,
+    patch: &'a Properties<'_>,
+) -> Result<Vec<(&'a str, ValueRef<'a>)>, EntityError> {
+    let mut merged: Vec<_> = patch.iter().chain(stored).collect();
+    // The sort is stable, so a patched property stands before the stored one of its name.
+    merged.sort_by(|(a, _), (b, _)| a.cmp(b));
+    merged.dedup_by(|(later, _), (earlier, _)| later == earlier);
+    if merged.len() > CUSTOM_PROPERTIES_MAX {
+        return Err(EntityError::TooManyProperties);
+    }
+    Ok(merged)
+}
+
+/// Checks the limit on the whole entity, which every write must keep (T-3.12).
+pub fn check_size<'a>(
+    key: &EntityKey,
+    properties: impl Iterator<Item = (&'a str, ValueRef<'a>)>,
+) -> Result<(), EntityError> {
+    if size_bytes(key, properties) > ENTITY_BYTES_MAX {
+        return Err(EntityError::EntityTooLarge);
+    }
+    Ok(())
+}
+
+/// The size of an entity by the service's formula (T-3.10), in which text counts as UTF-16.
+pub fn size_bytes<'a>(
+    key: &EntityKey,
+    properties: impl Iterator<Item = (&'a str, ValueRef<'a>)>,
+) -> usize {
+    let keys = utf16_units(key.partition.as_str()) + utf16_units(key.row.as_str());
+    let custom: usize = properties
+        .map(|(name, value)| 8 + 2 * utf16_units(name) + value.size_bytes())
+        .sum();
+    4 + 2 * keys + custom
+}
+
+/// Whether `name` has the shape of a C# identifier (T-3.21). ASCII is decided without tables.
+fn is_identifier(name: &str) -> bool {
+    let mut chars = name.chars();
+    let starts = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
+    // Combining marks, allowed after the first character, are neither alphabetic nor numeric to
+    // `char`; outside ASCII only what can be no part of any word is refused.
+    starts && chars.all(|c| c == '_' || c.is_alphanumeric() || (!c.is_ascii() && is_mark(c)))
+}
+
+fn is_mark(c: char) -> bool {
+    !(c.is_alphanumeric() || c.is_whitespace() || c.is_control())
+}
+
+fn check_name(name: &str) -> Result<(), EntityError> {
+    if name.len() > PROPERTY_NAME_CHARS_MAX && utf16_units(name) > PROPERTY_NAME_CHARS_MAX {
+        return Err(EntityError::PropertyNameTooLong);
+    }
+    if !is_identifier(name) {
+        return Err(EntityError::PropertyNameInvalid);
+    }
+    Ok(())
+}
+
+fn check_value(name: &str, value: ValueRef<'_>) -> Result<(), EntityError> {
+    let too_large = match value {
+        ValueRef::String(v) => {
+            v.len() > STRING_UTF16_UNITS_MAX && utf16_units(v) > STRING_UTF16_UNITS_MAX
+        }
+        ValueRef::Binary(v) => v.len() > BINARY_BYTES_MAX,
+        ValueRef::DateTime(v) if v < Timestamp::EDM_MIN => {
+            return Err(EntityError::DateOutOfRange {
+                name: name.into(),
+                value: v,
+            });
+        }
+        _ => false,
+    };
+    if too_large {
+        Err(EntityError::PropertyValueTooLarge)
+    } else {
+        Ok(())
+    }
+}
+
+/// Small entities are compared pair by pair; large ones sort references to their names.
+fn has_duplicate(pairs: &[(Cow<'_, str>, Value<'_>)]) -> bool {
+    if pairs.len() <= 16 {
+        let mut rest = pairs;
+        while let Some(((name, _), tail)) = rest.split_first() {
+            if tail.iter().any(|(other, _)| other == name) {
+                return true;
+            }
+            rest = tail;
+        }
+        return false;
+    }
+    let mut names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_ref()).collect();
+    names.sort_unstable();
+    names
+        .windows(2)
+        .any(|pair| matches!(pair, [a, b] if a == b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings<'a>(pairs: &[(&'a str, &'a str)]) -> Vec<(Cow<'a, str>, Value<'a>)> {
+        pairs
+            .iter()
+            .map(|&(name, value)| (Cow::Borrowed(name), value.into()))
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(pairs: Vec<(Cow<'_, str>, Value<'_>)>, expect: Result<(), EntityError>) {
+        assert_eq!(Properties::new(pairs).map(|_| ()), expect);
+    }
+
+    #[test]
+    fn size_is_the_formula_of_the_documentation() {
+        // The vector of T-3.11.
+        let key = EntityKey::parse("p", "r").unwrap();
+        let properties = Properties::new(strings(&[("Name", "abc")])).unwrap();
+        assert_eq!(size_bytes(&key, properties.iter()), 34);
+    }
+
+    #[test]
+    fn names_are_identifiers() {
+        for name in ["a", "_", "a1", "ꀕ", "é\u{301}", "क्ष"] {
+            check(strings(&[(name, "")]), Ok(()));
+        }
+        for name in ["", "1a", "a-b", "a b", "a.b", "a@b", "$a", "a\u{A0}b"] {
+            check(
+                strings(&[(name, "")]),
+                Err(EntityError::PropertyNameInvalid),
+            );
+        }
+        let long = "n".repeat(256);
+        check(
+            strings(&[(&long, "")]),
+            Err(EntityError::PropertyNameTooLong),
+        );
+        check(strings(&[(&long[..255], "")]), Ok(()));
+    }
+
+    #[test]
+    fn duplicates_are_found_in_small_and_large_entities() {
+        check(
+            strings(&[("a", "1"), ("A", "2"), ("a", "3")]),
+            Err(EntityError::DuplicateProperty),
+        );
+        let names: Vec<String> = (0..253).map(|i| format!("p{i}")).collect();
+        let mut pairs: Vec<_> = names.iter().map(|n| (n.as_str(), "")).collect();
+        check(strings(&pairs), Err(EntityError::TooManyProperties));
+        pairs.truncate(252);
+        check(strings(&pairs), Ok(()));
+        pairs[200].0 = "p3";
+        check(strings(&pairs), Err(EntityError::DuplicateProperty));
+    }
+
+    #[test]
+    fn values_are_limited_in_utf16_and_bytes() {
+        let fits = "é".repeat(32 * 1024);
+        check(strings(&[("a", &fits)]), Ok(()));
+        let over = fits + "x";
+        check(
+            strings(&[("a", &over)]),
+            Err(EntityError::PropertyValueTooLarge),
+        );
+        let binary = |n| vec![(Cow::Borrowed("b"), Value::Binary(Cow::Owned(vec![0; n])))];
+        check(binary(65_536), Ok(()));
+        check(binary(65_537), Err(EntityError::PropertyValueTooLarge));
+    }
+
+    #[test]
+    fn dates_begin_in_1601() {
+        let date = |t| vec![(Cow::Borrowed("d"), Value::DateTime(t))];
+        check(date(Timestamp::EDM_MIN), Ok(()));
+        let value = Timestamp::MIN;
+        check(
+            date(value),
+            Err(EntityError::DateOutOfRange {
+                name: "d".into(),
+                value,
+            }),
+        );
+    }
+
+    #[test]
+    fn merge_keeps_absent_properties_and_sorts() {
+        let stored = [("z", ValueRef::Int32(1)), ("a", ValueRef::Int32(2))];
+        let patch = Properties::new(strings(&[("m", "new"), ("a", "changed")])).unwrap();
+        let merged = merge(stored.into_iter(), &patch).unwrap();
+        let expect = [
+            ("a", ValueRef::String("changed")),
+            ("m", ValueRef::String("new")),
+            ("z", ValueRef::Int32(1)),
+        ];
+        assert_eq!(merged, expect);
+    }
+}

@@ -1,0 +1,219 @@
+//! `$filter` as a tree, without its text, and what it means for one row.
+
+use crate::time::Timestamp;
+use crate::value::{Value, ValueRef};
+use std::cmp::Ordering;
+
+/// A condition on rows. Its text is parsed and printed by `lazuli-wire`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Filter {
+    /// `true` or `false`.
+    Constant(bool),
+    /// `property operator value`; a literal on the left has been turned around.
+    Compare {
+        property: Property,
+        operator: Operator,
+        value: Value<'static>,
+    },
+    /// A bare property: true where it is the Boolean `true`.
+    IsTrue(Property),
+    Not(Box<Filter>),
+    /// True when every part is; the parts are at least two.
+    And(Vec<Filter>),
+    /// True when any part is; the parts are at least two.
+    Or(Vec<Filter>),
+}
+
+/// What a comparison looks at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Property {
+    PartitionKey,
+    RowKey,
+    Timestamp,
+    Custom(Box<str>),
+}
+
+impl Property {
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "PartitionKey" => Self::PartitionKey,
+            "RowKey" => Self::RowKey,
+            "Timestamp" => Self::Timestamp,
+            other => Self::Custom(other.into()),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            Self::PartitionKey => "PartitionKey",
+            Self::RowKey => "RowKey",
+            Self::Timestamp => "Timestamp",
+            Self::Custom(name) => name,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    Eq,
+    Ne,
+    Gt,
+    Ge,
+    Lt,
+    Le,
+}
+
+impl Operator {
+    pub const ALL: [Self; 6] = [Self::Eq, Self::Ne, Self::Gt, Self::Ge, Self::Lt, Self::Le];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Eq => "eq",
+            Self::Ne => "ne",
+            Self::Gt => "gt",
+            Self::Ge => "ge",
+            Self::Lt => "lt",
+            Self::Le => "le",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|op| op.name() == name)
+    }
+
+    /// The operator that says the same with its sides exchanged.
+    pub const fn flipped(self) -> Self {
+        match self {
+            Self::Gt => Self::Lt,
+            Self::Ge => Self::Le,
+            Self::Lt => Self::Gt,
+            Self::Le => Self::Ge,
+            same => same,
+        }
+    }
+
+    /// Whether the operator holds for `left` against `right`.
+    pub fn holds(self, left: ValueRef<'_>, right: ValueRef<'_>) -> bool {
+        let order = left.compare(right);
+        match self {
+            Self::Eq => order == Some(Ordering::Equal),
+            Self::Ne => order != Some(Ordering::Equal),
+            Self::Gt => order == Some(Ordering::Greater),
+            Self::Ge => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
+            Self::Lt => order == Some(Ordering::Less),
+            Self::Le => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+        }
+    }
+}
+
+/// What a filter is asked about.
+pub trait Row {
+    fn partition_key(&self) -> &str;
+    fn row_key(&self) -> &str;
+    fn timestamp(&self) -> Timestamp;
+    fn custom(&self, name: &str) -> Option<ValueRef<'_>>;
+
+    fn value(&self, property: &Property) -> Option<ValueRef<'_>> {
+        match property {
+            Property::PartitionKey => Some(ValueRef::String(self.partition_key())),
+            Property::RowKey => Some(ValueRef::String(self.row_key())),
+            Property::Timestamp => Some(ValueRef::DateTime(self.timestamp())),
+            Property::Custom(name) => self.custom(name),
+        }
+    }
+}
+
+impl Filter {
+    /// Whether `row` satisfies the filter.
+    ///
+    /// A row that lacks the property satisfies no comparison, `ne` included (T-4.35), and therefore
+    /// every negated one (T-4.36).
+    pub fn matches(&self, row: &impl Row) -> bool {
+        match self {
+            Self::Constant(value) => *value,
+            Self::Compare {
+                property,
+                operator,
+                value,
+            } => row
+                .value(property)
+                .is_some_and(|found| operator.holds(found, value.as_ref())),
+            Self::IsTrue(property) => row.value(property) == Some(ValueRef::Boolean(true)),
+            Self::Not(inner) => !inner.matches(row),
+            Self::And(parts) => parts.iter().all(|part| part.matches(row)),
+            Self::Or(parts) => parts.iter().any(|part| part.matches(row)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct OneProperty(&'static str, ValueRef<'static>);
+
+    impl Row for OneProperty {
+        fn partition_key(&self) -> &str {
+            "p"
+        }
+        fn row_key(&self) -> &str {
+            "r"
+        }
+        fn timestamp(&self) -> Timestamp {
+            Timestamp::UNIX_EPOCH
+        }
+        fn custom(&self, name: &str) -> Option<ValueRef<'_>> {
+            (name == self.0).then_some(self.1)
+        }
+    }
+
+    fn compare(name: &str, operator: Operator, value: Value<'static>) -> Filter {
+        Filter::Compare {
+            property: Property::from_name(name),
+            operator,
+            value,
+        }
+    }
+
+    #[test]
+    fn a_missing_property_satisfies_no_comparison() {
+        // TR-1: `Foo ne ''` must not return entities without Foo.
+        let row = OneProperty("Bar", ValueRef::Int32(1));
+        for operator in Operator::ALL {
+            let filter = compare("Foo", operator, "".into());
+            assert!(!filter.matches(&row), "{operator:?}");
+            assert!(Filter::Not(Box::new(filter)).matches(&row), "{operator:?}");
+        }
+    }
+
+    #[test]
+    fn values_of_another_type_are_unequal_and_below_strings() {
+        // TR-2, TR-12.
+        let row = OneProperty("Foo", ValueRef::Double(1.5));
+        let holds = |operator| compare("Foo", operator, "".into()).matches(&row);
+        assert!(holds(Operator::Ne) && holds(Operator::Lt) && holds(Operator::Le));
+        assert!(!holds(Operator::Eq) && !holds(Operator::Gt) && !holds(Operator::Ge));
+    }
+
+    #[test]
+    fn nan_is_unequal_to_everything() {
+        let row = OneProperty("Foo", ValueRef::Double(f64::NAN));
+        for operator in Operator::ALL {
+            let filter = compare("Foo", operator, Value::Double(f64::NAN));
+            assert_eq!(
+                filter.matches(&row),
+                operator == Operator::Ne,
+                "{operator:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_bare_property_is_true_only_as_the_boolean() {
+        let is_true = Filter::IsTrue(Property::from_name("Foo"));
+        assert!(is_true.matches(&OneProperty("Foo", ValueRef::Boolean(true))));
+        assert!(!is_true.matches(&OneProperty("Foo", ValueRef::Boolean(false))));
+        assert!(!is_true.matches(&OneProperty("Foo", ValueRef::String("true"))));
+        assert!(!is_true.matches(&OneProperty("Bar", ValueRef::Boolean(true))));
+    }
+}

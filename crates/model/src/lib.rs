@@ -1,0 +1,22 @@
+//! The words of the domain: names, keys, values, entities, filters, time and limits.
+//!
+//! This crate knows nobody: no async, no I/O, no HTTP, no serialisation. A stored form belongs to
+//! `lazuli-layout`, a wire form to `lazuli-wire`. Every type here is parsed once and valid ever
+//! after, so nothing downstream checks again.
+
+pub mod entity;
+pub mod etag;
+pub mod filter;
+pub mod key;
+pub mod limits;
+pub mod name;
+pub mod time;
+pub mod value;
+
+pub use entity::{EntityError, Properties};
+pub use etag::{ETag, IfMatch};
+pub use filter::{Filter, Operator, Property, Row};
+pub use key::{EntityKey, KeyError, PartitionKey, RowKey};
+pub use name::{AccountName, NameError, TableName};
+pub use time::{Clock, SystemClock, Timestamp};
+pub use value::{EdmType, Guid, Value, ValueRef};

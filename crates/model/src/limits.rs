@@ -1,0 +1,72 @@
+//! Every documented limit of the Table service, one named constant each.
+//!
+//! The source of each is the public REST reference ("Understanding the Table service data model",
+//! "Scalability targets") unless the line says otherwise.
+
+/// Table names have 3 to 63 characters.
+pub const TABLE_NAME_CHARS_MIN: usize = 3;
+/// See [`TABLE_NAME_CHARS_MIN`].
+pub const TABLE_NAME_CHARS_MAX: usize = 63;
+
+/// A partition key or row key holds at most 1 KiB of UTF-16: 512 code units.
+pub const KEY_UTF16_UNITS_MAX: usize = 512;
+
+/// Properties a client may define on one entity, beside the three system properties.
+pub const CUSTOM_PROPERTIES_MAX: usize = 252;
+
+/// Characters in a property name.
+pub const PROPERTY_NAME_CHARS_MAX: usize = 255;
+
+/// A string value holds at most 64 KiB of UTF-16: 32,768 code units.
+pub const STRING_UTF16_UNITS_MAX: usize = 32 * 1024;
+
+/// A binary value holds at most 64 KiB.
+pub const BINARY_BYTES_MAX: usize = 64 * 1024;
+
+/// An entity holds at most 1 MiB by the service's own formula, see `entity::size_bytes`.
+pub const ENTITY_BYTES_MAX: usize = 1024 * 1024;
+
+/// A request body holds at most 4 MiB.
+pub const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Operations in one entity group transaction.
+pub const BATCH_OPERATIONS_MAX: usize = 100;
+
+/// Items in one page of a query, and the largest `$top`.
+pub const PAGE_ITEMS_MAX: usize = 1000;
+
+/// Milliseconds one page of a query may execute.
+pub const QUERY_EXECUTION_MS_MAX: u64 = 5_000;
+
+/// Milliseconds any request may take; also the ceiling of the `timeout` parameter.
+pub const REQUEST_MS_MAX: u64 = 30_000;
+
+/// Names in one `$select`.
+pub const SELECT_NAMES_MAX: usize = 255;
+
+/// Stored access policies of one table.
+pub const ACCESS_POLICIES_MAX: usize = 5;
+
+/// Characters in the id of a stored access policy.
+pub const ACCESS_POLICY_ID_CHARS_MAX: usize = 64;
+
+/// CORS rules of one service.
+pub const CORS_RULES_MAX: usize = 5;
+
+/// Bytes of `x-ms-client-request-id` that are echoed.
+pub const CLIENT_REQUEST_ID_BYTES_MAX: usize = 1024;
+
+/// Minutes a signed request's date may differ from the server's clock, either way.
+pub const REQUEST_DATE_SKEW_MINUTES_MAX: u64 = 15;
+
+// The limits below are ours: the service documents none, and we bound everything.
+
+/// Nesting of parentheses and `not` in one `$filter`.
+pub const FILTER_DEPTH_MAX: usize = 64;
+
+/// Comparisons in one `$filter`. The reference says 15, the service accepts more; we stop where a
+/// request line of the permitted length cannot reach.
+pub const FILTER_COMPARISONS_MAX: usize = 4096;
+
+/// Bytes of entities one page may hold before it ends with a continuation.
+pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;

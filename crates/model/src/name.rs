@@ -1,0 +1,144 @@
+//! Names of accounts and tables, parsed once and valid ever after.
+
+use crate::limits::{TABLE_NAME_CHARS_MAX, TABLE_NAME_CHARS_MIN};
+use std::fmt;
+
+/// The name of a storage account.
+///
+/// The cloud allows 3 to 24 lower-case letters and digits. Emulators are configured with other
+/// names too, so we accept letters, digits, `-` and `_`, up to 63 characters; the name must not end
+/// in `-secondary`, which selects a location and is not part of a name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AccountName(Box<str>);
+
+impl AccountName {
+    /// Parses `text`, or returns `None` when it cannot name an account.
+    pub fn parse(text: &str) -> Option<Self> {
+        let fits = (1..=63).contains(&text.len())
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && !text.ends_with("-secondary");
+        fits.then(|| Self(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AccountName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a text is not a table name. The order of the variants is the order of the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameError {
+    #[error("the name's length is not within the permissible limits")]
+    Length,
+    #[error("the name contains invalid characters")]
+    Characters,
+    #[error("the name is reserved")]
+    Reserved,
+}
+
+/// The name of a table: `[A-Za-z][A-Za-z0-9]{2,62}`, unique without regard to case.
+///
+/// Two names are equal when they differ only in case; the case given is kept for display.
+#[derive(Clone, Debug)]
+pub struct TableName {
+    given: Box<str>,
+    lower: Box<str>,
+}
+
+impl TableName {
+    /// Parses `text`; the length is judged before the characters, as the service does.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        let chars = text.chars().count();
+        if !(TABLE_NAME_CHARS_MIN..=TABLE_NAME_CHARS_MAX).contains(&chars) {
+            return Err(NameError::Length);
+        }
+        let starts_with_letter = text.starts_with(|c: char| c.is_ascii_alphabetic());
+        if !starts_with_letter || !text.bytes().all(|b| b.is_ascii_alphanumeric()) {
+            return Err(NameError::Characters);
+        }
+        if text.eq_ignore_ascii_case("tables") {
+            return Err(NameError::Reserved);
+        }
+        Ok(Self {
+            given: text.into(),
+            lower: text.to_ascii_lowercase().into(),
+        })
+    }
+
+    /// The name in the case it was given in.
+    pub fn as_str(&self) -> &str {
+        &self.given
+    }
+
+    /// The name in lower case: what identifies the table.
+    pub fn lower(&self) -> &str {
+        &self.lower
+    }
+}
+
+impl PartialEq for TableName {
+    fn eq(&self, other: &Self) -> bool {
+        self.lower == other.lower
+    }
+}
+
+impl Eq for TableName {}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.given)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: Result<&str, NameError>) {
+        let got = TableName::parse(text);
+        assert_eq!(got.as_ref().map(TableName::lower).map_err(|e| *e), expect);
+    }
+
+    #[test]
+    fn length_is_judged_before_characters() {
+        check("aa", Err(NameError::Length));
+        check("_", Err(NameError::Length));
+        check(&"a".repeat(64), Err(NameError::Length));
+        check("my_table", Err(NameError::Characters));
+        check("1abc", Err(NameError::Characters));
+        check("abé", Err(NameError::Characters));
+    }
+
+    #[test]
+    fn names_are_equal_without_regard_to_case() {
+        assert_eq!(
+            TableName::parse("Abc").unwrap(),
+            TableName::parse("aBC").unwrap()
+        );
+        assert_eq!(TableName::parse("Abc").unwrap().as_str(), "Abc");
+        check(&"a".repeat(63), Ok(&"a".repeat(63)));
+    }
+
+    #[test]
+    fn tables_is_reserved_in_any_case() {
+        check("Tables", Err(NameError::Reserved));
+        check("TABLES", Err(NameError::Reserved));
+    }
+
+    #[test]
+    fn account_names_do_not_hold_a_location() {
+        assert!(AccountName::parse("devstoreaccount1").is_some());
+        assert!(AccountName::parse("devstoreaccount1-secondary").is_none());
+        assert!(AccountName::parse("").is_none());
+        assert!(AccountName::parse("a/b").is_none());
+    }
+}
