@@ -84,7 +84,7 @@ pub fn merge<'a>(
 ) -> Result<Vec<(&'a str, ValueRef<'a>)>, EntityError> {
     let mut merged: Vec<_> = patch.iter().chain(stored).collect();
     // The sort is stable, so a patched property stands before the stored one of its name.
-    merged.sort_by(|(a, _), (b, _)| a.cmp(b));
+    merged.sort_by_key(|(a, _)| *a);
     merged.dedup_by(|(later, _), (earlier, _)| later == earlier);
     if merged.len() > CUSTOM_PROPERTIES_MAX {
         return Err(EntityError::TooManyProperties);

@@ -17,11 +17,11 @@ pub enum Filter {
     },
     /// A bare property: true where it is the Boolean `true`.
     IsTrue(Property),
-    Not(Box<Filter>),
+    Not(Box<Self>),
     /// True when every part is; the parts are at least two.
-    And(Vec<Filter>),
+    And(Vec<Self>),
     /// True when any part is; the parts are at least two.
-    Or(Vec<Filter>),
+    Or(Vec<Self>),
 }
 
 /// What a comparison looks at.

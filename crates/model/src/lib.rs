@@ -4,19 +4,23 @@
 //! `lazuli-layout`, a wire form to `lazuli-wire`. Every type here is parsed once and valid ever
 //! after, so nothing downstream checks again.
 
+pub mod access_policy;
 pub mod entity;
 pub mod etag;
 pub mod filter;
 pub mod key;
 pub mod limits;
 pub mod name;
+pub mod service_properties;
 pub mod time;
 pub mod value;
 
+pub use access_policy::{AccessPolicies, AccessPolicy};
 pub use entity::{EntityError, Properties};
 pub use etag::{ETag, IfMatch};
 pub use filter::{Filter, Operator, Property, Row};
 pub use key::{EntityKey, KeyError, PartitionKey, RowKey};
 pub use name::{AccountName, NameError, TableName};
+pub use service_properties::{ServiceProperties, ServicePropertiesPatch};
 pub use time::{Clock, SystemClock, Timestamp};
 pub use value::{EdmType, Guid, Value, ValueRef};
