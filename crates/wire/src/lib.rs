@@ -1,1 +1,9 @@
-//! Under construction.
+//! The Azure Table protocol as pure functions, for server and client alike.
+//!
+//! Bytes in, typed values out, and back: URLs and key predicates, OData text, batch bodies, XML
+//! documents, error bodies, strings to sign, shared access signatures. No sockets, no async, no
+//! clock, no randomness: what a function needs it takes as an argument. Nothing here panics on any
+//! input, and everything a client sends is bounded before it is kept.
+
+pub mod error_code;
+pub mod uri;

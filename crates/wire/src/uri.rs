@@ -1,0 +1,239 @@
+//! URLs of the Table service: percent-decoding, query parameters, and the URIs we emit.
+//!
+//! A path is kept as sent for signatures, decoded exactly once for everything else (T-1.20), and
+//! then read as a [`ResourcePath`].
+
+mod path;
+mod predicate;
+
+pub use path::{PathError, ResourcePath};
+pub use predicate::{PredicateError, parse_key_predicate};
+
+use memchr::{memchr, memchr2};
+use std::borrow::Cow;
+
+/// Query parameters of one request. Ours: the service documents no limit.
+pub const QUERY_PARAMETERS_MAX: usize = 128;
+
+/// Why the text of a URL cannot be read: answered as `RequestUrlFailedToParse`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UriError {
+    #[error("a percent sign is not followed by two hexadecimal digits")]
+    BadEscape,
+    #[error("the escaped bytes are not UTF-8")]
+    NotUtf8,
+    #[error("the query has more than {QUERY_PARAMETERS_MAX} parameters")]
+    TooManyParameters,
+}
+
+/// Decodes the escapes of a path once; `+` stays a plus sign (T-1.20, T-1.22, T-1.23).
+pub fn percent_decode(text: &str) -> Result<Cow<'_, str>, UriError> {
+    if memchr(b'%', text.as_bytes()).is_none() {
+        return Ok(Cow::Borrowed(text));
+    }
+    decode(text, Mode::STRICT).map(Cow::Owned)
+}
+
+/// Decodes what can be decoded: a percent sign that begins no escape is itself, and a text whose
+/// escapes are not UTF-8 is left alone. Old clients send such URIs inside batches (T-6.9).
+pub fn percent_decode_lenient(text: &str) -> Cow<'_, str> {
+    if memchr(b'%', text.as_bytes()).is_none() {
+        return Cow::Borrowed(text);
+    }
+    decode(text, Mode::LENIENT).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+/// The parameters of a query string, decoded, in the order sent.
+#[derive(Clone, Debug, Default)]
+pub struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl<'a> Query<'a> {
+    /// Parses the text after the question mark. `+` is a space, `%2B` a plus sign (T-1.32).
+    pub fn parse(text: &'a str) -> Result<Self, UriError> {
+        Self::parse_with(text, Mode::STRICT)
+    }
+
+    /// As [`Query::parse`], but what does not decode is left as it is (T-6.9).
+    pub fn parse_lenient(text: &'a str) -> Result<Self, UriError> {
+        Self::parse_with(text, Mode::LENIENT)
+    }
+
+    /// The value of the parameter of exactly this name (T-1.33); the first, when sent twice.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.iter()
+            .find_map(|(key, value)| (key == name).then_some(value))
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_ref(), value.as_ref()))
+    }
+
+    fn parse_with(text: &'a str, mode: Mode) -> Result<Self, UriError> {
+        let mode = Mode {
+            plus_is_space: true,
+            ..mode
+        };
+        let mut parameters = Vec::new();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            if parameters.len() == QUERY_PARAMETERS_MAX {
+                return Err(UriError::TooManyParameters);
+            }
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            parameters.push((
+                decode_parameter(name, mode)?,
+                decode_parameter(value, mode)?,
+            ));
+        }
+        Ok(Self(parameters))
+    }
+}
+
+/// The path and query of a request target: an absolute URI, an absolute path or a relative
+/// reference. Scheme and host are not looked at (T-6.6, T-6.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target<'a> {
+    /// Still encoded, as sent; without a leading slash in a relative reference.
+    pub path: &'a str,
+    pub query: Option<&'a str>,
+}
+
+impl<'a> Target<'a> {
+    pub fn parse(text: &'a str) -> Self {
+        let after_authority = match text.split_once("://") {
+            Some((scheme, rest)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+                let end = rest.find(['/', '?']).unwrap_or(rest.len());
+                rest.get(end..).unwrap_or_default()
+            }
+            _ => text,
+        };
+        match after_authority.split_once('?') {
+            Some((path, query)) => Self {
+                path,
+                query: Some(query),
+            },
+            None => Self {
+                path: after_authority,
+                query: None,
+            },
+        }
+    }
+}
+
+/// Which of an account's two locations a request names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    Primary,
+    Secondary,
+}
+
+/// Splits the location off a DNS label or path segment that names an account (T-1.3).
+pub fn split_location(label: &str) -> (&str, Location) {
+    match label.strip_suffix("-secondary") {
+        Some(account) => (account, Location::Secondary),
+        None => (label, Location::Primary),
+    }
+}
+
+/// Splits a path-style path into its account segment and the rest, which is empty or begins with a
+/// slash. The segment is empty in `/`.
+pub fn split_account(path: &str) -> (&str, &str) {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let end = memchr(b'/', path.as_bytes()).unwrap_or(path.len());
+    path.split_at_checked(end).unwrap_or((path, ""))
+}
+
+/// Appends `Table(PartitionKey='..',RowKey='..')`, encoded as in Location and odata.id (T-1.28,
+/// T-1.30).
+pub fn write_entity_uri(out: &mut Vec<u8>, table: &str, partition_key: &str, row_key: &str) {
+    out.extend_from_slice(table.as_bytes());
+    out.extend_from_slice(b"(PartitionKey='");
+    write_key(out, partition_key);
+    out.extend_from_slice(b"',RowKey='");
+    write_key(out, row_key);
+    out.extend_from_slice(b"')");
+}
+
+/// Appends `Tables('..')`.
+pub fn write_table_uri(out: &mut Vec<u8>, table: &str) {
+    out.extend_from_slice(b"Tables('");
+    write_key(out, table);
+    out.extend_from_slice(b"')");
+}
+
+/// Quotes are doubled and left raw; all else but unreserved characters is escaped.
+fn write_key(out: &mut Vec<u8>, key: &str) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let digit = |nibble: u8| HEX.get(usize::from(nibble)).copied().unwrap_or_default();
+    for &byte in key.as_bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(byte),
+            b'\'' => out.extend_from_slice(b"''"),
+            _ => out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]),
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Mode {
+    plus_is_space: bool,
+    lenient: bool,
+}
+
+impl Mode {
+    const STRICT: Self = Self {
+        plus_is_space: false,
+        lenient: false,
+    };
+    const LENIENT: Self = Self {
+        plus_is_space: false,
+        lenient: true,
+    };
+}
+
+fn decode_parameter(text: &str, mode: Mode) -> Result<Cow<'_, str>, UriError> {
+    if memchr2(b'%', b'+', text.as_bytes()).is_none() {
+        return Ok(Cow::Borrowed(text));
+    }
+    match decode(text, mode) {
+        Err(UriError::NotUtf8) if mode.lenient => Ok(Cow::Borrowed(text)),
+        decoded => decoded.map(Cow::Owned),
+    }
+}
+
+fn decode(text: &str, mode: Mode) -> Result<String, UriError> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        match byte {
+            b'%' => match escaped_byte(tail) {
+                Some((value, after)) => {
+                    out.push(value);
+                    rest = after;
+                }
+                None if mode.lenient => out.push(b'%'),
+                None => return Err(UriError::BadEscape),
+            },
+            b'+' if mode.plus_is_space => out.push(b' '),
+            other => out.push(other),
+        }
+    }
+    String::from_utf8(out).map_err(|_| UriError::NotUtf8)
+}
+
+/// The byte that the two hexadecimal digits at the front of `text` stand for, and what follows.
+pub(crate) fn escaped_byte(text: &[u8]) -> Option<(u8, &[u8])> {
+    let (&[high, low], rest) = text.split_first_chunk()?;
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let value = digit(high)? * 16 + digit(low)?;
+    Some((u8::try_from(value).ok()?, rest))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Resource paths: which resource of an account a URL names.
+
+use super::predicate::{PredicateError, parse_key_predicate, parse_table_key};
+use crate::error_code::message;
+use std::borrow::Cow;
+
+/// A resource of an account. Table names are as in the URL, not yet checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResourcePath<'a> {
+    /// The root: service properties and statistics.
+    Service,
+    /// `Tables`: the list of tables.
+    Tables,
+    /// `Tables('name')`: one table.
+    Table { name: Cow<'a, str> },
+    /// `name` or `name()`: the entities of a table, and its access policies.
+    Entities { table: &'a str },
+    /// `name(PartitionKey='..',RowKey='..')`: one entity. The keys are not yet checked: one that
+    /// holds a forbidden character answers as T-1.27.
+    Entity {
+        table: &'a str,
+        partition_key: Cow<'a, str>,
+        row_key: Cow<'a, str>,
+    },
+    /// `$batch`: entity group transactions.
+    Batch,
+    /// Two or more segments, the first of which names a table: an odd form that the service takes
+    /// for an insert into the table, or refuses when a later segment has a key predicate (T-1.13 to
+    /// T-1.15).
+    Nested { table: &'a str, keyed: bool },
+    /// `$count`, `$value`, `$links`, or a property of one entity: not implemented (T-4.46).
+    Unsupported,
+}
+
+/// Why a path names no resource: answered as `InvalidInput` with [`PathError::message`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the key predicate of '{resource}' cannot be read: {error}")]
+pub struct PathError<'a> {
+    pub resource: &'a str,
+    pub predicate: &'a str,
+    pub error: PredicateError,
+}
+
+impl PathError<'_> {
+    /// The message of the error body (T-1.13, T-1.26, T-1.27).
+    pub fn message(&self, account: &str) -> Cow<'static, str> {
+        match self.error {
+            PredicateError::InvalidCharacter {
+                character,
+                position,
+            } => message::invalid_character(character, position, self.predicate).into(),
+            PredicateError::UnterminatedString { position } => {
+                message::unterminated_string(position, self.predicate).into()
+            }
+            PredicateError::Syntax => message::ERROR_IN_QUERY_SYNTAX.into(),
+            PredicateError::KeyCount => message::number_of_keys(account, self.resource).into(),
+        }
+    }
+}
+
+impl<'a> ResourcePath<'a> {
+    /// Reads a decoded path from which the account segment of path style has been removed.
+    ///
+    /// The service decodes before it splits, so an encoded slash divides segments like a raw one
+    /// (recorded: `a%2F%2F` is judged as the name `a`). Empty segments do not count.
+    pub fn parse(path: &'a str) -> Result<Self, PathError<'a>> {
+        let mut segments = Segments(path);
+        let Some(first) = segments.next() else {
+            return Ok(Self::Service);
+        };
+        let (name, predicate) = split_predicate(first)?;
+        match segments.next() {
+            None => Self::single(name, predicate),
+            Some(second) => Ok(Self::nested(name, predicate, second, segments)),
+        }
+    }
+
+    fn single(name: &'a str, predicate: Option<&'a str>) -> Result<Self, PathError<'a>> {
+        let fault = |predicate| {
+            move |error| PathError {
+                resource: name,
+                predicate,
+                error,
+            }
+        };
+        match (name, predicate) {
+            ("$batch", None) => Ok(Self::Batch),
+            ("Tables", None) => Ok(Self::Tables),
+            ("Tables", Some(key)) => parse_table_key(key)
+                .map(|name| Self::Table { name })
+                .map_err(fault(key)),
+            (table, None) => Ok(Self::Entities { table }),
+            (table, Some(keys)) => parse_key_predicate(keys)
+                .map(|(partition_key, row_key)| Self::Entity {
+                    table,
+                    partition_key,
+                    row_key,
+                })
+                .map_err(fault(keys)),
+        }
+    }
+
+    fn nested(
+        table: &'a str,
+        predicate: Option<&str>,
+        second: &str,
+        mut later: Segments<'_>,
+    ) -> Self {
+        let unsupported = ["$count", "$value", "$links"];
+        if predicate.is_some() || unsupported.contains(&second) {
+            return Self::Unsupported;
+        }
+        let has_predicate = |segment: &str| segment.contains('(');
+        let keyed = has_predicate(second) || later.any(has_predicate);
+        Self::Nested { table, keyed }
+    }
+}
+
+/// Splits a segment into its name and what its parentheses hold; empty ones are as none (T-1.8).
+fn split_predicate(segment: &str) -> Result<(&str, Option<&str>), PathError<'_>> {
+    let Some((name, after)) = segment.split_once('(') else {
+        return Ok((segment, None));
+    };
+    match after.strip_suffix(')') {
+        Some(inner) if inner.trim().is_empty() => Ok((name, None)),
+        Some(inner) => Ok((name, Some(inner))),
+        None => Err(PathError {
+            resource: name,
+            predicate: after,
+            error: PredicateError::Syntax,
+        }),
+    }
+}
+
+/// The segments of a path that are not empty. A slash within quotes belongs to a key, which is then
+/// refused for holding it.
+struct Segments<'a>(&'a str);
+
+impl<'a> Iterator for Segments<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        self.0 = self.0.trim_start_matches('/');
+        if self.0.is_empty() {
+            return None;
+        }
+        let mut quoted = false;
+        let end = self.0.bytes().position(|byte| {
+            quoted ^= byte == b'\'';
+            byte == b'/' && !quoted
+        });
+        let (segment, rest) = self.0.split_at_checked(end.unwrap_or(self.0.len()))?;
+        self.0 = rest;
+        Some(segment)
+    }
+}
