@@ -1,1 +1,195 @@
-//! Under construction.
+//! The embedded engine: one directory on one disk.
+//!
+//! Writes go through one thread, the committer, which turns all that waits into one batch and one
+//! sync (`committer.rs`). Reads go to the snapshot that it published last, where the caller stands,
+//! and wait for nobody (`view.rs`). Beneath lies fjall, a log-structured merge tree (`store.rs`);
+//! why this one is told in `docs/decisions/001-local-engine.md`.
+
+mod committer;
+mod directory;
+mod options;
+mod stage;
+mod store;
+mod view;
+
+pub use directory::OpenError;
+pub use options::{Durability, Faults, LocalOptions};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use committer::{Committer, Job};
+use directory::Directory;
+use lazuli_engine::{
+    BoxFuture, Commit, CommitError, Direction, Engine, EngineError, Key, KeyRange, Limits,
+    Reclaimed, Revision, Scan, ScanEnd, View, Visit, Write,
+};
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use store::Store;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use view::Snapshot;
+
+/// The embedded engine. Closes when dropped. Its futures need a tokio runtime with time.
+pub struct LocalEngine {
+    options: LocalOptions,
+    limits: Limits,
+    published: Arc<ArcSwap<Snapshot>>,
+    /// Free room of the queue, in units of [`PLACE_BYTES`].
+    places: Arc<Semaphore>,
+    /// `None` once the engine is closed.
+    jobs: ArcSwapOption<Sender<Job>>,
+    committer: Mutex<Option<JoinHandle<()>>>,
+    poison: Arc<OnceLock<String>>,
+    /// The last to go: it holds the lock of the directory.
+    _directory: Directory,
+}
+
+/// What a place in the queue holds. A commit takes at least one.
+const PLACE_BYTES: usize = 1024;
+
+impl LocalEngine {
+    /// Opens the data directory `dir`, creating it if need be.
+    pub fn open(dir: &Path, options: LocalOptions) -> Result<Self, OpenError> {
+        let directory = Directory::open(dir)?;
+        let store = Arc::new(Store::open(&directory, &options)?);
+        let last = store.last_revision().map_err(|e| directory.corrupt(e))?;
+        let published = Arc::new(ArcSwap::from_pointee(store.snapshot()));
+        let poison = Arc::new(OnceLock::new());
+        let (sender, jobs) = channel();
+        let committer = Committer {
+            store,
+            limits: Limits::DEFAULT,
+            options: options.clone(),
+            jobs,
+            published: published.clone(),
+            last,
+            poison: poison.clone(),
+            sync_due: None,
+        };
+        let thread = std::thread::Builder::new()
+            .name("committer".into())
+            .spawn(|| committer.run())
+            .map_err(|e| directory.io(e))?;
+        Ok(Self {
+            limits: Limits::DEFAULT,
+            places: Arc::new(Semaphore::new(options.queue_bytes_max.div_ceil(PLACE_BYTES))),
+            options,
+            published,
+            jobs: ArcSwapOption::from_pointee(sender),
+            committer: Mutex::new(Some(thread)),
+            poison,
+            _directory: directory,
+        })
+    }
+
+    /// Takes no more commits, finishes those in the queue, and syncs. Views go on working; the
+    /// directory is free for others when engine and views are gone.
+    pub fn close(&self) -> Result<(), EngineError> {
+        self.jobs.store(None);
+        let thread = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            return Err(EngineError::Unavailable("the committer panicked".into()));
+        }
+        match self.poison.get() {
+            None => Ok(()),
+            Some(reason) => Err(EngineError::Unavailable(reason.clone())),
+        }
+    }
+
+    async fn submit(&self, commit: Commit) -> Result<Revision, CommitError> {
+        self.limits.check(&commit)?;
+        let bytes = commit_bytes(&commit);
+        let place = self.place(bytes).await?;
+        let (reply, answer) = oneshot::channel();
+        self.send(Job::Commit { commit, bytes, place, reply })?;
+        match answer.await {
+            Ok(result) => result,
+            Err(gone) => Err(CommitError::Undetermined(gone.into())),
+        }
+    }
+
+    /// Waits for room in the queue, first come first served. A commit larger than the queue waits
+    /// until it is alone.
+    async fn place(&self, bytes: usize) -> Result<OwnedSemaphorePermit, CommitError> {
+        let all = self.options.queue_bytes_max.div_ceil(PLACE_BYTES);
+        let wanted = bytes.div_ceil(PLACE_BYTES).clamp(1, all);
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
+        if let Ok(place) = self.places.clone().try_acquire_many_owned(wanted) {
+            return Ok(place);
+        }
+        let place = self.places.clone().acquire_many_owned(wanted);
+        match tokio::time::timeout(self.options.queue_wait_max, place).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(CommitError::Busy),
+        }
+    }
+
+    fn send(&self, job: Job) -> Result<(), EngineError> {
+        if let Some(reason) = self.poison.get() {
+            return Err(EngineError::Unavailable(reason.clone()));
+        }
+        match &*self.jobs.load() {
+            Some(jobs) if jobs.send(job).is_ok() => Ok(()),
+            _ => Err(EngineError::Unavailable("it is closed".into())),
+        }
+    }
+
+    async fn reclaim_some(&self, range: KeyRange) -> Result<Reclaimed, EngineError> {
+        let scan = Scan {
+            range,
+            direction: Direction::Forward,
+            rows_max: self.options.reclaim_rows_max,
+            bytes_max: usize::MAX,
+        };
+        let mut keys = Vec::new();
+        let end = self.published.load_full().walk(scan, &mut |key, _, _| {
+            keys.push(Key::from(key.to_vec()));
+            Visit::Continue
+        })?;
+        if !keys.is_empty() {
+            let (reply, answer) = oneshot::channel();
+            self.send(Job::Forget { keys, reply })?;
+            answer.await.unwrap_or_else(|gone| Err(EngineError::Unavailable(gone.to_string())))?;
+        }
+        match end {
+            ScanEnd::More(_) => Ok(Reclaimed::Partly),
+            ScanEnd::Done | ScanEnd::Stopped => Ok(Reclaimed::Fully),
+        }
+    }
+}
+
+impl Drop for LocalEngine {
+    fn drop(&mut self) {
+        // A failure was logged when it happened.
+        let _ = self.close();
+    }
+}
+
+impl Engine for LocalEngine {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        let view: Arc<dyn View> = self.published.load_full();
+        Box::pin(std::future::ready(Ok(view)))
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        Box::pin(self.submit(commit))
+    }
+
+    fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        Box::pin(self.reclaim_some(range))
+    }
+}
+
+/// What a commit weighs in the queue. What a `Modify` carries is not known here.
+fn commit_bytes(commit: &Commit) -> usize {
+    let written = |write: &Write| match write {
+        Write::Put(key, value) => key.as_slice().len() + value.len(),
+        Write::Delete(key) | Write::Modify(key, _) => key.as_slice().len(),
+    };
+    commit.writes.iter().map(written).sum()
+}

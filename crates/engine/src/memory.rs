@@ -187,7 +187,7 @@ fn walk_entries<'m>(
 ) -> ScanEnd {
     let (mut rows, mut bytes) = (0, 0);
     for (key, found) in entries {
-        if rows >= scan.rows_max.max(1) || bytes >= scan.bytes_max {
+        if rows > 0 && (rows >= scan.rows_max || bytes >= scan.bytes_max) {
             match scan.direction {
                 Direction::Forward => scan.range.start = key.as_slice().to_vec(),
                 // The end is exclusive: one zero byte more includes the key itself.

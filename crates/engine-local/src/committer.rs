@@ -1,0 +1,211 @@
+//! The committer: one thread that owns the writes.
+//!
+//! It takes what the queue holds as one group, judges each commit in turn, writes the group as one
+//! batch with one sync, publishes the new snapshot, and only then answers. So one sync serves
+//! everybody who arrived during the last one, and no answer, not even a failed check, tells of a
+//! state that could still be lost.
+
+use crate::options::{Durability, LocalOptions};
+use crate::stage::Stage;
+use crate::store::{Changes, Store, WriteFailure};
+use crate::view::Snapshot;
+use arc_swap::ArcSwap;
+use fjall::PersistMode;
+use lazuli_engine::{Commit, CommitError, EngineError, Key, Limits, Revision};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+/// What the committer is asked to do.
+pub(crate) enum Job {
+    Commit {
+        commit: Commit,
+        bytes: usize,
+        /// The place in the queue, given back when the job is taken up.
+        place: OwnedSemaphorePermit,
+        reply: oneshot::Sender<Result<Revision, CommitError>>,
+    },
+    /// Deletes keys that no commit and no view names any more.
+    Forget { keys: Vec<Key>, reply: oneshot::Sender<Result<(), EngineError>> },
+}
+
+pub(crate) struct Committer {
+    pub(crate) store: Arc<Store>,
+    pub(crate) limits: Limits,
+    pub(crate) options: LocalOptions,
+    /// Ends when the engine closes, after the last job.
+    pub(crate) jobs: Receiver<Job>,
+    pub(crate) published: Arc<ArcSwap<Snapshot>>,
+    /// The last revision given out.
+    pub(crate) last: Revision,
+    /// Why writes are refused, once they are.
+    pub(crate) poison: Arc<OnceLock<String>>,
+    /// When the oldest write that is not synced must be.
+    pub(crate) sync_due: Option<Instant>,
+}
+
+impl Committer {
+    /// Works until the engine closes, then syncs.
+    pub(crate) fn run(mut self) {
+        while let Some(first) = self.next_job() {
+            let group = self.gather(first);
+            self.commit(group);
+        }
+        self.sync();
+    }
+
+    /// Waits for a job, and syncs when that is due.
+    fn next_job(&mut self) -> Option<Job> {
+        loop {
+            let Some(due) = self.sync_due else {
+                return self.jobs.recv().ok();
+            };
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.sync();
+                continue;
+            }
+            match self.jobs.recv_timeout(left) {
+                Ok(job) => return Some(job),
+                Err(RecvTimeoutError::Timeout) => self.sync(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    /// `first` and those that wait behind it, within the bounds of a group.
+    fn gather(&self, first: Job) -> Vec<Job> {
+        let mut bytes = first.bytes();
+        let mut group = vec![first];
+        while group.len() < self.options.group_commits_max && bytes < self.options.group_bytes_max {
+            let Ok(job) = self.jobs.try_recv() else {
+                break;
+            };
+            bytes += job.bytes();
+            group.push(job);
+        }
+        group
+    }
+
+    /// Judges, writes, publishes, answers.
+    fn commit(&mut self, group: Vec<Job>) {
+        let base = self.published.load_full();
+        let mut stage = Stage::new(&base, &self.limits, self.last);
+        let answers: Vec<Answer> = group.into_iter().map(|job| job.stage(&mut stage)).collect();
+        let (last, changes) = (stage.last(), stage.into_changes());
+        let outcome = self.write(changes, last);
+        if outcome.is_ok() {
+            self.last = last;
+        }
+        for answer in answers {
+            answer.send(outcome.as_ref());
+        }
+    }
+
+    fn write(&mut self, changes: Changes, last: Revision) -> Result<(), Refusal> {
+        self.refusal()?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mode = match self.options.durability {
+            // The journal has its length from the start, and fdatasync also writes what metadata
+            // the data cannot be read without: a full fsync would only add the time of change.
+            Durability::Sync => PersistMode::SyncData,
+            Durability::Interval(_) | Durability::Memory => PersistMode::Buffer,
+        };
+        if let Err(failure) = self.store.write(changes, last, mode) {
+            return Err(self.poisoned(failure));
+        }
+        if let Durability::Interval(interval) = self.options.durability {
+            self.sync_due.get_or_insert_with(|| Instant::now() + interval);
+        }
+        self.published.store(Arc::new(self.store.snapshot()));
+        Ok(())
+    }
+
+    fn sync(&mut self) {
+        self.sync_due = None;
+        if self.poison.get().is_none()
+            && let Err(failure) = self.store.sync()
+        {
+            self.poisoned(failure);
+        }
+    }
+
+    /// Nobody knows what a failed write or sync left on the disk, and a second sync may succeed
+    /// without having written what the first lost. So nothing is written any more: opening the
+    /// directory anew shows what is there.
+    fn poisoned(&self, failure: WriteFailure) -> Refusal {
+        let reason =
+            format!("a write failed, and writes are refused until reopened: {}", failure.error);
+        tracing::error!("{reason}");
+        let reason = self.poison.get_or_init(|| reason).clone();
+        Refusal { reason, undetermined: failure.undetermined }
+    }
+
+    fn refusal(&self) -> Result<(), Refusal> {
+        match self.poison.get() {
+            None => Ok(()),
+            Some(reason) => Err(Refusal { reason: reason.clone(), undetermined: false }),
+        }
+    }
+}
+
+/// Why a group was not written.
+struct Refusal {
+    reason: String,
+    /// Whether it may be on the disk all the same.
+    undetermined: bool,
+}
+
+impl Job {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Commit { bytes, .. } => *bytes,
+            Self::Forget { keys, .. } => keys.iter().map(|key| key.as_slice().len()).sum(),
+        }
+    }
+
+    fn stage(self, stage: &mut Stage<'_>) -> Answer {
+        match self {
+            Self::Commit { commit, place, reply, .. } => {
+                drop(place);
+                Answer::Commit(reply, stage.apply(commit))
+            }
+            Self::Forget { keys, reply } => {
+                stage.forget(keys);
+                Answer::Forget(reply)
+            }
+        }
+    }
+}
+
+/// An answer that waits until its group is durable. One that nobody waits for any more is dropped.
+enum Answer {
+    Commit(oneshot::Sender<Result<Revision, CommitError>>, Result<Revision, CommitError>),
+    Forget(oneshot::Sender<Result<(), EngineError>>),
+}
+
+impl Answer {
+    fn send(self, outcome: Result<&(), &Refusal>) {
+        match (self, outcome) {
+            (Self::Commit(reply, result), Ok(())) => drop(reply.send(result)),
+            (Self::Commit(reply, Ok(_)), Err(refusal)) if refusal.undetermined => {
+                drop(reply.send(Err(CommitError::Undetermined(refusal.reason.clone().into()))));
+            }
+            // Also what failed a check: it may have been judged by a commit that is lost now.
+            (Self::Commit(reply, _), Err(refusal)) => {
+                drop(reply.send(Err(refusal.unavailable().into())));
+            }
+            (Self::Forget(reply), Ok(())) => drop(reply.send(Ok(()))),
+            (Self::Forget(reply), Err(refusal)) => drop(reply.send(Err(refusal.unavailable()))),
+        }
+    }
+}
+
+impl Refusal {
+    fn unavailable(&self) -> EngineError {
+        EngineError::Unavailable(self.reason.clone())
+    }
+}

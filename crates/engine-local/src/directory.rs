@@ -1,0 +1,178 @@
+//! The data directory: who may use it, and whether this program can read it.
+//!
+//! ```text
+//! LOCK       locked by the process that has the directory open
+//! LAZULI     one line of text that names the format
+//! store/     the fjall database
+//! store.new/ a store whose creation did not finish; nothing in it was ever acknowledged
+//! ```
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The format that this program writes, and the newest it reads.
+pub(crate) const FORMAT: u32 = 1;
+
+const LOCK_FILE: &str = "LOCK";
+const FORMAT_FILE: &str = "LAZULI";
+const FORMAT_FILE_NEW: &str = "LAZULI.new";
+const FORMAT_MAGIC: &str = "lazuli data directory, format ";
+const STORE: &str = "store";
+const STORE_NEW: &str = "store.new";
+
+/// What may lie in a directory that has no format file yet: what an interrupted creation leaves,
+/// and what the root of a fresh volume holds.
+const EXPECTED_IN_NEW: [&str; 3] = [LOCK_FILE, FORMAT_FILE_NEW, "lost+found"];
+
+/// Why a data directory could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    #[error("data directory {} is in use by another process", dir.display())]
+    Locked { dir: PathBuf },
+    #[error(
+        "data directory {} has format {found}, this program knows up to {known}; use a newer lazuli",
+        dir.display()
+    )]
+    NewerFormat { dir: PathBuf, found: u32, known: u32 },
+    #[error("{} is not a lazuli data directory: it holds {entry:?}", dir.display())]
+    NotLazuli { dir: PathBuf, entry: String },
+    #[error("cannot use data directory {}", dir.display())]
+    Io {
+        dir: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("data directory {} is corrupt: {reason}", dir.display())]
+    Corrupt { dir: PathBuf, reason: String },
+}
+
+/// A directory that this process alone uses, in a format that it knows.
+pub(crate) struct Directory {
+    path: PathBuf,
+    /// Closing the file releases the lock, also when the process dies.
+    _lock: File,
+}
+
+impl Directory {
+    /// Takes the directory at `path`, creating it if need be.
+    pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
+        let io_error = io_error(path);
+        fs::create_dir_all(path).map_err(io_error)?;
+        let is_new = !path.join(FORMAT_FILE).try_exists().map_err(io_error)?;
+        if is_new {
+            refuse_foreign_content(path)?;
+        }
+        let lock = lock(path)?;
+        if is_new {
+            write_format(path).map_err(io_error)?;
+        }
+        check_format(path)?;
+        Ok(Self { path: path.to_path_buf(), _lock: lock })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn io(&self, source: io::Error) -> OpenError {
+        io_error(&self.path)(source)
+    }
+
+    pub(crate) fn corrupt(&self, reason: impl ToString) -> OpenError {
+        OpenError::Corrupt { dir: self.path.clone(), reason: reason.to_string() }
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.path.join(STORE)
+    }
+
+    /// Makes the store if there is none: `create` fills a directory beside it, which then takes its
+    /// place in one step, so that a store is there entirely or not at all.
+    pub(crate) fn create_store(
+        &self,
+        create: impl FnOnce(&Path) -> Result<(), OpenError>,
+    ) -> Result<(), OpenError> {
+        let io_error = io_error(&self.path);
+        let (store, new) = (self.store(), self.path.join(STORE_NEW));
+        if store.try_exists().map_err(io_error)? {
+            return Ok(());
+        }
+        match fs::remove_dir_all(&new) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_error(e)),
+            _ => create(&new)?,
+        }
+        fs::rename(&new, &store).map_err(io_error)?;
+        sync_directory(&self.path).map_err(io_error)
+    }
+}
+
+fn refuse_foreign_content(dir: &Path) -> Result<(), OpenError> {
+    let io_error = io_error(dir);
+    for entry in fs::read_dir(dir).map_err(io_error)? {
+        let name = entry.map_err(io_error)?.file_name();
+        if !EXPECTED_IN_NEW.iter().any(|expected| name == *expected) {
+            return Err(OpenError::NotLazuli {
+                dir: dir.to_path_buf(),
+                entry: name.to_string_lossy().into_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn lock(dir: &Path) -> Result<File, OpenError> {
+    let io_error = io_error(dir);
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(dir.join(LOCK_FILE))
+        .map_err(io_error)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::Locked { dir: dir.to_path_buf() }),
+        Err(TryLockError::Error(source)) => Err(io_error(source)),
+    }
+}
+
+/// Written beside, synced, then renamed: the file is there entirely or not at all.
+fn write_format(dir: &Path) -> io::Result<()> {
+    let new = dir.join(FORMAT_FILE_NEW);
+    let mut file = File::create(&new)?;
+    file.write_all(format!("{FORMAT_MAGIC}{FORMAT}\n").as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, dir.join(FORMAT_FILE))?;
+    sync_directory(dir)
+}
+
+fn check_format(dir: &Path) -> Result<(), OpenError> {
+    let text = fs::read(dir.join(FORMAT_FILE)).map_err(io_error(dir))?;
+    let found = str::from_utf8(&text)
+        .ok()
+        .and_then(|text| text.strip_prefix(FORMAT_MAGIC))
+        .and_then(|version| version.trim_end().parse().ok());
+    match found {
+        None => Err(OpenError::Corrupt {
+            dir: dir.to_path_buf(),
+            reason: format!("the file {FORMAT_FILE} does not name a format"),
+        }),
+        Some(found) if found > FORMAT => {
+            Err(OpenError::NewerFormat { dir: dir.to_path_buf(), found, known: FORMAT })
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+fn io_error(dir: &Path) -> impl Fn(io::Error) -> OpenError + Copy {
+    move |source| OpenError::Io { dir: dir.to_path_buf(), source }
+}
+
+/// A rename lasts when its directory was synced. Windows cannot, and need not.
+fn sync_directory(dir: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        File::open(dir)?.sync_all()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! A group of commits in the making: each is judged against the store and what those before it
+//! leave behind.
+
+use crate::store::Changes;
+use crate::view::Snapshot;
+use bytes::Bytes;
+use lazuli_engine::{
+    Commit, CommitError, EngineError, Found, Key, Limits, Modify, Revision, Write,
+};
+
+/// What a group will write. A key is there once, however many commits wrote it: a hundred merges of
+/// one entity in one group are one value in the journal.
+pub(crate) struct Stage<'s> {
+    base: &'s Snapshot,
+    limits: &'s Limits,
+    last: Revision,
+    changes: Changes,
+}
+
+impl<'s> Stage<'s> {
+    /// An empty group upon `base`, the state of which `last` is the last revision.
+    pub(crate) fn new(base: &'s Snapshot, limits: &'s Limits, last: Revision) -> Self {
+        Self { base, limits, last, changes: Changes::new() }
+    }
+
+    /// Adds `commit` to the group, or says why it cannot be; then the group is as it was.
+    pub(crate) fn apply(&mut self, commit: Commit) -> Result<Revision, CommitError> {
+        for (index, check) in commit.checks.iter().enumerate() {
+            let found = self.current(&check.key)?.map(|found| found.revision);
+            if !check.expect.holds(found) {
+                return Err(CommitError::CheckFailed { index, found });
+            }
+        }
+        let values = self.new_values(&commit.writes)?;
+        let revision = commit.not_before.max(Revision(self.last.0.saturating_add(1)));
+        self.last = revision;
+        for (write, value) in commit.writes.into_iter().zip(values) {
+            let (Write::Put(key, _) | Write::Delete(key) | Write::Modify(key, _)) = write;
+            let change = value.map(|value| Found { value, revision });
+            self.changes.insert(key, change);
+        }
+        Ok(revision)
+    }
+
+    /// Deletes `keys`, which no commit touches any more.
+    pub(crate) fn forget(&mut self, keys: Vec<Key>) {
+        self.changes.extend(keys.into_iter().map(|key| (key, None)));
+    }
+
+    pub(crate) fn last(&self) -> Revision {
+        self.last
+    }
+
+    pub(crate) fn into_changes(self) -> Changes {
+        self.changes
+    }
+
+    fn current(&self, key: &Key) -> Result<Option<Found>, EngineError> {
+        match self.changes.get(key) {
+            Some(change) => Ok(change.clone()),
+            None => self.base.find(key.as_slice()),
+        }
+    }
+
+    /// The value each write leaves behind; `None` where it deletes.
+    fn new_values(&self, writes: &[Write]) -> Result<Vec<Option<Bytes>>, CommitError> {
+        let next = |(index, write): (usize, &Write)| match write {
+            Write::Put(_, value) => Ok(Some(value.clone())),
+            Write::Delete(_) => Ok(None),
+            Write::Modify(key, function) => self.modified(index, key, function.as_ref()).map(Some),
+        };
+        writes.iter().enumerate().map(next).collect()
+    }
+
+    fn modified(
+        &self,
+        index: usize,
+        key: &Key,
+        function: &dyn Modify,
+    ) -> Result<Bytes, CommitError> {
+        let current = self.current(key)?;
+        let value = function
+            .modify(current.as_ref().map(|found| found.value.as_ref()))
+            .map_err(|reason| CommitError::Refused { index, reason })?;
+        if value.len() > self.limits.value_bytes_max {
+            return Err(CommitError::TooLarge {
+                what: "bytes of a value",
+                max: self.limits.value_bytes_max,
+                got: value.len(),
+            });
+        }
+        Ok(value.into())
+    }
+}
