@@ -260,10 +260,7 @@ mod tests {
 
     #[track_caller]
     fn check(code: ErrorCode, name: &str, status: u16, message: &str) {
-        assert_eq!(
-            (code.name(), code.status(), code.message()),
-            (name, status, message)
-        );
+        assert_eq!((code.name(), code.status(), code.message()), (name, status, message));
     }
 
     /// Texts as recorded by the official Python client's suites.
@@ -300,14 +297,8 @@ mod tests {
     fn every_code_is_an_error_with_one_line_of_text() {
         for &code in ErrorCode::ALL {
             assert!((400..600).contains(&code.status()), "{code:?}");
-            assert!(
-                code.name().bytes().all(|b| b.is_ascii_alphabetic()),
-                "{code:?}"
-            );
-            assert!(
-                !code.message().contains('\n') && !code.message().contains("  "),
-                "{code:?}"
-            );
+            assert!(code.name().bytes().all(|b| b.is_ascii_alphabetic()), "{code:?}");
+            assert!(!code.message().contains('\n') && !code.message().contains("  "), "{code:?}");
         }
     }
 

@@ -5,5 +5,10 @@
 //! clock, no randomness: what a function needs it takes as an argument. Nothing here panics on any
 //! input, and everything a client sends is bounded before it is kept.
 
+pub mod continuation;
 pub mod error_code;
+pub mod media;
+pub mod odata;
+pub mod shared_key;
 pub mod uri;
+pub mod version;

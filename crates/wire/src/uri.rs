@@ -60,8 +60,7 @@ impl<'a> Query<'a> {
 
     /// The value of the parameter of exactly this name (T-1.33); the first, when sent twice.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.iter()
-            .find_map(|(key, value)| (key == name).then_some(value))
+        self.iter().find_map(|(key, value)| (key == name).then_some(value))
     }
 
     pub fn contains(&self, name: &str) -> bool {
@@ -69,26 +68,18 @@ impl<'a> Query<'a> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_ref(), value.as_ref()))
+        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
 
     fn parse_with(text: &'a str, mode: Mode) -> Result<Self, UriError> {
-        let mode = Mode {
-            plus_is_space: true,
-            ..mode
-        };
+        let mode = Mode { plus_is_space: true, ..mode };
         let mut parameters = Vec::new();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             if parameters.len() == QUERY_PARAMETERS_MAX {
                 return Err(UriError::TooManyParameters);
             }
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            parameters.push((
-                decode_parameter(name, mode)?,
-                decode_parameter(value, mode)?,
-            ));
+            parameters.push((decode_parameter(name, mode)?, decode_parameter(value, mode)?));
         }
         Ok(Self(parameters))
     }
@@ -113,14 +104,8 @@ impl<'a> Target<'a> {
             _ => text,
         };
         match after_authority.split_once('?') {
-            Some((path, query)) => Self {
-                path,
-                query: Some(query),
-            },
-            None => Self {
-                path: after_authority,
-                query: None,
-            },
+            Some((path, query)) => Self { path, query: Some(query) },
+            None => Self { path: after_authority, query: None },
         }
     }
 }
@@ -186,14 +171,8 @@ struct Mode {
 }
 
 impl Mode {
-    const STRICT: Self = Self {
-        plus_is_space: false,
-        lenient: false,
-    };
-    const LENIENT: Self = Self {
-        plus_is_space: false,
-        lenient: true,
-    };
+    const STRICT: Self = Self { plus_is_space: false, lenient: false };
+    const LENIENT: Self = Self { plus_is_space: false, lenient: true };
 }
 
 fn decode_parameter(text: &str, mode: Mode) -> Result<Cow<'_, str>, UriError> {

@@ -17,11 +17,7 @@ pub enum ResourcePath<'a> {
     Entities { table: &'a str },
     /// `name(PartitionKey='..',RowKey='..')`: one entity. The keys are not yet checked: one that
     /// holds a forbidden character answers as T-1.27.
-    Entity {
-        table: &'a str,
-        partition_key: Cow<'a, str>,
-        row_key: Cow<'a, str>,
-    },
+    Entity { table: &'a str, partition_key: Cow<'a, str>, row_key: Cow<'a, str> },
     /// `$batch`: entity group transactions.
     Batch,
     /// Two or more segments, the first of which names a table: an odd form that the service takes
@@ -45,10 +41,9 @@ impl PathError<'_> {
     /// The message of the error body (T-1.13, T-1.26, T-1.27).
     pub fn message(&self, account: &str) -> Cow<'static, str> {
         match self.error {
-            PredicateError::InvalidCharacter {
-                character,
-                position,
-            } => message::invalid_character(character, position, self.predicate).into(),
+            PredicateError::InvalidCharacter { character, position } => {
+                message::invalid_character(character, position, self.predicate).into()
+            }
             PredicateError::UnterminatedString { position } => {
                 message::unterminated_string(position, self.predicate).into()
             }
@@ -76,26 +71,16 @@ impl<'a> ResourcePath<'a> {
     }
 
     fn single(name: &'a str, predicate: Option<&'a str>) -> Result<Self, PathError<'a>> {
-        let fault = |predicate| {
-            move |error| PathError {
-                resource: name,
-                predicate,
-                error,
-            }
-        };
+        let fault = |predicate| move |error| PathError { resource: name, predicate, error };
         match (name, predicate) {
             ("$batch", None) => Ok(Self::Batch),
             ("Tables", None) => Ok(Self::Tables),
-            ("Tables", Some(key)) => parse_table_key(key)
-                .map(|name| Self::Table { name })
-                .map_err(fault(key)),
+            ("Tables", Some(key)) => {
+                parse_table_key(key).map(|name| Self::Table { name }).map_err(fault(key))
+            }
             (table, None) => Ok(Self::Entities { table }),
             (table, Some(keys)) => parse_key_predicate(keys)
-                .map(|(partition_key, row_key)| Self::Entity {
-                    table,
-                    partition_key,
-                    row_key,
-                })
+                .map(|(partition_key, row_key)| Self::Entity { table, partition_key, row_key })
                 .map_err(fault(keys)),
         }
     }
@@ -124,11 +109,7 @@ fn split_predicate(segment: &str) -> Result<(&str, Option<&str>), PathError<'_>>
     match after.strip_suffix(')') {
         Some(inner) if inner.trim().is_empty() => Ok((name, None)),
         Some(inner) => Ok((name, Some(inner))),
-        None => Err(PathError {
-            resource: name,
-            predicate: after,
-            error: PredicateError::Syntax,
-        }),
+        None => Err(PathError { resource: name, predicate: after, error: PredicateError::Syntax }),
     }
 }
 

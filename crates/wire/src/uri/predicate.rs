@@ -135,10 +135,7 @@ impl<'a> Lexer<'a> {
             character => {
                 let before = self.text.len() - self.rest.len();
                 let position = utf16_units(self.text.get(..before).unwrap_or_default());
-                Err(PredicateError::InvalidCharacter {
-                    character,
-                    position,
-                })
+                Err(PredicateError::InvalidCharacter { character, position })
             }
         }
     }

@@ -11,11 +11,7 @@ fn check_uri(partition: &str, row: &str, expect: &str) {
 /// The pairs of T-1.29, recorded by the Python suites.
 #[test]
 fn emitted_keys_are_encoded_as_recorded() {
-    check_uri(
-        ":@",
-        "+,$",
-        "Orders(PartitionKey='%3A%40',RowKey='%2B%2C%24')",
-    );
+    check_uri(":@", "+,$", "Orders(PartitionKey='%3A%40',RowKey='%2B%2C%24')");
     check_uri(
         "=& ",
         "table@storage.com0",
@@ -52,40 +48,23 @@ fn parameters_are_decoded_and_found_by_exact_name() {
     assert_eq!(query.get("comp"), Some(""));
     assert_eq!(query.get("$Filter"), None);
     assert!(matches!(Query::parse("a=%"), Err(UriError::BadEscape)));
-    assert_eq!(
-        Query::parse_lenient("a=%&b=%FF").unwrap().get("b"),
-        Some("%FF")
-    );
+    assert_eq!(Query::parse_lenient("a=%&b=%FF").unwrap().get("b"), Some("%FF"));
     let many = "a=1&".repeat(QUERY_PARAMETERS_MAX + 1);
-    assert!(matches!(
-        Query::parse(&many),
-        Err(UriError::TooManyParameters)
-    ));
+    assert!(matches!(Query::parse(&many), Err(UriError::TooManyParameters)));
 }
 
 #[test]
 fn targets_may_be_absolute_or_relative() {
     let check = |text, path, query| assert_eq!(Target::parse(text), Target { path, query });
-    check(
-        "https://a.table.core.windows.net/Orders?$format=x",
-        "/Orders",
-        Some("$format=x"),
-    );
+    check("https://a.table.core.windows.net/Orders?$format=x", "/Orders", Some("$format=x"));
     check("https://a.table.core.windows.net", "", None);
     check("/devstoreaccount1/Orders", "/devstoreaccount1/Orders", None);
-    check(
-        "Orders(PartitionKey='a://b',RowKey='')",
-        "Orders(PartitionKey='a://b',RowKey='')",
-        None,
-    );
+    check("Orders(PartitionKey='a://b',RowKey='')", "Orders(PartitionKey='a://b',RowKey='')", None);
 }
 
 #[test]
 fn accounts_are_split_from_their_location_and_the_path() {
-    assert_eq!(
-        split_location("acct1-secondary"),
-        ("acct1", Location::Secondary)
-    );
+    assert_eq!(split_location("acct1-secondary"), ("acct1", Location::Secondary));
     assert_eq!(split_location("acct1"), ("acct1", Location::Primary));
     assert_eq!(split_account("/acct1/Tables"), ("acct1", "/Tables"));
     assert_eq!(split_account("/acct1"), ("acct1", ""));
@@ -104,11 +83,7 @@ fn check_refused(path: &str, expect: &str) {
 }
 
 fn entity<'a>(table: &'a str, partition: &'a str, row: &'a str) -> ResourcePath<'a> {
-    ResourcePath::Entity {
-        table,
-        partition_key: partition.into(),
-        row_key: row.into(),
-    }
+    ResourcePath::Entity { table, partition_key: partition.into(), row_key: row.into() }
 }
 
 #[test]
@@ -117,18 +92,8 @@ fn paths_name_resources() {
     check_path("/", ResourcePath::Service);
     check_path("/Tables", ResourcePath::Tables);
     check_path("/Tables()", ResourcePath::Tables);
-    check_path(
-        "/Tables('Orders')",
-        ResourcePath::Table {
-            name: "Orders".into(),
-        },
-    );
-    check_path(
-        "/Tables(TableName='Orders')",
-        ResourcePath::Table {
-            name: "Orders".into(),
-        },
-    );
+    check_path("/Tables('Orders')", ResourcePath::Table { name: "Orders".into() });
+    check_path("/Tables(TableName='Orders')", ResourcePath::Table { name: "Orders".into() });
     check_path("/Orders", ResourcePath::Entities { table: "Orders" });
     check_path("Orders()", ResourcePath::Entities { table: "Orders" });
     check_path("/Orders/", ResourcePath::Entities { table: "Orders" });
@@ -137,26 +102,11 @@ fn paths_name_resources() {
 
 #[test]
 fn keys_are_read_in_either_order_and_with_doubled_quotes() {
-    check_path(
-        "/Orders(PartitionKey='',RowKey='')",
-        entity("Orders", "", ""),
-    );
-    check_path(
-        "/Orders(RowKey='r', PartitionKey='p')",
-        entity("Orders", "p", "r"),
-    );
-    check_path(
-        "/Orders(PartitionKey='a''b''',RowKey='''')",
-        entity("Orders", "a'b'", "'"),
-    );
-    check_path(
-        "/Orders(PartitionKey='a,b)',RowKey='(=')",
-        entity("Orders", "a,b)", "(="),
-    );
-    check_path(
-        "/Orders(PartitionKey='a/b',RowKey='/')",
-        entity("Orders", "a/b", "/"),
-    );
+    check_path("/Orders(PartitionKey='',RowKey='')", entity("Orders", "", ""));
+    check_path("/Orders(RowKey='r', PartitionKey='p')", entity("Orders", "p", "r"));
+    check_path("/Orders(PartitionKey='a''b''',RowKey='''')", entity("Orders", "a'b'", "'"));
+    check_path("/Orders(PartitionKey='a,b)',RowKey='(=')", entity("Orders", "a,b)", "(="));
+    check_path("/Orders(PartitionKey='a/b',RowKey='/')", entity("Orders", "a/b", "/"));
 }
 
 #[test]
@@ -165,18 +115,12 @@ fn odd_paths_of_two_segments() {
     // Recorded in java TableAsyncClientTest.canUseSasTokenToCreateValidTableClient: an insert.
     check_path("/tablename/tablename", nested("tablename", false));
     check_path("/Orders/Tables", nested("Orders", false));
-    check_path(
-        "/Orders/Orders(PartitionKey='p',RowKey='r')",
-        nested("Orders", true),
-    );
+    check_path("/Orders/Orders(PartitionKey='p',RowKey='r')", nested("Orders", true));
     // Recorded in python test_table_client.test_table_name_errors: the name is `a`, too short.
     check_path("/a//", ResourcePath::Entities { table: "a" });
     check_path("/a//(PartitionKey='foo',RowKey='foo')", nested("a", true));
     check_path("/Orders/$count", ResourcePath::Unsupported);
-    check_path(
-        "/Orders(PartitionKey='p',RowKey='r')/Name",
-        ResourcePath::Unsupported,
-    );
+    check_path("/Orders(PartitionKey='p',RowKey='r')/Name", ResourcePath::Unsupported);
 }
 
 #[test]

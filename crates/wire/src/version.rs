@@ -1,0 +1,202 @@
+//! Versions of the protocol: the dates in `x-ms-version`, `api-version` and `sv`, and what each
+//! brought.
+
+use std::fmt;
+
+/// A version of the protocol, ordered by its date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ApiVersion {
+    year: u16,
+    month: u8,
+    day: u8,
+}
+
+/// The versions the service knows, newest first (T-2.6).
+const KNOWN: [ApiVersion; 48] = [
+    version(2026, 6, 6),
+    version(2026, 4, 6),
+    version(2026, 2, 6),
+    version(2025, 11, 5),
+    version(2025, 7, 5),
+    version(2025, 5, 5),
+    version(2025, 1, 5),
+    version(2024, 11, 4),
+    version(2024, 8, 4),
+    version(2024, 5, 4),
+    version(2024, 2, 4),
+    version(2023, 11, 3),
+    version(2023, 8, 3),
+    version(2023, 1, 3),
+    version(2022, 11, 2),
+    version(2021, 12, 2),
+    version(2021, 10, 4),
+    version(2021, 8, 6),
+    version(2021, 6, 8),
+    version(2021, 4, 10),
+    version(2021, 2, 12),
+    version(2020, 12, 6),
+    version(2020, 10, 2),
+    version(2020, 8, 4),
+    version(2020, 6, 12),
+    version(2020, 4, 8),
+    version(2020, 2, 10),
+    version(2019, 12, 12),
+    version(2019, 10, 10),
+    version(2019, 7, 7),
+    version(2019, 2, 2),
+    version(2018, 11, 9),
+    version(2018, 3, 28),
+    version(2017, 11, 9),
+    version(2017, 7, 29),
+    version(2017, 4, 17),
+    version(2016, 5, 31),
+    version(2015, 12, 11),
+    version(2015, 7, 8),
+    version(2015, 4, 5),
+    version(2015, 2, 21),
+    version(2014, 2, 14),
+    version(2013, 8, 15),
+    version(2012, 2, 12),
+    version(2011, 8, 18),
+    version(2009, 9, 19),
+    version(2009, 7, 17),
+    version(2009, 4, 14),
+];
+
+impl ApiVersion {
+    /// The newest version known.
+    pub const NEWEST: Self = version(2026, 6, 6);
+    /// The version of a Shared Key request that names none (T-2.10).
+    pub const UNSTATED: Self = version(2009, 9, 19);
+
+    /// Parses `YYYY-MM-DD`; `None` when `text` has not that shape. Whether such a version exists is
+    /// for [`ApiVersion::is_known`] to say.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = |range| {
+            let field: &str = text.get(range)?;
+            field.bytes().all(|b| b.is_ascii_digit()).then_some(field)
+        };
+        let separated = text.len() == 10 && text.get(4..5)? == "-" && text.get(7..8)? == "-";
+        if !separated {
+            return None;
+        }
+        let month = digits(5..7)?.parse().ok()?;
+        let day = digits(8..10)?.parse().ok()?;
+        let in_calendar = (1..=12).contains(&month) && (1..=31).contains(&day);
+        in_calendar.then_some(Self { year: digits(0..4)?.parse().ok()?, month, day })
+    }
+
+    pub fn is_known(self) -> bool {
+        KNOWN.contains(&self)
+    }
+
+    /// Every version the service knows, newest first.
+    pub fn known() -> impl Iterator<Item = Self> {
+        KNOWN.into_iter()
+    }
+
+    /// Insert Or Replace, Insert Or Merge (T-5.40).
+    pub fn has_upsert(self) -> bool {
+        self >= version(2011, 8, 18)
+    }
+
+    /// `$select` (T-4.45c).
+    pub fn has_select(self) -> bool {
+        self >= version(2011, 8, 18)
+    }
+
+    /// Access policies of tables, and service SAS.
+    pub fn has_table_acl(self) -> bool {
+        self >= version(2012, 2, 12)
+    }
+
+    /// JSON payloads (T-2.12).
+    pub fn has_json(self) -> bool {
+        self >= version(2013, 8, 15)
+    }
+
+    /// Atom payloads: refused from 2015-12-11 on (T-2.12).
+    pub fn has_atom(self) -> bool {
+        self < version(2015, 12, 11)
+    }
+
+    /// Hour and minute metrics, CORS, and settings that may be set section by section (T-9.7,
+    /// T-9.14).
+    pub fn has_partial_service_properties(self) -> bool {
+        self >= version(2013, 8, 15)
+    }
+
+    /// `/table` before the account in what a service SAS signs.
+    pub fn signs_service_prefix(self) -> bool {
+        self >= version(2015, 2, 21)
+    }
+
+    /// Account SAS; `sip` and `spr` in what a service SAS signs.
+    pub fn has_account_sas(self) -> bool {
+        self >= version(2015, 4, 5)
+    }
+
+    /// Bearer tokens with a challenge.
+    pub fn has_bearer_challenge(self) -> bool {
+        self >= version(2020, 12, 6)
+    }
+
+    /// `ses` in what an account SAS signs.
+    pub fn signs_encryption_scope(self) -> bool {
+        self >= version(2020, 12, 6)
+    }
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+    }
+}
+
+const fn version(year: u16, month: u8, day: u8) -> ApiVersion {
+    ApiVersion { year, month, day }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parsed(text: &str) -> ApiVersion {
+        ApiVersion::parse(text).unwrap()
+    }
+
+    #[test]
+    fn versions_are_dates_and_print_as_parsed() {
+        for version in ApiVersion::known() {
+            assert_eq!(ApiVersion::parse(&version.to_string()), Some(version));
+        }
+        assert!(ApiVersion::known().is_sorted_by(|a, b| a > b));
+        assert_eq!(ApiVersion::known().next(), Some(ApiVersion::NEWEST));
+    }
+
+    /// The last is recorded as refused, T-2.8.
+    #[test]
+    fn what_is_no_date_is_no_version() {
+        for text in ["", "2019-2-02", "2019-13-01", "2019-02-02 ", "+019-02-02", "12.0.0b1"] {
+            assert_eq!(ApiVersion::parse(text), None, "{text:?}");
+        }
+        assert!(!parsed("2019-02-03").is_known());
+    }
+
+    #[test]
+    fn payload_formats_depend_on_the_version() {
+        let formats = |text| (parsed(text).has_json(), parsed(text).has_atom());
+        assert_eq!(formats("2012-02-12"), (false, true));
+        assert_eq!(formats("2013-08-15"), (true, true));
+        assert_eq!(formats("2015-07-08"), (true, true));
+        assert_eq!(formats("2015-12-11"), (true, false));
+    }
+
+    proptest! {
+        #[test]
+        fn parse_never_panics(text in any::<String>()) {
+            let _ = ApiVersion::parse(&text);
+        }
+    }
+}
