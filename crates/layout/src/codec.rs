@@ -1,0 +1,114 @@
+//! The few primitives that small values are made of: little-endian numbers, and text after its
+//! length.
+
+use crate::CorruptRecord;
+
+#[derive(Default)]
+pub(crate) struct Writer(pub(crate) Vec<u8>);
+
+impl Writer {
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.0.push(value);
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn u32(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    /// A count of things that requests of a few MiB held.
+    pub(crate) fn count(&mut self, count: usize) {
+        assert!(u32::try_from(count).is_ok(), "a count fits its field");
+        self.u32(count as u32);
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        self.count(text.len());
+        self.0.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Reads what a [`Writer`] wrote; errors say `what` was being read.
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+    what: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    /// Begins behind the version byte, which must be `version`.
+    pub(crate) fn new(
+        what: &'static str,
+        version: u8,
+        bytes: &'a [u8],
+    ) -> Result<Self, CorruptRecord> {
+        let mut reader = Self { bytes, what };
+        if reader.u8()? != version {
+            return Err(reader.corrupt());
+        }
+        Ok(reader)
+    }
+
+    pub(crate) fn corrupt(&self) -> CorruptRecord {
+        CorruptRecord(self.what)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, CorruptRecord> {
+        self.array().map(u8::from_le_bytes)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, CorruptRecord> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, CorruptRecord> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, CorruptRecord> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<String, CorruptRecord> {
+        let len = self.u32()? as usize;
+        let (text, rest) = self.bytes.split_at_checked(len).ok_or(self.corrupt())?;
+        self.bytes = rest;
+        self.utf8(text)
+    }
+
+    /// A list after its count. Nothing is reserved for a count that the bytes do not bear out.
+    pub(crate) fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, CorruptRecord>,
+    ) -> Result<Vec<T>, CorruptRecord> {
+        let count = self.u32()?;
+        (0..count).map(|_| item(self)).collect()
+    }
+
+    /// The rest, as text.
+    pub(crate) fn rest(&mut self) -> Result<String, CorruptRecord> {
+        let text = std::mem::take(&mut self.bytes);
+        self.utf8(text)
+    }
+
+    /// Nothing may be left.
+    pub(crate) fn end(self) -> Result<(), CorruptRecord> {
+        if self.bytes.is_empty() { Ok(()) } else { Err(self.corrupt()) }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], CorruptRecord> {
+        let (array, rest) = self.bytes.split_first_chunk().ok_or(self.corrupt())?;
+        self.bytes = rest;
+        Ok(*array)
+    }
+
+    fn utf8(&self, bytes: &[u8]) -> Result<String, CorruptRecord> {
+        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| self.corrupt())
+    }
+}

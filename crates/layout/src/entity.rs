@@ -1,0 +1,268 @@
+//! The value of an entity: its custom properties, laid out so that one is found without the others.
+//!
+//! ```text
+//! version u8 = 1 │ flags u8 = 0 │ count u16 │ count × header │ names │ values
+//! header: type « 12 │ bytes of the name, u16 │ end of the value within the values, u32
+//! ```
+//!
+//! Numbers are little-endian. Names and values follow each other without gaps, in the order of the
+//! headers, which is the order in which the properties were given. Keys and Timestamp are not here:
+//! the key holds the former, the engine's revision is the latter.
+
+use crate::CorruptRecord;
+use lazuli_model::{EdmType, Guid, Timestamp, ValueRef};
+
+const VERSION: u8 = 1;
+const FLAGS: u8 = 0;
+const PREAMBLE_BYTES: usize = 4;
+const HEADER_BYTES: usize = 6;
+const NAME_BITS: u32 = 12;
+const NAME_BYTES_MAX: usize = (1 << NAME_BITS) - 1;
+const CORRUPT: CorruptRecord = CorruptRecord("entity");
+
+/// Writes `properties` in the order given.
+///
+/// Their limits are the model's and lie far below what the fields hold.
+pub fn encode<'a>(properties: impl Iterator<Item = (&'a str, ValueRef<'a>)> + Clone) -> Vec<u8> {
+    let (mut count, mut names_bytes, mut values_bytes) = (0, 0, 0);
+    for (name, value) in properties.clone() {
+        assert!(name.len() <= NAME_BYTES_MAX, "the name fits its field");
+        count += 1;
+        names_bytes += name.len();
+        values_bytes += value_bytes(value);
+    }
+    assert!(u16::try_from(count).is_ok(), "the count fits its field");
+    assert!(u32::try_from(values_bytes).is_ok(), "the ends fit theirs");
+    let total = PREAMBLE_BYTES + count * HEADER_BYTES + names_bytes + values_bytes;
+    let mut out = Vec::with_capacity(total);
+    out.extend_from_slice(&[VERSION, FLAGS]);
+    out.extend_from_slice(&(count as u16).to_le_bytes());
+    let mut end = 0;
+    for (name, value) in properties.clone() {
+        end += value_bytes(value);
+        let kind = type_code(value.edm_type()) << NAME_BITS | name.len() as u16;
+        out.extend_from_slice(&kind.to_le_bytes());
+        out.extend_from_slice(&(end as u32).to_le_bytes());
+    }
+    for (name, _) in properties.clone() {
+        out.extend_from_slice(name.as_bytes());
+    }
+    for (_, value) in properties {
+        push_value(&mut out, value);
+    }
+    out
+}
+
+/// A stored entity, read in place.
+///
+/// That it exists means its headers are sound: every name and value lies within the bytes and has
+/// the width of its type. What the values hold is looked at when one is taken; [`verify`] looks at
+/// all of them, and must have been asked before an entity is served.
+///
+/// [`verify`]: EntityRecord::verify
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EntityRecord<'a> {
+    headers: &'a [[u8; HEADER_BYTES]],
+    names: &'a str,
+    values: &'a [u8],
+}
+
+impl<'a> EntityRecord<'a> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, CorruptRecord> {
+        Self::split(bytes).ok_or(CORRUPT)
+    }
+
+    /// Number of properties.
+    pub fn len(&self) -> usize {
+        self.headers.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.headers.is_empty()
+    }
+
+    /// The properties, in the order stored. What [`verify`](Self::verify) would refuse is left out.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, ValueRef<'a>)> + Clone + use<'a> {
+        let record = *self;
+        record.slots().filter_map(move |slot| Some((record.name(&slot)?, record.value(&slot)?)))
+    }
+
+    /// The property called `name`. Looks at no value but its own.
+    pub fn find(&self, name: &str) -> Option<ValueRef<'a>> {
+        let named = |slot: &Slot| slot.name_len() == name.len() && self.name(slot) == Some(name);
+        let slot = self.slots().find(named)?;
+        self.value(&slot)
+    }
+
+    /// Refuses a record that holds a value which its type does not have.
+    pub fn verify(&self) -> Result<(), CorruptRecord> {
+        if self.slots().all(|slot| self.value(&slot).is_some()) { Ok(()) } else { Err(CORRUPT) }
+    }
+
+    fn split(bytes: &'a [u8]) -> Option<Self> {
+        let ([version, flags, count @ ..], rest) = bytes.split_first_chunk::<PREAMBLE_BYTES>()?;
+        if (*version, *flags) != (VERSION, FLAGS) {
+            return None;
+        }
+        let headers_bytes = usize::from(u16::from_le_bytes(*count)) * HEADER_BYTES;
+        let (headers, rest) = rest.split_at_checked(headers_bytes)?;
+        let (headers, _) = headers.as_chunks();
+        let names_bytes = headers.iter().map(|header| Header::of(header).name_len).sum();
+        let (names, values) = rest.split_at_checked(names_bytes)?;
+        let record = Self { headers, names: std::str::from_utf8(names).ok()?, values };
+        record.headers_are_sound().then_some(record)
+    }
+
+    /// Whether names are cut between characters, values follow each other to the end, and each is
+    /// as wide as its type.
+    fn headers_are_sound(&self) -> bool {
+        let sound = |slot: &Slot| {
+            let width = slot.value_end.checked_sub(slot.value_start);
+            self.names.is_char_boundary(slot.name_end)
+                && match (type_of(slot.type_code), width) {
+                    (Some(edm_type), Some(width)) => {
+                        fixed_width(edm_type).is_none_or(|fixed| fixed == width)
+                    }
+                    _ => false,
+                }
+        };
+        let last = self.slots().last().map_or(0, |slot| slot.value_end);
+        last == self.values.len() && self.slots().all(|slot| sound(&slot))
+    }
+
+    fn slots(&self) -> impl Iterator<Item = Slot> + Clone + use<'a> {
+        let (mut name_end, mut value_end) = (0, 0);
+        self.headers.iter().map(move |header| {
+            let header = Header::of(header);
+            let (name_start, value_start) = (name_end, value_end);
+            name_end += header.name_len;
+            value_end = header.value_end;
+            Slot { type_code: header.type_code, name_start, name_end, value_start, value_end }
+        })
+    }
+
+    fn name(&self, slot: &Slot) -> Option<&'a str> {
+        self.names.get(slot.name_start..slot.name_end)
+    }
+
+    fn value(&self, slot: &Slot) -> Option<ValueRef<'a>> {
+        let bytes = self.values.get(slot.value_start..slot.value_end)?;
+        read_value(type_of(slot.type_code)?, bytes)
+    }
+}
+
+/// One header, taken apart.
+struct Header {
+    type_code: u16,
+    name_len: usize,
+    value_end: usize,
+}
+
+impl Header {
+    fn of(&[a, b, end @ ..]: &[u8; HEADER_BYTES]) -> Self {
+        let kind = u16::from_le_bytes([a, b]);
+        Self {
+            type_code: kind >> NAME_BITS,
+            name_len: usize::from(kind) & NAME_BYTES_MAX,
+            value_end: u32::from_le_bytes(end) as usize,
+        }
+    }
+}
+
+/// Where the name and the value of one property lie.
+struct Slot {
+    type_code: u16,
+    name_start: usize,
+    name_end: usize,
+    value_start: usize,
+    value_end: usize,
+}
+
+impl Slot {
+    fn name_len(&self) -> usize {
+        self.name_end - self.name_start
+    }
+}
+
+/// Zero stands for no type, so that zeroed bytes are not taken for a record.
+const fn type_code(edm_type: EdmType) -> u16 {
+    match edm_type {
+        EdmType::String => 1,
+        EdmType::Boolean => 2,
+        EdmType::Int32 => 3,
+        EdmType::Int64 => 4,
+        EdmType::Double => 5,
+        EdmType::DateTime => 6,
+        EdmType::Guid => 7,
+        EdmType::Binary => 8,
+    }
+}
+
+const fn type_of(code: u16) -> Option<EdmType> {
+    Some(match code {
+        1 => EdmType::String,
+        2 => EdmType::Boolean,
+        3 => EdmType::Int32,
+        4 => EdmType::Int64,
+        5 => EdmType::Double,
+        6 => EdmType::DateTime,
+        7 => EdmType::Guid,
+        8 => EdmType::Binary,
+        _ => return None,
+    })
+}
+
+/// Bytes of every value of the type; `None` where they vary.
+const fn fixed_width(edm_type: EdmType) -> Option<usize> {
+    match edm_type {
+        EdmType::String | EdmType::Binary => None,
+        EdmType::Boolean => Some(1),
+        EdmType::Int32 => Some(4),
+        EdmType::Int64 | EdmType::Double | EdmType::DateTime => Some(8),
+        EdmType::Guid => Some(16),
+    }
+}
+
+fn value_bytes(value: ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::String(v) => v.len(),
+        ValueRef::Binary(v) => v.len(),
+        other => fixed_width(other.edm_type()).unwrap_or_default(),
+    }
+}
+
+fn push_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+    match value {
+        ValueRef::String(v) => out.extend_from_slice(v.as_bytes()),
+        ValueRef::Boolean(v) => out.push(v.into()),
+        ValueRef::Int32(v) => out.extend_from_slice(&v.to_le_bytes()),
+        ValueRef::Int64(v) => out.extend_from_slice(&v.to_le_bytes()),
+        ValueRef::Double(v) => out.extend_from_slice(&v.to_le_bytes()),
+        ValueRef::DateTime(v) => out.extend_from_slice(&v.ticks().to_le_bytes()),
+        ValueRef::Guid(v) => out.extend_from_slice(&v.0),
+        ValueRef::Binary(v) => out.extend_from_slice(v),
+    }
+}
+
+fn read_value(edm_type: EdmType, bytes: &[u8]) -> Option<ValueRef<'_>> {
+    Some(match edm_type {
+        EdmType::String => ValueRef::String(std::str::from_utf8(bytes).ok()?),
+        EdmType::Boolean => match bytes {
+            [0] => ValueRef::Boolean(false),
+            [1] => ValueRef::Boolean(true),
+            _ => return None,
+        },
+        EdmType::Int32 => ValueRef::Int32(i32::from_le_bytes(bytes.try_into().ok()?)),
+        EdmType::Int64 => ValueRef::Int64(i64::from_le_bytes(bytes.try_into().ok()?)),
+        EdmType::Double => ValueRef::Double(f64::from_le_bytes(bytes.try_into().ok()?)),
+        EdmType::DateTime => {
+            let ticks = u64::from_le_bytes(bytes.try_into().ok()?);
+            ValueRef::DateTime(Timestamp::from_ticks(ticks)?)
+        }
+        EdmType::Guid => ValueRef::Guid(Guid(bytes.try_into().ok()?)),
+        EdmType::Binary => ValueRef::Binary(bytes),
+    })
+}
+
+#[cfg(test)]
+mod tests;

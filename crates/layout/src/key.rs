@@ -1,0 +1,234 @@
+//! Every stored key; the order of its bytes is the order the service shows.
+//!
+//! All keys begin with `L`, then a byte for the kind:
+//!
+//! | kind | then | holds |
+//! | --- | --- | --- |
+//! | `a` | table id | the access policies of a table |
+//! | `c` | account, 00, table name | the catalog record of a table |
+//! | `e` | table id, partition key, 00, row key | an entity |
+//! | `n` | | the next table id |
+//! | `p` | account | the properties of an account's table service |
+//! | `r` | table id | the mark of a dropped table whose space is not yet given back |
+//!
+//! A table id is eight bytes, the most significant first. The keys of an entity and the lower-case
+//! name of a table are written as *text*: UTF-8 with each byte replaced by its `utf16_rank`, 00
+//! becoming 01 01 and 01 becoming 01 02. Text therefore orders by UTF-16 code unit (T-3.19), holds no
+//! 00 that could be taken for the terminator, and no byte above F6.
+//!
+//! Ranges take any text as their ends, as filters and continuation tokens hold it.
+
+use crate::CorruptRecord;
+use lazuli_model::key::{from_utf16_rank, utf16_rank};
+use lazuli_model::limits::KEY_UTF16_UNITS_MAX;
+use lazuli_model::{AccountName, EntityKey};
+use std::borrow::Cow;
+use std::ops::{Bound, Range};
+
+/// The first byte of every key. Cluster engines reserve some others.
+const LAZULI: u8 = b'L';
+const KIND_ACCESS_POLICIES: u8 = b'a';
+const KIND_CATALOG: u8 = b'c';
+const KIND_ENTITY: u8 = b'e';
+const KIND_NEXT_TABLE_ID: u8 = b'n';
+const KIND_SERVICE_PROPERTIES: u8 = b'p';
+const KIND_RECLAIM: u8 = b'r';
+
+const TERMINATOR: u8 = 0x00;
+const ESCAPE: u8 = 0x01;
+/// Put after a text, names the place behind it: behind the text itself and behind all that its
+/// terminated form begins, before every longer text, for those go on with at least 01 01.
+const BEHIND: u8 = 0x01;
+/// Greater than every byte of a text.
+const END: u8 = 0xFF;
+/// Bytes of the longest key as text: three bytes of UTF-8 for each UTF-16 code unit.
+const TEXT_BYTES_MAX: usize = 3 * KEY_UTF16_UNITS_MAX;
+
+/// Names a table as long as the store lives: never reused, also when the table is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub u64);
+
+/// The keys of a stored entity, as [`decode_entity`] finds them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEntityKey<'a> {
+    pub table: TableId,
+    /// Borrowed unless the key holds a character from U+E000 to U+FFFF.
+    pub partition: Cow<'a, str>,
+    /// See [`StoredEntityKey::partition`].
+    pub row: Cow<'a, str>,
+}
+
+/// The key of a table's catalog record.
+pub fn catalog(account: &AccountName, lower_name: &str) -> Vec<u8> {
+    let mut key = catalog_prefix(account);
+    push_text(&mut key, lower_name);
+    key
+}
+
+/// The catalog records of `account` whose lower-case names lie between `low` and `high`.
+pub fn catalog_range(account: &AccountName, low: Bound<&str>, high: Bound<&str>) -> Range<Vec<u8>> {
+    text_range(catalog_prefix(account), low, high)
+}
+
+/// The key of the access policies of `table`.
+pub fn access_policies(table: TableId) -> Vec<u8> {
+    table_prefix(KIND_ACCESS_POLICIES, table, 0)
+}
+
+/// The key of the next table id.
+pub fn next_table_id() -> Vec<u8> {
+    vec![LAZULI, KIND_NEXT_TABLE_ID]
+}
+
+/// The key of the properties of an account's table service.
+pub fn service_properties(account: &AccountName) -> Vec<u8> {
+    [&[LAZULI, KIND_SERVICE_PROPERTIES], account.as_str().as_bytes()].concat()
+}
+
+/// The key of the mark that says the space of `table` is to be given back.
+pub fn reclaim(table: TableId) -> Vec<u8> {
+    table_prefix(KIND_RECLAIM, table, 0)
+}
+
+/// Every mark of a dropped table.
+pub fn reclaim_range() -> Range<Vec<u8>> {
+    vec![LAZULI, KIND_RECLAIM]..vec![LAZULI, KIND_RECLAIM + 1]
+}
+
+/// The table that a key within [`reclaim_range`] names.
+pub fn decode_reclaim(key: &[u8]) -> Result<TableId, CorruptRecord> {
+    match split_table(KIND_RECLAIM, key) {
+        Some((table, [])) => Ok(table),
+        _ => Err(CorruptRecord("reclaim key")),
+    }
+}
+
+/// The key of an entity.
+pub fn entity(table: TableId, key: &EntityKey) -> Vec<u8> {
+    let (partition, row) = (key.partition.as_str(), key.row.as_str());
+    let mut out = table_prefix(KIND_ENTITY, table, partition.len() + 1 + row.len());
+    push_text(&mut out, partition);
+    out.push(TERMINATOR);
+    push_text(&mut out, row);
+    out
+}
+
+/// The entities of `table` whose partition keys lie between `low` and `high`.
+pub fn partition_range(table: TableId, low: Bound<&str>, high: Bound<&str>) -> Range<Vec<u8>> {
+    text_range(table_prefix(KIND_ENTITY, table, 0), low, high)
+}
+
+/// The entities of one partition whose row keys lie between `low` and `high`.
+pub fn row_range(
+    table: TableId,
+    partition: &str,
+    low: Bound<&str>,
+    high: Bound<&str>,
+) -> Range<Vec<u8>> {
+    let mut prefix = table_prefix(KIND_ENTITY, table, partition.len() + 1);
+    push_text(&mut prefix, partition);
+    prefix.push(TERMINATOR);
+    text_range(prefix, low, high)
+}
+
+/// Every entity of `table`.
+pub fn table_range(table: TableId) -> Range<Vec<u8>> {
+    partition_range(table, Bound::Unbounded, Bound::Unbounded)
+}
+
+/// The names of the entity stored under `key`.
+pub fn decode_entity(key: &[u8]) -> Result<StoredEntityKey<'_>, CorruptRecord> {
+    const CORRUPT: CorruptRecord = CorruptRecord("entity key");
+    let (table, texts) = split_table(KIND_ENTITY, key).ok_or(CORRUPT)?;
+    let end = texts.iter().position(|&b| b == TERMINATOR).ok_or(CORRUPT)?;
+    let (partition, row) = texts.split_at_checked(end).ok_or(CORRUPT)?;
+    let (_, row) = row.split_first().ok_or(CORRUPT)?;
+    Ok(StoredEntityKey {
+        table,
+        partition: decode_text(partition).ok_or(CORRUPT)?,
+        row: decode_text(row).ok_or(CORRUPT)?,
+    })
+}
+
+fn catalog_prefix(account: &AccountName) -> Vec<u8> {
+    let account = account.as_str().as_bytes();
+    [&[LAZULI, KIND_CATALOG], account, &[TERMINATOR]].concat()
+}
+
+/// `L`, the kind and the table id, with room for `more` bytes.
+fn table_prefix(kind: u8, table: TableId, more: usize) -> Vec<u8> {
+    let mut key = Vec::with_capacity(2 + size_of::<TableId>() + more + 1);
+    key.extend_from_slice(&[LAZULI, kind]);
+    key.extend_from_slice(&table.0.to_be_bytes());
+    key
+}
+
+/// Undoes [`table_prefix`].
+fn split_table(kind: u8, key: &[u8]) -> Option<(TableId, &[u8])> {
+    let rest = key.strip_prefix(&[LAZULI, kind])?;
+    let (id, rest) = rest.split_first_chunk()?;
+    Some((TableId(u64::from_be_bytes(*id)), rest))
+}
+
+/// The keys that continue `prefix` with a text between `low` and `high`, and whatever follows it.
+fn text_range(prefix: Vec<u8>, low: Bound<&str>, high: Bound<&str>) -> Range<Vec<u8>> {
+    let place = |text: &str, last: &[u8]| {
+        let mut place = prefix.clone();
+        push_text(&mut place, text);
+        place.extend_from_slice(last);
+        place
+    };
+    let end = match high {
+        Bound::Included(text) => place(text, &[BEHIND]),
+        Bound::Excluded(text) => place(text, &[]),
+        Bound::Unbounded => place("", &[END]),
+    };
+    let start = match low {
+        Bound::Included(text) => place(text, &[]),
+        Bound::Excluded(text) => place(text, &[BEHIND]),
+        Bound::Unbounded => prefix,
+    };
+    start..end
+}
+
+/// Appends `text` in its ordered form.
+///
+/// Only the end of a range can be longer than the longest key; it is cut one byte behind that,
+/// where it still compares alike with every key there can be. So no stored key, and no place in a
+/// range, grows with what a client sends.
+fn push_text(out: &mut Vec<u8>, text: &str) {
+    for byte in text.bytes().take(TEXT_BYTES_MAX + 1) {
+        match byte {
+            TERMINATOR => out.extend_from_slice(&[ESCAPE, 0x01]),
+            ESCAPE => out.extend_from_slice(&[ESCAPE, 0x02]),
+            other => out.push(utf16_rank(other)),
+        }
+    }
+}
+
+/// Undoes [`push_text`]; `None` if it did not write this.
+fn decode_text(bytes: &[u8]) -> Option<Cow<'_, str>> {
+    // Escapes and F5, F6 are rare, and neither is UTF-8 that a key may hold.
+    if bytes.iter().all(|&b| b > ESCAPE && b < utf16_rank(0xEE)) {
+        return std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
+    }
+    let mut text = Vec::with_capacity(bytes.len());
+    let mut rest = bytes.iter();
+    while let Some(&byte) = rest.next() {
+        text.push(match byte {
+            ESCAPE => match rest.next()? {
+                0x01 => TERMINATOR,
+                0x02 => ESCAPE,
+                _ => return None,
+            },
+            TERMINATOR => return None,
+            // The bytes that ranks F5 and F6 stand for are never written as themselves.
+            0xEE | 0xEF => return None,
+            other => from_utf16_rank(other),
+        });
+    }
+    String::from_utf8(text).ok().map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! The values around tables: catalog record, access policies, service properties, the next table
+//! id, and the mark of a dropped table. Each opens with a version byte.
+
+use crate::codec::{Reader, Writer};
+use crate::{CorruptRecord, TableId};
+use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
+use lazuli_model::{AccessPolicies, AccessPolicy, ServiceProperties, TableName, Timestamp};
+
+const VERSION: u8 = 1;
+
+/// What the catalog says of a table. Written once, when the table is created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogRecord {
+    pub id: TableId,
+    /// In the case given at creation.
+    pub name: TableName,
+    pub created: Timestamp,
+}
+
+impl CatalogRecord {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = begin();
+        out.u64(self.id.0);
+        out.u64(self.created.ticks());
+        out.0.extend_from_slice(self.name.as_str().as_bytes());
+        out.0
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, CorruptRecord> {
+        let mut reader = Reader::new("catalog record", VERSION, bytes)?;
+        let id = TableId(reader.u64()?);
+        let created = timestamp(&mut reader)?;
+        let name = reader.rest()?;
+        let name = TableName::parse(&name).map_err(|_| reader.corrupt())?;
+        Ok(Self { id, name, created })
+    }
+
+    /// The id alone, which is all that most operations want.
+    pub fn decode_id(bytes: &[u8]) -> Result<TableId, CorruptRecord> {
+        let mut reader = Reader::new("catalog record", VERSION, bytes)?;
+        Ok(TableId(reader.u64()?))
+    }
+}
+
+/// The table id to be given out next.
+pub fn encode_next_table_id(next: TableId) -> Vec<u8> {
+    let mut out = begin();
+    out.u64(next.0);
+    out.0
+}
+
+pub fn decode_next_table_id(bytes: &[u8]) -> Result<TableId, CorruptRecord> {
+    let mut reader = Reader::new("next table id", VERSION, bytes)?;
+    let next = TableId(reader.u64()?);
+    reader.end()?;
+    Ok(next)
+}
+
+/// When a table was dropped whose space is still to be given back.
+pub fn encode_reclaim(dropped: Timestamp) -> Vec<u8> {
+    let mut out = begin();
+    out.u64(dropped.ticks());
+    out.0
+}
+
+pub fn decode_reclaim(bytes: &[u8]) -> Result<Timestamp, CorruptRecord> {
+    let mut reader = Reader::new("reclaim mark", VERSION, bytes)?;
+    let dropped = timestamp(&mut reader)?;
+    reader.end()?;
+    Ok(dropped)
+}
+
+const POLICY_HAS_START: u8 = 1;
+const POLICY_HAS_EXPIRY: u8 = 2;
+const POLICY_HAS_PERMISSIONS: u8 = 4;
+
+pub fn encode_access_policies(policies: &AccessPolicies) -> Vec<u8> {
+    let mut out = begin();
+    out.count(policies.iter().count());
+    for policy in policies.iter() {
+        out.text(&policy.id);
+        let flag = |present: bool, flag: u8| if present { flag } else { 0 };
+        out.u8(flag(policy.start.is_some(), POLICY_HAS_START)
+            | flag(policy.expiry.is_some(), POLICY_HAS_EXPIRY)
+            | flag(policy.permissions.is_some(), POLICY_HAS_PERMISSIONS));
+        for time in [policy.start, policy.expiry].into_iter().flatten() {
+            out.u64(time.ticks());
+        }
+        if let Some(letters) = &policy.permissions {
+            out.text(letters);
+        }
+    }
+    out.0
+}
+
+pub fn decode_access_policies(bytes: &[u8]) -> Result<AccessPolicies, CorruptRecord> {
+    let mut reader = Reader::new("access policies", VERSION, bytes)?;
+    let policies = reader.list(|reader| {
+        let id = reader.text()?;
+        let flags = reader.u8()?;
+        if flags & !(POLICY_HAS_START | POLICY_HAS_EXPIRY | POLICY_HAS_PERMISSIONS) != 0 {
+            return Err(reader.corrupt());
+        }
+        let has = |flag: u8| flags & flag != 0;
+        Ok(AccessPolicy {
+            id,
+            start: has(POLICY_HAS_START).then(|| timestamp(reader)).transpose()?,
+            expiry: has(POLICY_HAS_EXPIRY).then(|| timestamp(reader)).transpose()?,
+            permissions: has(POLICY_HAS_PERMISSIONS).then(|| reader.text()).transpose()?,
+        })
+    })?;
+    let policies = AccessPolicies::new(policies).map_err(|_| reader.corrupt())?;
+    reader.end()?;
+    Ok(policies)
+}
+
+const LOG_READ: u8 = 1;
+const LOG_WRITE: u8 = 2;
+const LOG_DELETE: u8 = 4;
+
+pub fn encode_service_properties(properties: &ServiceProperties) -> Vec<u8> {
+    let mut out = begin();
+    let Logging { read, write, delete, retention } = properties.logging.clone();
+    let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+    out.u8(flag(read, LOG_READ) | flag(write, LOG_WRITE) | flag(delete, LOG_DELETE));
+    put_retention(&mut out, retention);
+    for metrics in [&properties.hour_metrics, &properties.minute_metrics] {
+        out.u8(metrics.enabled.into());
+        out.u8(option_code(metrics.include_apis));
+        put_retention(&mut out, metrics.retention);
+    }
+    out.count(properties.cors.len());
+    for rule in &properties.cors {
+        for list in [
+            &rule.allowed_origins,
+            &rule.allowed_methods,
+            &rule.allowed_headers,
+            &rule.exposed_headers,
+        ] {
+            out.count(list.len());
+            list.iter().for_each(|text| out.text(text));
+        }
+        out.u32(rule.max_age_seconds);
+    }
+    out.0
+}
+
+pub fn decode_service_properties(bytes: &[u8]) -> Result<ServiceProperties, CorruptRecord> {
+    let mut reader = Reader::new("service properties", VERSION, bytes)?;
+    let flags = reader.u8()?;
+    if flags & !(LOG_READ | LOG_WRITE | LOG_DELETE) != 0 {
+        return Err(reader.corrupt());
+    }
+    let properties = ServiceProperties {
+        logging: Logging {
+            read: flags & LOG_READ != 0,
+            write: flags & LOG_WRITE != 0,
+            delete: flags & LOG_DELETE != 0,
+            retention: retention(&mut reader)?,
+        },
+        hour_metrics: metrics(&mut reader)?,
+        minute_metrics: metrics(&mut reader)?,
+        cors: reader.list(cors_rule)?,
+    };
+    reader.end()?;
+    Ok(properties)
+}
+
+fn begin() -> Writer {
+    Writer(vec![VERSION])
+}
+
+fn timestamp(reader: &mut Reader<'_>) -> Result<Timestamp, CorruptRecord> {
+    Timestamp::from_ticks(reader.u64()?).ok_or(reader.corrupt())
+}
+
+fn put_retention(out: &mut Writer, Retention(days): Retention) {
+    out.u8(days.is_some().into());
+    out.u16(days.unwrap_or_default());
+}
+
+fn retention(reader: &mut Reader<'_>) -> Result<Retention, CorruptRecord> {
+    match (reader.u8()?, reader.u16()?) {
+        (0, 0) => Ok(Retention(None)),
+        (1, days) => Ok(Retention(Some(days))),
+        _ => Err(reader.corrupt()),
+    }
+}
+
+fn metrics(reader: &mut Reader<'_>) -> Result<Metrics, CorruptRecord> {
+    let enabled = match reader.u8()? {
+        0 => false,
+        1 => true,
+        _ => return Err(reader.corrupt()),
+    };
+    let include_apis = match reader.u8()? {
+        0 => None,
+        1 => Some(false),
+        2 => Some(true),
+        _ => return Err(reader.corrupt()),
+    };
+    Ok(Metrics { enabled, include_apis, retention: retention(reader)? })
+}
+
+fn option_code(value: Option<bool>) -> u8 {
+    match value {
+        None => 0,
+        Some(false) => 1,
+        Some(true) => 2,
+    }
+}
+
+fn cors_rule(reader: &mut Reader<'_>) -> Result<CorsRule, CorruptRecord> {
+    let mut texts = || reader.list(Reader::text);
+    Ok(CorsRule {
+        allowed_origins: texts()?,
+        allowed_methods: texts()?,
+        allowed_headers: texts()?,
+        exposed_headers: texts()?,
+        max_age_seconds: reader.u32()?,
+    })
+}
+
+#[cfg(test)]
+mod tests;
