@@ -1,0 +1,87 @@
+//! Why the service could not do what it was asked, in the words of the service.
+
+use lazuli_engine::{CommitError, EngineError};
+use lazuli_layout::CorruptRecord;
+use lazuli_model::EntityError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    #[error("the table does not exist")]
+    TableNotFound,
+    #[error("the table already exists")]
+    TableAlreadyExists,
+    #[error("the table is being deleted")]
+    TableBeingDeleted,
+    #[error("the entity does not exist")]
+    EntityNotFound,
+    #[error("the entity already exists")]
+    EntityAlreadyExists,
+    /// The entity is not at the version that the write named.
+    #[error("the update condition does not hold")]
+    ConditionNotMet,
+    #[error(transparent)]
+    Entity(#[from] EntityError),
+    #[error("the batch has no operation")]
+    EmptyBatch,
+    #[error("the batch has more than 100 operations")]
+    TooManyOperations,
+    #[error("the batch names an entity twice")]
+    DuplicateRow,
+    #[error("the batch names more than one partition")]
+    DifferentPartition,
+    #[error("the batch names more than one table")]
+    DifferentTable,
+    /// Nothing was written, and the same request may succeed later.
+    #[error("the service is busy")]
+    Busy,
+    /// The write may have happened, and nobody can tell.
+    #[error("the outcome of the write is unknown")]
+    Undetermined,
+    /// More than the engine takes at once; our own limits lie below those of every engine.
+    #[error("too large for the engine: {got} {what}, at most {max}")]
+    TooLarge { what: &'static str, max: usize, got: usize },
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    #[error(transparent)]
+    Corrupt(#[from] CorruptRecord),
+}
+
+/// A batch that was not applied, and the operation that is to blame.
+#[derive(Debug, thiserror::Error)]
+#[error("operation {index}: {error}")]
+pub struct BatchFailure {
+    pub index: usize,
+    #[source]
+    pub error: TableError,
+}
+
+impl BatchFailure {
+    pub(crate) const fn new(index: usize, error: TableError) -> Self {
+        Self { index, error }
+    }
+}
+
+/// What a failed commit means where no check of it is known to the caller.
+impl From<CommitError> for TableError {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Refused { reason, .. } => refusal(reason),
+            CommitError::Undetermined(_) => Self::Undetermined,
+            CommitError::TooLarge { what, max, got } => Self::TooLarge { what, max, got },
+            CommitError::Engine(error) => Self::Engine(error),
+            // Somebody else was faster, and nothing was written.
+            _ => Self::Busy,
+        }
+    }
+}
+
+/// Finds the error that a `Modify` of ours refused with.
+fn refusal(reason: lazuli_engine::BoxError) -> TableError {
+    match reason.downcast::<EntityError>() {
+        Ok(error) => TableError::Entity(*error),
+        Err(reason) => match reason.downcast::<CorruptRecord>() {
+            Ok(error) => TableError::Corrupt(*error),
+            Err(reason) => TableError::Engine(EngineError::Io(reason)),
+        },
+    }
+}

@@ -1,0 +1,240 @@
+//! Insert, replace, merge, upsert and delete, each as a check and a write of one commit.
+//!
+//! | mutation | check | write |
+//! | --- | --- | --- |
+//! | insert | absent | put |
+//! | insert or replace | – | put |
+//! | replace | present, or at the version named | put |
+//! | insert or merge | – | modify |
+//! | merge | present, or at the version named | modify |
+//! | delete | present, or at the version named | delete |
+//!
+//! None of them reads the entity first: the engine decides where it orders the commit.
+
+use crate::error::{BatchFailure, TableError};
+use crate::service::{COMMIT_ATTEMPTS_MAX, OpenTable, TableService, timestamp};
+use crate::yielding::yield_now;
+use bytes::Bytes;
+use lazuli_engine::{BoxError, Check, Commit, CommitError, Expect, Key, Modify, Revision, Write};
+use lazuli_layout::{EntityRecord, TableId, entity, key};
+use lazuli_model::entity::{check_size, merge};
+use lazuli_model::{
+    AccountName, ETag, EntityError, EntityKey, IfMatch, Properties, TableName, Timestamp,
+};
+use std::sync::Arc;
+
+/// A change of one entity that keeps every limit that can be checked without the stored entity.
+#[derive(Clone, Debug)]
+pub struct Mutation<'a> {
+    key: EntityKey,
+    kind: MutationKind,
+    properties: Properties<'a>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MutationKind {
+    Insert,
+    InsertOrReplace,
+    Replace(IfMatch),
+    InsertOrMerge,
+    Merge(IfMatch),
+    /// The properties are of no use.
+    Delete(IfMatch),
+}
+
+impl<'a> Mutation<'a> {
+    /// Refuses an entity over 1 MiB. A merge can still fail so later, when it meets what is stored.
+    pub fn new(
+        key: EntityKey,
+        kind: MutationKind,
+        mut properties: Properties<'a>,
+    ) -> Result<Self, EntityError> {
+        if !matches!(kind, MutationKind::Delete(_)) {
+            check_size(&key, properties.iter())?;
+        }
+        // Only an insert keeps the order of the request (T-2.34).
+        if kind != MutationKind::Insert {
+            properties.sort();
+        }
+        Ok(Self { key, kind, properties })
+    }
+
+    pub fn key(&self) -> &EntityKey {
+        &self.key
+    }
+
+    pub fn kind(&self) -> MutationKind {
+        self.kind
+    }
+
+    /// In the order in which they will be stored.
+    pub fn properties(&self) -> &Properties<'a> {
+        &self.properties
+    }
+}
+
+impl TableService {
+    /// Changes one entity; returns its new Timestamp.
+    pub async fn mutate(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        mutation: Mutation<'_>,
+    ) -> Result<Timestamp, TableError> {
+        let steps = [Step::from(mutation)];
+        let applied = self.apply(account, table, &steps).await;
+        applied.map_err(|failure| failure.error)
+    }
+
+    /// Applies all steps or none, in one commit that the drop of the table excludes.
+    pub(crate) async fn apply(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        steps: &[Step],
+    ) -> Result<Timestamp, BatchFailure> {
+        // What goes wrong before any step is blamed on the first (T-6.46).
+        let first = |error| BatchFailure::new(0, error);
+        for _ in 0..COMMIT_ATTEMPTS_MAX {
+            let table = self.open_now(account, name).await.map_err(first)?;
+            let keys: Vec<Key> = steps.iter().map(|step| step.stored_key(table.id)).collect();
+            let not_before = self.now();
+            let commit = commit_of(steps, &keys, not_before, table);
+            match self.engine.commit(commit).await {
+                Ok(revision) => return Ok(timestamp(revision)),
+                // The table was dropped, and perhaps created again: look anew.
+                Err(CommitError::CheckFailed { index: 0, .. } | CommitError::Conflict) => {}
+                Err(CommitError::Undetermined(_)) => {
+                    let settled = self.did_not_happen(not_before, &keys).await;
+                    if !settled.map_err(|error| first(error.into()))? {
+                        return Err(first(TableError::Undetermined));
+                    }
+                }
+                Err(error) => return Err(failure_of(steps, error)),
+            }
+            yield_now().await;
+        }
+        Err(first(TableError::Busy))
+    }
+}
+
+/// The commit of `steps`, to be stored under `keys`. Its first check is that the table lives.
+fn commit_of(steps: &[Step], keys: &[Key], not_before: Revision, table: OpenTable) -> Commit {
+    let with_keys = || steps.iter().zip(keys);
+    let check = |(step, key): (&Step, &Key)| {
+        let key = key.clone();
+        step.expect.map(|expect| Check { key, expect })
+    };
+    Commit {
+        not_before,
+        checks: std::iter::once(table.lives).chain(with_keys().filter_map(check)).collect(),
+        writes: with_keys().map(|(step, key)| step.write(key.clone())).collect(),
+    }
+}
+
+/// Finds the step that a failed commit is about: writes are its steps in order, checks those of the
+/// steps that have one, after the check of the table.
+fn failure_of(steps: &[Step], error: CommitError) -> BatchFailure {
+    match error {
+        CommitError::CheckFailed { index, found } => {
+            let mut checked = steps.iter().enumerate().filter(|(_, step)| step.expect.is_some());
+            match checked.nth(index.saturating_sub(1)) {
+                Some((index, step)) => BatchFailure::new(index, step.check_error(found)),
+                None => BatchFailure::new(0, TableError::Busy),
+            }
+        }
+        CommitError::Refused { index, .. } => BatchFailure::new(index, error.into()),
+        other => BatchFailure::new(0, other.into()),
+    }
+}
+
+/// A mutation made ready for the engine, but for the table that it will find.
+pub(crate) struct Step {
+    key: EntityKey,
+    expect: Option<Expect>,
+    effect: Effect,
+}
+
+enum Effect {
+    Put(Bytes),
+    Modify(Arc<dyn Modify>),
+    Delete,
+}
+
+impl From<Mutation<'_>> for Step {
+    fn from(mutation: Mutation<'_>) -> Self {
+        let expect = match mutation.kind {
+            MutationKind::Insert => Some(Expect::Absent),
+            MutationKind::InsertOrReplace | MutationKind::InsertOrMerge => None,
+            MutationKind::Replace(if_match)
+            | MutationKind::Merge(if_match)
+            | MutationKind::Delete(if_match) => Some(expectation(if_match)),
+        };
+        let effect = match mutation.kind {
+            MutationKind::Insert | MutationKind::InsertOrReplace | MutationKind::Replace(_) => {
+                Effect::Put(entity::encode(mutation.properties.iter()).into())
+            }
+            MutationKind::InsertOrMerge | MutationKind::Merge(_) => {
+                Effect::Modify(Arc::new(MergePatch {
+                    key: mutation.key.clone(),
+                    patch: mutation.properties.into_owned(),
+                }))
+            }
+            MutationKind::Delete(_) => Effect::Delete,
+        };
+        Self { key: mutation.key, expect, effect }
+    }
+}
+
+impl Step {
+    fn write(&self, key: Key) -> Write {
+        match &self.effect {
+            Effect::Put(value) => Write::Put(key, value.clone()),
+            Effect::Modify(function) => Write::Modify(key, Arc::clone(function)),
+            Effect::Delete => Write::Delete(key),
+        }
+    }
+
+    /// What it means that the check of this step found `found`.
+    fn check_error(&self, found: Option<Revision>) -> TableError {
+        match (self.expect, found) {
+            (Some(Expect::Absent), _) => TableError::EntityAlreadyExists,
+            (_, None) => TableError::EntityNotFound,
+            (_, Some(_)) => TableError::ConditionNotMet,
+        }
+    }
+
+    fn stored_key(&self, table: TableId) -> Key {
+        key::entity(table, &self.key).into()
+    }
+}
+
+fn expectation(if_match: IfMatch) -> Expect {
+    match if_match {
+        IfMatch::Any => Expect::Present,
+        IfMatch::Version(ETag(timestamp)) => Expect::At(Revision(timestamp.ticks())),
+        // No commit has revision 0: a missing entity is not found, any other does not match (T-5.5).
+        IfMatch::Foreign => Expect::At(Revision(0)),
+    }
+}
+
+/// Merges the properties of a request into whatever is stored when the commit happens.
+#[derive(Debug)]
+struct MergePatch {
+    key: EntityKey,
+    patch: Properties<'static>,
+}
+
+impl Modify for MergePatch {
+    fn modify(&self, current: Option<&[u8]>) -> Result<Vec<u8>, BoxError> {
+        let stored = match current {
+            Some(bytes) => EntityRecord::parse(bytes)?,
+            None => EntityRecord::default(),
+        };
+        // A corrupt property must not vanish in a merge.
+        stored.verify()?;
+        let merged = merge(stored.iter(), &self.patch)?;
+        check_size(&self.key, merged.iter().copied())?;
+        Ok(entity::encode(merged.iter().copied()))
+    }
+}

@@ -1,0 +1,286 @@
+//! `Filter` → `Plan`: which keys to read so that nothing the filter selects is missed.
+//!
+//! A filter confines the two keys to a set of *blocks*, an interval of partition keys times an
+//! interval of row keys each. Comparisons with a key are exact, anything else confines nothing, `and`
+//! intersects, `or` unites, and `not` is pushed down to the comparisons. The plan may select too
+//! much, never too little; the whole filter is run over what it reads.
+
+use lazuli_engine::{Key, KeyRange};
+use lazuli_layout::{TableId, key};
+use lazuli_model::key::compare;
+use lazuli_model::{Filter, Operator, Property, Value};
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+/// Blocks that one plan may have. Beyond, the plan confines less.
+const BLOCKS_MAX: usize = 4096;
+
+/// How a query reads, from cheap to dear; a query that reads in several ways is of the dearest kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PlanKind {
+    /// One entity by its keys.
+    Point,
+    /// Several entities by their keys; none when the filter contradicts itself.
+    MultiPoint,
+    /// Ranges of row keys within partitions.
+    RowRange,
+    /// Whole partitions.
+    Partition,
+    /// Ranges of partitions.
+    PartitionRange,
+    /// The whole table.
+    Table,
+}
+
+impl PlanKind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Point => "Point",
+            Self::MultiPoint => "MultiPoint",
+            Self::RowRange => "RowRange",
+            Self::Partition => "Partition",
+            Self::PartitionRange => "PartitionRange",
+            Self::Table => "Table",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) kind: PlanKind,
+    pub(crate) reads: Reads,
+}
+
+/// What to read, in key order, nothing twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reads {
+    Points(Vec<Key>),
+    Ranges(Vec<KeyRange>),
+}
+
+impl Plan {
+    /// Plans a query of `table` that has no interest in anything outside `limits`.
+    pub(crate) fn new(table: TableId, filter: Option<&Filter>, limits: &KeyRange) -> Self {
+        let blocks = filter.map_or_else(|| vec![Block::ALL], |filter| confine(filter, false));
+        let points: Option<Vec<Key>> = blocks.iter().map(|block| block.point(table)).collect();
+        if let Some(mut keys) = points {
+            keys.sort_unstable();
+            keys.dedup();
+            let kind = match keys.len() {
+                1 => PlanKind::Point,
+                _ => PlanKind::MultiPoint,
+            };
+            keys.retain(|key| limits.contains(key.as_slice()));
+            let reads = Reads::Points(keys);
+            return Self { kind, reads };
+        }
+        let kind = blocks.iter().map(Block::kind).max();
+        let ranges = blocks.iter().map(|block| block.range(table).intersect(limits.clone()));
+        Self {
+            kind: kind.unwrap_or(PlanKind::Table),
+            reads: Reads::Ranges(disjoint(ranges.collect())),
+        }
+    }
+}
+
+/// The ranges of text to which `filter` confines the partition key, for a store keyed by one text.
+pub(crate) fn partition_ranges(filter: &Filter) -> Vec<(Bound<&str>, Bound<&str>)> {
+    let blocks = confine(filter, false);
+    blocks.iter().map(|block| (block.partition.low, block.partition.high)).collect()
+}
+
+/// The same keys in ranges that are ordered, not empty and do not touch.
+pub(crate) fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
+    ranges.retain(|range| !range.is_empty());
+    ranges.sort_unstable_by(|a, b| a.start.cmp(&b.start));
+    ranges.dedup_by(|later, earlier| {
+        let touch = later.start <= earlier.end;
+        if touch && later.end > earlier.end {
+            std::mem::swap(&mut earlier.end, &mut later.end);
+        }
+        touch
+    });
+    ranges
+}
+
+/// The entities whose keys both lie in an interval.
+#[derive(Clone, Copy, Debug)]
+struct Block<'f> {
+    partition: Interval<'f>,
+    row: Interval<'f>,
+}
+
+impl<'f> Block<'f> {
+    const ALL: Self = Self { partition: Interval::ALL, row: Interval::ALL };
+
+    fn intersect(self, other: Self) -> Option<Self> {
+        Some(Self {
+            partition: self.partition.intersect(other.partition)?,
+            row: self.row.intersect(other.row)?,
+        })
+    }
+
+    fn point(&self, table: TableId) -> Option<Key> {
+        let (partition, row) = (self.partition.point()?, self.row);
+        row.point()?;
+        Some(key::row_range(table, partition, row.low, row.high).start.into())
+    }
+
+    fn kind(&self) -> PlanKind {
+        match (self.partition.point(), self.row.point()) {
+            (Some(_), Some(_)) => PlanKind::Point,
+            (Some(_), None) if self.row.is_all() => PlanKind::Partition,
+            (Some(_), None) => PlanKind::RowRange,
+            (None, _) if self.partition.is_all() => PlanKind::Table,
+            (None, _) => PlanKind::PartitionRange,
+        }
+    }
+
+    /// The keys of the block, and between its ends those of other rows when it spans partitions.
+    fn range(&self, table: TableId) -> KeyRange {
+        let (partition, row) = (self.partition, self.row);
+        let range = match partition.point() {
+            Some(text) => key::row_range(table, text, row.low, row.high),
+            None => key::partition_range(table, partition.low, partition.high),
+        };
+        KeyRange::new(range.start, range.end)
+    }
+}
+
+/// Texts from `low` to `high`, by UTF-16 code unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Interval<'f> {
+    low: Bound<&'f str>,
+    high: Bound<&'f str>,
+}
+
+impl<'f> Interval<'f> {
+    const ALL: Self = Self { low: Bound::Unbounded, high: Bound::Unbounded };
+
+    /// What `operator text` leaves. `ne` leaves two intervals, and is not worth them.
+    fn of(operator: Operator, text: &'f str) -> Self {
+        use Bound::{Excluded, Included, Unbounded};
+        let (low, high) = match operator {
+            Operator::Eq => (Included(text), Included(text)),
+            Operator::Ne => (Unbounded, Unbounded),
+            Operator::Gt => (Excluded(text), Unbounded),
+            Operator::Ge => (Included(text), Unbounded),
+            Operator::Lt => (Unbounded, Excluded(text)),
+            Operator::Le => (Unbounded, Included(text)),
+        };
+        Self { low, high }
+    }
+
+    /// What both hold; `None` if that is nothing.
+    fn intersect(self, other: Self) -> Option<Self> {
+        let low = tighter(self.low, other.low, Ordering::Greater);
+        let high = tighter(self.high, other.high, Ordering::Less);
+        let (Some(from), Some(to)) = (text_of(low), text_of(high)) else {
+            return Some(Self { low, high });
+        };
+        let is_empty = match compare(from, to) {
+            Ordering::Less => false,
+            Ordering::Equal => low != Bound::Included(from) || high != Bound::Included(to),
+            Ordering::Greater => true,
+        };
+        (!is_empty).then_some(Self { low, high })
+    }
+
+    /// The one text of the interval.
+    fn point(self) -> Option<&'f str> {
+        match (self.low, self.high) {
+            (Bound::Included(low), Bound::Included(high)) if low == high => Some(low),
+            _ => None,
+        }
+    }
+
+    fn is_all(self) -> bool {
+        self == Self::ALL
+    }
+}
+
+/// The bound that leaves less, `toward` being the direction in which a bound leaves less.
+fn tighter<'f>(a: Bound<&'f str>, b: Bound<&'f str>, toward: Ordering) -> Bound<&'f str> {
+    match (text_of(a), text_of(b)) {
+        (None, _) => b,
+        (_, None) => a,
+        (Some(x), Some(y)) => match compare(x, y) {
+            Ordering::Equal if matches!(a, Bound::Excluded(_)) => a,
+            Ordering::Equal => b,
+            order if order == toward => a,
+            _ => b,
+        },
+    }
+}
+
+fn text_of(bound: Bound<&str>) -> Option<&str> {
+    match bound {
+        Bound::Included(text) | Bound::Excluded(text) => Some(text),
+        Bound::Unbounded => None,
+    }
+}
+
+/// Blocks that hold every entity which satisfies `filter`, or does not when `negated`.
+fn confine(filter: &Filter, negated: bool) -> Vec<Block<'_>> {
+    match filter {
+        Filter::Constant(value) if *value == negated => Vec::new(),
+        Filter::Compare { property, operator, value: Value::String(text) } => {
+            let operator = if negated { opposite(*operator) } else { *operator };
+            vec![confine_key(property, Interval::of(operator, text))]
+        }
+        // A key that is compared with anything but text is left to the filter itself.
+        Filter::Constant(_) | Filter::Compare { .. } | Filter::IsTrue(_) => vec![Block::ALL],
+        Filter::Not(inner) => confine(inner, !negated),
+        Filter::And(parts) if negated => union(parts, negated),
+        Filter::And(parts) => intersection(parts, negated),
+        Filter::Or(parts) if negated => intersection(parts, negated),
+        Filter::Or(parts) => union(parts, negated),
+    }
+}
+
+fn confine_key<'f>(property: &Property, interval: Interval<'f>) -> Block<'f> {
+    let mut block = Block::ALL;
+    match property {
+        Property::PartitionKey => block.partition = interval,
+        Property::RowKey => block.row = interval,
+        Property::Timestamp | Property::Custom(_) => {}
+    }
+    block
+}
+
+/// Small sets come first, so that they thin out the large ones. A set that would make too many
+/// blocks is passed over: the others alone confine less, and that is allowed.
+fn intersection(parts: &[Filter], negated: bool) -> Vec<Block<'_>> {
+    let mut sets: Vec<_> = parts.iter().map(|part| confine(part, negated)).collect();
+    sets.sort_by_key(Vec::len);
+    sets.into_iter().fold(vec![Block::ALL], |blocks, set| {
+        if blocks.len() * set.len() > BLOCKS_MAX {
+            return blocks;
+        }
+        let pairs = blocks.iter().flat_map(|a| set.iter().map(move |b| (a, b)));
+        pairs.filter_map(|(a, b)| a.intersect(*b)).collect()
+    })
+}
+
+fn union(parts: &[Filter], negated: bool) -> Vec<Block<'_>> {
+    let blocks: Vec<_> = parts.iter().flat_map(|part| confine(part, negated)).collect();
+    if blocks.len() > BLOCKS_MAX {
+        return vec![Block::ALL];
+    }
+    blocks
+}
+
+/// The operator that holds for a key exactly when `operator` does not: keys are never missing.
+const fn opposite(operator: Operator) -> Operator {
+    match operator {
+        Operator::Eq => Operator::Ne,
+        Operator::Ne => Operator::Eq,
+        Operator::Gt => Operator::Le,
+        Operator::Ge => Operator::Lt,
+        Operator::Lt => Operator::Ge,
+        Operator::Le => Operator::Gt,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! Reads entities: point reads, and pages of a query.
+
+use crate::error::TableError;
+use crate::plan::{Plan, PlanKind, Reads};
+use crate::scan::{Gather, walk};
+use crate::service::{OpenTable, TableService, timestamp};
+use crate::yielding::yield_now;
+use bytes::Bytes;
+use lazuli_engine::{Key, KeyRange, Revision, View, Visit};
+use lazuli_layout::key::StoredEntityKey;
+use lazuli_layout::{CorruptRecord, EntityRecord, TableId, key};
+use lazuli_model::limits::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX, QUERY_EXECUTION_MS_MAX};
+use lazuli_model::{AccountName, Clock, EntityKey, Filter, Row, TableName, Timestamp, ValueRef};
+use std::ops::Bound;
+
+/// Entities that are fetched by their keys at a time; each may have more than 1 MiB.
+const FETCH_ROWS_MAX: usize = 32;
+
+/// An entity as stored.
+#[derive(Clone, Debug)]
+pub struct StoredEntity {
+    pub timestamp: Timestamp,
+    value: Bytes,
+}
+
+impl StoredEntity {
+    fn new(revision: Revision, value: Bytes) -> Result<Self, CorruptRecord> {
+        EntityRecord::parse(&value)?.verify()?;
+        let timestamp = timestamp(revision);
+        Ok(Self { timestamp, value })
+    }
+
+    pub fn record(&self) -> EntityRecord<'_> {
+        // It was parsed when this was made, and the bytes have not changed since.
+        EntityRecord::parse(&self.value).unwrap_or_default()
+    }
+}
+
+/// An entity that a query met, shown where it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct EntityRef<'a> {
+    pub partition_key: &'a str,
+    pub row_key: &'a str,
+    pub timestamp: Timestamp,
+    pub record: EntityRecord<'a>,
+}
+
+impl Row for EntityRef<'_> {
+    fn partition_key(&self) -> &str {
+        self.partition_key
+    }
+
+    fn row_key(&self) -> &str {
+        self.row_key
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    fn custom(&self, name: &str) -> Option<ValueRef<'_>> {
+        self.record.find(name)
+    }
+}
+
+/// Which entities to read.
+#[derive(Clone, Debug)]
+pub struct EntityQuery {
+    pub filter: Option<Filter>,
+    /// Entities in the page; more than [`PAGE_ITEMS_MAX`] count as that.
+    pub top: usize,
+    pub from: Option<Continuation>,
+    pub bounds: KeyBounds,
+}
+
+impl Default for EntityQuery {
+    fn default() -> Self {
+        Self { filter: None, top: PAGE_ITEMS_MAX, from: None, bounds: KeyBounds::default() }
+    }
+}
+
+/// The first entity that was not yet looked at, inclusive (T-4.60). It need not exist any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    pub partition: String,
+    /// `None` is the beginning of the partition.
+    pub row: Option<String>,
+}
+
+/// The entities a shared access signature opens: both ends inclusive, and each open within its
+/// partition when it has no row key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyBounds {
+    pub start: Option<(String, Option<String>)>,
+    pub end: Option<(String, Option<String>)>,
+}
+
+/// How a page ended, and what it took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueryEnd {
+    /// `None` when the query has come to its end.
+    pub next: Option<Continuation>,
+    pub plan: PlanKind,
+    pub rows_read: u64,
+    pub rows_returned: u64,
+}
+
+impl TableService {
+    /// Reads one entity.
+    pub async fn get(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        key: &EntityKey,
+    ) -> Result<StoredEntity, TableError> {
+        let view = self.engine.view().await?;
+        let table = self.open(&*view, account, table).await?;
+        let found = view.get(&key::entity(table.id, key)).await?;
+        let found = found.ok_or(TableError::EntityNotFound)?;
+        Ok(StoredEntity::new(found.revision, found.value)?)
+    }
+
+    /// Query Entities: shows one page to `sink`, in key order, each entity where it lies.
+    ///
+    /// The page is one snapshot. It ends after `top` entities, after [`PAGE_BYTES_MAX`] bytes or
+    /// after [`QUERY_EXECUTION_MS_MAX`], and says where to go on unless nothing is left.
+    pub async fn query(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        query: EntityQuery,
+        sink: &mut (dyn FnMut(EntityRef<'_>) + Send),
+    ) -> Result<QueryEnd, TableError> {
+        let view = self.engine.view().await?;
+        let OpenTable { id, .. } = self.open(&*view, account, table).await?;
+        let plan = Plan::new(id, query.filter.as_ref(), &limits(id, &query));
+        let mut page = Page::new(&query, &*self.clock, sink);
+        if page.top > 0 {
+            match plan.reads {
+                Reads::Points(keys) => fetch(&*view, &keys, &mut page).await?,
+                Reads::Ranges(ranges) => walk(&*view, ranges, &mut page).await?,
+            }
+        }
+        Ok(page.end(plan.kind))
+    }
+}
+
+/// Reads entities by their keys, a few at a time.
+async fn fetch(view: &dyn View, keys: &[Key], page: &mut Page<'_>) -> Result<(), TableError> {
+    for some in keys.chunks(FETCH_ROWS_MAX) {
+        let found = view.multi_get(some).await?;
+        for (key, found) in some.iter().zip(found) {
+            let Some(found) = found else { continue };
+            if page.take(key.as_slice(), &found.value, found.revision)? == Visit::StopBefore {
+                return Ok(());
+            }
+        }
+        page.pause();
+        yield_now().await;
+    }
+    Ok(())
+}
+
+/// The entities that continuation and bounds leave open.
+fn limits(table: TableId, query: &EntityQuery) -> KeyRange {
+    let from = |partition: &str, row: Option<&str>| {
+        let low = row.map_or(Bound::Unbounded, Bound::Included);
+        key::row_range(table, partition, low, Bound::Unbounded).start
+    };
+    let to = |partition: &str, row: Option<&str>| {
+        let high = row.map_or(Bound::Unbounded, Bound::Included);
+        key::row_range(table, partition, Bound::Unbounded, high).end
+    };
+    let mut limits = key::table_range(table);
+    if let Some((partition, row)) = &query.bounds.start {
+        limits.start = limits.start.max(from(partition, row.as_deref()));
+    }
+    if let Some(Continuation { partition, row }) = &query.from {
+        limits.start = limits.start.max(from(partition, row.as_deref()));
+    }
+    if let Some((partition, row)) = &query.bounds.end {
+        limits.end = limits.end.min(to(partition, row.as_deref()));
+    }
+    KeyRange::new(limits.start, limits.end)
+}
+
+/// A page being filled.
+struct Page<'q> {
+    filter: Option<&'q Filter>,
+    top: u64,
+    clock: &'q dyn Clock,
+    started: Timestamp,
+    sink: &'q mut (dyn FnMut(EntityRef<'_>) + Send),
+    rows_read: u64,
+    rows_returned: u64,
+    bytes: usize,
+    out_of_time: bool,
+    next: Option<Continuation>,
+}
+
+impl<'q> Page<'q> {
+    fn new(
+        query: &'q EntityQuery,
+        clock: &'q dyn Clock,
+        sink: &'q mut (dyn FnMut(EntityRef<'_>) + Send),
+    ) -> Self {
+        Self {
+            filter: query.filter.as_ref(),
+            top: query.top.min(PAGE_ITEMS_MAX) as u64,
+            clock,
+            started: clock.now(),
+            sink,
+            rows_read: 0,
+            rows_returned: 0,
+            bytes: 0,
+            out_of_time: false,
+            next: None,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.out_of_time || self.rows_returned >= self.top || self.bytes >= PAGE_BYTES_MAX
+    }
+
+    fn end(self, plan: PlanKind) -> QueryEnd {
+        QueryEnd {
+            next: self.next,
+            plan,
+            rows_read: self.rows_read,
+            rows_returned: self.rows_returned,
+        }
+    }
+}
+
+impl Gather for Page<'_> {
+    /// Takes one entity, or ends the page before it.
+    ///
+    /// A page is found full only when there is an entity that no longer fits: one that happens to
+    /// end with the query carries no continuation (T-4.62).
+    fn take(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        revision: Revision,
+    ) -> Result<Visit, CorruptRecord> {
+        let stored = key::decode_entity(key)?;
+        if self.is_full() {
+            self.next = Some(continuation(stored));
+            return Ok(Visit::StopBefore);
+        }
+        self.rows_read += 1;
+        let entity = EntityRef {
+            partition_key: &stored.partition,
+            row_key: &stored.row,
+            timestamp: timestamp(revision),
+            record: EntityRecord::parse(value)?,
+        };
+        if self.filter.is_none_or(|filter| filter.matches(&entity)) {
+            entity.record.verify()?;
+            self.rows_returned += 1;
+            self.bytes += key.len() + value.len();
+            (self.sink)(entity);
+        }
+        Ok(Visit::Continue)
+    }
+
+    /// The time is looked at here and not before: every page makes progress.
+    fn pause(&mut self) {
+        let elapsed_ms = self.clock.now().millis_since(self.started);
+        self.out_of_time = elapsed_ms >= QUERY_EXECUTION_MS_MAX;
+    }
+}
+
+/// The empty row key is the beginning of its partition, and is said that way: a token for it would
+/// be empty, which the service refuses (T-4.55, T-4.58).
+fn continuation(stored: StoredEntityKey<'_>) -> Continuation {
+    let row = Some(stored.row.into_owned()).filter(|row| !row.is_empty());
+    Continuation { partition: stored.partition.into_owned(), row }
+}

@@ -1,0 +1,75 @@
+//! Walks ranges of a view in bounded steps, giving way between them.
+
+use crate::error::TableError;
+use crate::yielding::yield_now;
+use lazuli_engine::{Direction, KeyRange, Revision, Scan, ScanEnd, View, Visit};
+use lazuli_layout::CorruptRecord;
+
+/// Entries that one step shows.
+const STEP_ROWS_MAX: usize = 1024;
+/// Bytes that one step shows.
+const STEP_BYTES_MAX: usize = 1024 * 1024;
+
+/// Gathers what a query asks for.
+pub(crate) trait Gather: Send {
+    /// Takes one stored entry, or stops before it.
+    fn take(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        revision: Revision,
+    ) -> Result<Visit, CorruptRecord>;
+
+    /// Called between two steps.
+    fn pause(&mut self);
+}
+
+/// Shows the entries of `ranges` until there are no more or `gather` stops.
+pub(crate) async fn walk(
+    view: &dyn View,
+    ranges: Vec<KeyRange>,
+    gather: &mut impl Gather,
+) -> Result<(), TableError> {
+    for range in ranges {
+        let mut rest = Some(range);
+        while let Some(range) = rest {
+            let mut visit = |key: &[u8], value: &[u8], at: Revision| gather.take(key, value, at);
+            rest = match step(view, range, &mut visit).await? {
+                ScanEnd::Done => None,
+                ScanEnd::More(rest) => Some(rest),
+                ScanEnd::Stopped => return Ok(()),
+            };
+            gather.pause();
+            yield_now().await;
+        }
+    }
+    Ok(())
+}
+
+type Visitor<'v> = dyn FnMut(&[u8], &[u8], Revision) -> Result<Visit, CorruptRecord> + Send + 'v;
+
+/// One step of a scan: a bounded number of entries from the beginning of `range`.
+pub(crate) async fn step(
+    view: &dyn View,
+    range: KeyRange,
+    visit: &mut Visitor<'_>,
+) -> Result<ScanEnd, TableError> {
+    let scan = Scan {
+        range,
+        direction: Direction::Forward,
+        rows_max: STEP_ROWS_MAX,
+        bytes_max: STEP_BYTES_MAX,
+    };
+    let mut corrupt = None;
+    let mut visitor = |key: &[u8], value: &[u8], revision: Revision| {
+        visit(key, value, revision).unwrap_or_else(|error| {
+            corrupt = Some(error);
+            Visit::StopBefore
+        })
+    };
+    let end = view.scan(scan, &mut visitor).await?;
+    match corrupt {
+        Some(error) => Err(error.into()),
+        None => Ok(end),
+    }
+}

@@ -1,0 +1,83 @@
+//! [`TableService`], and what all its verbs share: finding a table, and committing under it.
+//!
+//! The verbs stand where their meaning does: `tables.rs` creates, deletes and lists tables and keeps
+//! their policies, `query.rs` reads entities, `mutate.rs` and `batch.rs` change them.
+
+use crate::error::TableError;
+use crate::table_ids::TableIds;
+use lazuli_engine::{Check, Engine, EngineError, Expect, Key, Revision, View};
+use lazuli_layout::TableId;
+use lazuli_layout::key;
+use lazuli_layout::table::CatalogRecord;
+use lazuli_model::{AccountName, Clock, TableName, Timestamp};
+use std::sync::Arc;
+
+/// Attempts at one commit before the service says that it is busy.
+pub(crate) const COMMIT_ATTEMPTS_MAX: usize = 32;
+
+/// The table service of every account, on one engine. Cheap to clone.
+#[derive(Clone)]
+pub struct TableService {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ids: Arc<TableIds>,
+}
+
+/// A table as a view shows it.
+pub(crate) struct OpenTable {
+    pub(crate) id: TableId,
+    /// Holds as long as the table is not dropped: the first check of every commit under it.
+    pub(crate) lives: Check,
+}
+
+impl TableService {
+    pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
+        Self { engine, clock, ids: Arc::default() }
+    }
+
+    /// Finds a table in a view.
+    pub(crate) async fn open(
+        &self,
+        view: &dyn View,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<OpenTable, TableError> {
+        let key = key::catalog(account, name.lower());
+        let found = view.get(&key).await?.ok_or(TableError::TableNotFound)?;
+        let lives = Check { key: key.into(), expect: Expect::At(found.revision) };
+        Ok(OpenTable { id: CatalogRecord::decode_id(&found.value)?, lives })
+    }
+
+    /// Finds a table as it is now.
+    pub(crate) async fn open_now(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<OpenTable, TableError> {
+        let view = self.engine.view().await?;
+        self.open(&*view, account, name).await
+    }
+
+    pub(crate) fn now(&self) -> Revision {
+        Revision(self.clock.now().ticks())
+    }
+
+    /// Whether a commit whose answer was lost has certainly not happened.
+    ///
+    /// Had it happened, no key it wrote could still carry a revision older than `not_before`:
+    /// revisions of a key only grow, and a deleted key carries none. Anything else proves nothing.
+    pub(crate) async fn did_not_happen(
+        &self,
+        not_before: Revision,
+        written: &[Key],
+    ) -> Result<bool, EngineError> {
+        let view = self.engine.view().await?;
+        let found = view.multi_get(written).await?;
+        Ok(found.iter().flatten().any(|found| found.revision < not_before))
+    }
+}
+
+/// The Timestamp that a revision stands for. The clock, and so every revision, ends with year 9999.
+pub(crate) fn timestamp(revision: Revision) -> Timestamp {
+    Timestamp::from_ticks(revision.0).unwrap_or(Timestamp::MAX)
+}
