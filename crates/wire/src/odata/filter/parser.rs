@@ -1,0 +1,299 @@
+//! From tokens to the tree.
+
+use super::FilterError;
+use super::lexer::{Lexer, Token};
+use lazuli_model::limits::{FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
+use lazuli_model::{Filter, Operator, Property, Value};
+
+/// Parentheses open at one time. They cost memory only, so the limit is that of comparisons.
+const PARENTHESES_MAX: usize = FILTER_COMPARISONS_MAX;
+
+/// Parses the decoded text of a `$filter`.
+pub fn parse(text: &str) -> Result<Filter, FilterError> {
+    let parser = Parser {
+        lexer: Lexer::new(text),
+        outer: Vec::new(),
+        group: Group::default(),
+        comparisons: 0,
+    };
+    parser.run()
+}
+
+struct Parser<'a> {
+    lexer: Lexer<'a>,
+    /// The groups around the current one, outermost first.
+    outer: Vec<Group>,
+    group: Group,
+    comparisons: usize,
+}
+
+/// What is known of an expression between two parentheses, or of the whole text.
+#[derive(Default)]
+struct Group {
+    /// Finished alternatives, to be joined by `or`.
+    alternatives: Junction,
+    /// Finished parts of the current alternative, to be joined by `and`.
+    parts: Junction,
+    /// A comparison that awaits its right side.
+    comparison: Option<(Operand, Operator)>,
+    /// The `not`s before the operand that is awaited.
+    negations: usize,
+}
+
+/// What stands on one side of an operator.
+enum Operand {
+    Condition(Condition),
+    Property(Property),
+    Literal(Value<'static>),
+    Null,
+}
+
+/// A filter and the depth of its tree, which is bounded while the tree grows.
+struct Condition {
+    filter: Filter,
+    depth: usize,
+}
+
+/// What follows an operand.
+enum Next {
+    /// An operator: another operand must come.
+    Operand,
+    /// A closing parenthesis: all it encloses is an operand of the group around it.
+    Enclosed(Operand),
+    End(Filter),
+}
+
+impl Parser<'_> {
+    fn run(mut self) -> Result<Filter, FilterError> {
+        loop {
+            let mut operand = self.operand()?;
+            loop {
+                match self.after(operand)? {
+                    Next::Operand => break,
+                    Next::Enclosed(group) => operand = group,
+                    Next::End(filter) => return Ok(filter),
+                }
+            }
+        }
+    }
+
+    fn operand(&mut self) -> Result<Operand, FilterError> {
+        loop {
+            match self.lexer.next()? {
+                Token::Open => {
+                    if self.outer.len() == PARENTHESES_MAX {
+                        return Err(FilterError::TooComplex);
+                    }
+                    self.outer.push(std::mem::take(&mut self.group));
+                }
+                Token::Word("not") => self.group.negations += 1,
+                Token::Word(name) => return Ok(Operand::Property(Property::from_name(name))),
+                Token::Literal(value) => return Ok(Operand::Literal(value)),
+                Token::Null => return Ok(Operand::Null),
+                Token::Minus => return Err(FilterError::NotImplemented),
+                Token::Close | Token::Other | Token::End => return Err(self.lexer.syntax_error()),
+            }
+        }
+    }
+
+    fn after(&mut self, operand: Operand) -> Result<Next, FilterError> {
+        let token = self.lexer.next()?;
+        if token == Token::Open && matches!(operand, Operand::Property(_)) {
+            // A function.
+            return Err(FilterError::NotImplemented);
+        }
+        let operand = self.negate(operand)?;
+        match token {
+            Token::Word(word) => self.operator(operand, word),
+            Token::Close => {
+                let outer = self.outer.pop().ok_or_else(|| self.lexer.syntax_error())?;
+                let enclosed = self.close(operand)?;
+                self.group = outer;
+                Ok(Next::Enclosed(enclosed))
+            }
+            Token::End if self.outer.is_empty() => {
+                let operand = self.close(operand)?;
+                Ok(Next::End(self.condition(operand)?.filter))
+            }
+            _ => Err(self.lexer.syntax_error()),
+        }
+    }
+
+    fn operator(&mut self, operand: Operand, word: &str) -> Result<Next, FilterError> {
+        if let Some(operator) = Operator::from_name(word) {
+            if self.group.comparison.is_some() {
+                // `a eq b eq c` (T-4.22).
+                return Err(self.lexer.syntax_error());
+            }
+            self.group.comparison = Some((operand, operator));
+            return Ok(Next::Operand);
+        }
+        match word {
+            "and" => self.finish_part(operand)?,
+            "or" => {
+                self.finish_part(operand)?;
+                self.group.finish_alternative()?;
+            }
+            "add" | "sub" | "mul" | "div" | "mod" => return Err(FilterError::NotImplemented),
+            _ => return Err(self.lexer.syntax_error()),
+        }
+        Ok(Next::Operand)
+    }
+
+    /// Ends the current group with its last operand. A group of one operand is that operand, so
+    /// that `(PartitionKey) eq ('p')` is a comparison.
+    fn close(&mut self, operand: Operand) -> Result<Operand, FilterError> {
+        if self.group.parts.is_empty() && self.group.alternatives.is_empty() {
+            return self.compared(operand);
+        }
+        self.finish_part(operand)?;
+        self.group.finish_alternative()?;
+        let alternatives = std::mem::take(&mut self.group.alternatives);
+        alternatives.join(Filter::Or).map(Operand::Condition)
+    }
+
+    fn finish_part(&mut self, operand: Operand) -> Result<(), FilterError> {
+        let operand = self.compared(operand)?;
+        let condition = self.condition(operand)?;
+        let parts = &mut self.group.parts;
+        match condition.filter {
+            Filter::And(filters) => parts.extend(filters, condition.depth),
+            _ => parts.push(condition),
+        }
+        Ok(())
+    }
+
+    fn negate(&mut self, operand: Operand) -> Result<Operand, FilterError> {
+        let negations = std::mem::take(&mut self.group.negations);
+        if negations == 0 {
+            return Ok(operand);
+        }
+        let mut condition = self.condition(operand)?;
+        for _ in 0..negations {
+            condition = Condition::new(Filter::Not(condition.filter.into()), condition.depth + 1)?;
+        }
+        Ok(Operand::Condition(condition))
+    }
+
+    /// The comparison whose right side `right` is, if there is one.
+    fn compared(&mut self, right: Operand) -> Result<Operand, FilterError> {
+        let Some((left, operator)) = self.group.comparison.take() else {
+            return Ok(right);
+        };
+        self.count_comparison()?;
+        let filter = match (left, right) {
+            (Operand::Null, _) | (_, Operand::Null) => return Err(FilterError::Invalid),
+            (Operand::Property(property), Operand::Literal(value)) => {
+                compare(property, operator, value)?
+            }
+            // `'p' eq PartitionKey` (T-4.15).
+            (Operand::Literal(value), Operand::Property(property)) => {
+                compare(property, operator.flipped(), value)?
+            }
+            // T-4.19.
+            (Operand::Literal(left), Operand::Literal(right)) => {
+                Filter::Constant(operator.holds(left.as_ref(), right.as_ref()))
+            }
+            (Operand::Property(_), Operand::Property(_))
+            | (Operand::Condition(_), _)
+            | (_, Operand::Condition(_)) => return Err(FilterError::NotImplemented),
+        };
+        Ok(Operand::Condition(Condition { filter, depth: 0 }))
+    }
+
+    fn condition(&mut self, operand: Operand) -> Result<Condition, FilterError> {
+        let filter = match operand {
+            Operand::Condition(condition) => return Ok(condition),
+            Operand::Property(property @ Property::Custom(_)) => {
+                self.count_comparison()?;
+                Filter::IsTrue(property)
+            }
+            Operand::Literal(Value::Boolean(value)) => Filter::Constant(value),
+            Operand::Property(_) | Operand::Literal(_) | Operand::Null => {
+                return Err(FilterError::Invalid);
+            }
+        };
+        Ok(Condition { filter, depth: 0 })
+    }
+
+    fn count_comparison(&mut self) -> Result<(), FilterError> {
+        self.comparisons += 1;
+        if self.comparisons > FILTER_COMPARISONS_MAX {
+            return Err(FilterError::TooComplex);
+        }
+        Ok(())
+    }
+}
+
+/// The keys are strings and Timestamp is a DateTime: nothing else compares with them (T-4.39).
+fn compare(
+    property: Property,
+    operator: Operator,
+    value: Value<'static>,
+) -> Result<Filter, FilterError> {
+    let comparable = match property {
+        Property::PartitionKey | Property::RowKey => matches!(value, Value::String(_)),
+        Property::Timestamp => matches!(value, Value::DateTime(_)),
+        Property::Custom(_) => true,
+    };
+    if !comparable {
+        return Err(FilterError::Invalid);
+    }
+    Ok(Filter::Compare { property, operator, value })
+}
+
+impl Group {
+    fn finish_alternative(&mut self) -> Result<(), FilterError> {
+        let condition = std::mem::take(&mut self.parts).join(Filter::And)?;
+        match condition.filter {
+            Filter::Or(filters) => self.alternatives.extend(filters, condition.depth),
+            _ => self.alternatives.push(condition),
+        }
+        Ok(())
+    }
+}
+
+impl Condition {
+    fn new(filter: Filter, depth: usize) -> Result<Self, FilterError> {
+        if depth > FILTER_DEPTH_MAX {
+            return Err(FilterError::TooComplex);
+        }
+        Ok(Self { filter, depth })
+    }
+}
+
+/// The parts of an `and` or an `or`, and the depth of the deepest.
+#[derive(Default)]
+struct Junction {
+    filters: Vec<Filter>,
+    depth: usize,
+}
+
+impl Junction {
+    fn is_empty(&self) -> bool {
+        self.filters.is_empty()
+    }
+
+    fn push(&mut self, condition: Condition) {
+        self.filters.push(condition.filter);
+        self.depth = self.depth.max(condition.depth);
+    }
+
+    /// Takes over the parts of a junction of the same kind and the given depth.
+    fn extend(&mut self, filters: Vec<Filter>, depth: usize) {
+        self.filters.extend(filters);
+        self.depth = self.depth.max(depth.saturating_sub(1));
+    }
+
+    /// One part stands for itself.
+    fn join(mut self, junction: fn(Vec<Filter>) -> Filter) -> Result<Condition, FilterError> {
+        match self.filters.pop() {
+            Some(filter) if self.filters.is_empty() => Condition::new(filter, self.depth),
+            Some(last) => {
+                self.filters.push(last);
+                Condition::new(junction(self.filters), self.depth + 1)
+            }
+            None => Condition::new(Filter::Constant(true), 0),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! From the tree to text.
+
+use lazuli_model::{Filter, Value};
+use std::fmt::Write;
+
+/// The text of a filter: parsing it gives the same tree, as long as no junction holds one of its
+/// own kind and properties have names that are no keywords.
+pub fn print(filter: &Filter) -> String {
+    let mut out = String::new();
+    write_filter(&mut out, filter);
+    out
+}
+
+fn write_filter(out: &mut String, filter: &Filter) {
+    match filter {
+        Filter::Constant(value) => out.push_str(if *value { "true" } else { "false" }),
+        Filter::Compare { property, operator, value } => {
+            out.push_str(property.name());
+            out.push(' ');
+            out.push_str(operator.name());
+            out.push(' ');
+            write_literal(out, value);
+        }
+        Filter::IsTrue(property) => out.push_str(property.name()),
+        Filter::Not(inner) => {
+            out.push_str("not ");
+            write_enclosed(out, inner);
+        }
+        Filter::And(parts) => write_junction(out, parts, " and ", |part| {
+            matches!(part, Filter::And(_) | Filter::Or(_))
+        }),
+        Filter::Or(parts) => {
+            write_junction(out, parts, " or ", |part| matches!(part, Filter::Or(_)));
+        }
+    }
+}
+
+/// Writes `parts` with `word` between them, in parentheses where `enclosed` says so.
+fn write_junction(out: &mut String, parts: &[Filter], word: &str, enclosed: fn(&Filter) -> bool) {
+    for (index, part) in parts.iter().enumerate() {
+        if index > 0 {
+            out.push_str(word);
+        }
+        if enclosed(part) {
+            write_enclosed(out, part);
+        } else {
+            write_filter(out, part);
+        }
+    }
+}
+
+fn write_enclosed(out: &mut String, filter: &Filter) {
+    out.push('(');
+    write_filter(out, filter);
+    out.push(')');
+}
+
+/// Writing to a string does not fail, so the results of `write!` say nothing.
+fn write_literal(out: &mut String, value: &Value<'_>) {
+    match value {
+        Value::String(text) => {
+            out.push('\'');
+            out.push_str(&text.replace('\'', "''"));
+            out.push('\'');
+        }
+        Value::Boolean(value) => out.push_str(if *value { "true" } else { "false" }),
+        Value::Int32(number) => {
+            let _ = write!(out, "{number}");
+        }
+        Value::Int64(number) => {
+            let _ = write!(out, "{number}L");
+        }
+        Value::Double(number) => write_double(out, *number),
+        Value::DateTime(time) => {
+            let _ = write!(out, "datetime'{time}'");
+        }
+        Value::Guid(guid) => {
+            let _ = write!(out, "guid'{guid}'");
+        }
+        Value::Binary(bytes) => {
+            out.push_str("X'");
+            for byte in bytes.iter() {
+                let _ = write!(out, "{byte:02x}");
+            }
+            out.push('\'');
+        }
+    }
+}
+
+fn write_double(out: &mut String, number: f64) {
+    if number.is_infinite() {
+        out.push_str(if number > 0.0 { "INF" } else { "-INF" });
+    } else {
+        // `Debug` gives a point or an exponent to every number, and NaN its name.
+        let _ = write!(out, "{number:?}");
+    }
+}
