@@ -1,0 +1,8 @@
+//! Entities, tables and errors as OData JSON (section 2.5 of the specification).
+
+mod read;
+mod write;
+
+pub use super::{BodyError, Context, EntityBody, Select};
+pub use read::{read_entity, read_table_name};
+pub use write::{EntityCollection, TableCollection, write_entity, write_error, write_table};

@@ -1,0 +1,392 @@
+//! JSON answers, appended to the caller's buffer byte for byte as the service spells them.
+//!
+//! Every member is written with a comma behind it; the end of an object takes the last one back.
+
+use super::super::{Context, Select, double, lexical};
+use crate::media::MetadataLevel;
+use crate::uri::write_entity_uri;
+use lazuli_model::{ETag, EdmType, Timestamp, ValueRef};
+
+/// Writes a lone entity: the answer to a point read or an insert.
+pub fn write_entity<'p>(
+    out: &mut Vec<u8>,
+    context: &Context<'_>,
+    partition_key: &str,
+    row_key: &str,
+    timestamp: Timestamp,
+    properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
+) {
+    out.push(b'{');
+    if context.level != MetadataLevel::None {
+        let resource = [context.table, "/@Element"];
+        write_metadata(out, context.base, resource, context.select);
+    }
+    write_entity_members(out, context, partition_key, row_key, timestamp, properties);
+    close_object(out);
+}
+
+/// Writes the answer to Query Entities, one entity at a time.
+#[must_use = "the collection is not closed before `end`"]
+pub struct EntityCollection(());
+
+impl EntityCollection {
+    pub fn begin(out: &mut Vec<u8>, context: &Context<'_>) -> Self {
+        out.push(b'{');
+        if context.level != MetadataLevel::None {
+            write_metadata(out, context.base, [context.table, ""], context.select);
+        }
+        out.extend_from_slice(b"\"value\":[");
+        Self(())
+    }
+
+    pub fn entity<'p>(
+        &mut self,
+        out: &mut Vec<u8>,
+        context: &Context<'_>,
+        partition_key: &str,
+        row_key: &str,
+        timestamp: Timestamp,
+        properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
+    ) {
+        out.push(b'{');
+        write_entity_members(out, context, partition_key, row_key, timestamp, properties);
+        close_object(out);
+        out.push(b',');
+    }
+
+    pub fn end(self, out: &mut Vec<u8>) {
+        close_collection(out);
+    }
+}
+
+/// Writes a lone table: the answer to Create Table, or to a read of `Tables('name')`.
+pub fn write_table(out: &mut Vec<u8>, base: &str, account: &str, level: MetadataLevel, name: &str) {
+    out.push(b'{');
+    if level != MetadataLevel::None {
+        write_metadata(out, base, ["Tables", "/@Element"], None);
+    }
+    write_table_members(out, base, account, level, name);
+    close_object(out);
+}
+
+/// Writes the answer to Query Tables, one table at a time.
+#[must_use = "the collection is not closed before `end`"]
+pub struct TableCollection(());
+
+impl TableCollection {
+    pub fn begin(out: &mut Vec<u8>, base: &str, level: MetadataLevel) -> Self {
+        out.push(b'{');
+        if level != MetadataLevel::None {
+            write_metadata(out, base, ["Tables", ""], None);
+        }
+        out.extend_from_slice(b"\"value\":[");
+        Self(())
+    }
+
+    pub fn table(
+        &mut self,
+        out: &mut Vec<u8>,
+        base: &str,
+        account: &str,
+        level: MetadataLevel,
+        name: &str,
+    ) {
+        out.push(b'{');
+        write_table_members(out, base, account, level, name);
+        close_object(out);
+        out.push(b',');
+    }
+
+    pub fn end(self, out: &mut Vec<u8>) {
+        close_collection(out);
+    }
+}
+
+/// Writes an error; `message` is complete, with its `RequestId` and `Time` lines (T-7.1).
+pub fn write_error(out: &mut Vec<u8>, code: &str, message: &str) {
+    out.extend_from_slice(b"{\"odata.error\":{\"code\":");
+    write_string(out, code);
+    out.extend_from_slice(b",\"message\":{\"lang\":\"en-US\",\"value\":");
+    write_string(out, message);
+    out.extend_from_slice(b"}}}");
+}
+
+fn write_entity_members<'p>(
+    out: &mut Vec<u8>,
+    context: &Context<'_>,
+    partition_key: &str,
+    row_key: &str,
+    timestamp: Timestamp,
+    properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
+) {
+    let table = context.table;
+    if context.level == MetadataLevel::Full {
+        write_type_and_id(out, context.base, [context.account, table], |out| {
+            write_entity_uri(out, table, partition_key, row_key);
+        });
+    }
+    if context.level != MetadataLevel::None {
+        write_etag(out, timestamp);
+    }
+    if context.level == MetadataLevel::Full {
+        out.extend_from_slice(b"\"odata.editLink\":\"");
+        write_entity_uri(out, table, partition_key, row_key);
+        out.extend_from_slice(b"\",");
+    }
+    let projection = context.select.and_then(Select::projection);
+    if projection.is_none_or(|p| p.partition_key) {
+        write_member(out, "PartitionKey", partition_key);
+    }
+    if projection.is_none_or(|p| p.row_key) {
+        write_member(out, "RowKey", row_key);
+    }
+    if projection.is_none_or(|p| p.timestamp) {
+        write_timestamp(out, context.level, timestamp);
+    }
+    match projection {
+        None => {
+            properties.for_each(|(name, value)| write_property(out, context.level, name, value))
+        }
+        Some(projection) => {
+            for (name, value) in projection.pick(properties) {
+                match value {
+                    Some(value) => write_property(out, context.level, name, value),
+                    None => {
+                        write_string(out, name);
+                        out.extend_from_slice(b":null,");
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn write_table_members(
+    out: &mut Vec<u8>,
+    base: &str,
+    account: &str,
+    level: MetadataLevel,
+    name: &str,
+) {
+    let link = |out: &mut Vec<u8>| {
+        out.extend_from_slice(b"Tables('");
+        write_escaped(out, name);
+        out.extend_from_slice(b"')");
+    };
+    if level == MetadataLevel::Full {
+        write_type_and_id(out, base, [account, "Tables"], link);
+        out.extend_from_slice(b"\"odata.editLink\":\"");
+        link(out);
+        out.extend_from_slice(b"\",");
+    }
+    write_member(out, "TableName", name);
+}
+
+/// `odata.metadata`, with the `$select` of the request as a URI shows it (T-2.37): recorded, a space
+/// behind a comma is `%20`, and an empty `$select=` leaves its name.
+fn write_metadata(
+    out: &mut Vec<u8>,
+    base: &str,
+    [resource, element]: [&str; 2],
+    select: Option<&Select>,
+) {
+    out.extend_from_slice(b"\"odata.metadata\":\"");
+    write_escaped(out, base);
+    out.extend_from_slice(b"$metadata#");
+    write_escaped(out, resource);
+    write_escaped(out, element);
+    if let Some(select) = select {
+        out.extend_from_slice(b"&$select=");
+        write_fragment(out, select.text());
+    }
+    out.extend_from_slice(b"\",");
+}
+
+/// Text as it stands in the fragment of a URI; nothing is left that JSON would escape.
+fn write_fragment(out: &mut Vec<u8>, text: &str) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    let hex = |nibble: u8| HEX.get(usize::from(nibble)).copied().unwrap_or_default();
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'%' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => {}
+            b'!'..=b'~' => {
+                out.push(byte);
+                continue;
+            }
+            _ => {}
+        }
+        out.extend_from_slice(&[b'%', hex(byte >> 4), hex(byte & 15)]);
+    }
+}
+
+fn write_type_and_id(
+    out: &mut Vec<u8>,
+    base: &str,
+    [account, resource]: [&str; 2],
+    link: impl Fn(&mut Vec<u8>),
+) {
+    out.extend_from_slice(b"\"odata.type\":\"");
+    write_escaped(out, account);
+    out.push(b'.');
+    write_escaped(out, resource);
+    out.extend_from_slice(b"\",\"odata.id\":\"");
+    write_escaped(out, base);
+    link(out);
+    out.extend_from_slice(b"\",");
+}
+
+fn write_etag(out: &mut Vec<u8>, timestamp: Timestamp) {
+    out.extend_from_slice(b"\"odata.etag\":\"");
+    let start = out.len();
+    ETag(timestamp).write(out);
+    // The quotes of the tag are escaped where they stand, from the last to the first.
+    for index in (start..out.len()).rev() {
+        if out.get(index) == Some(&b'"') {
+            out.insert(index, b'\\');
+        }
+    }
+    out.extend_from_slice(b"\",");
+}
+
+/// Annotated at full metadata only (T-2.29).
+fn write_timestamp(out: &mut Vec<u8>, level: MetadataLevel, timestamp: Timestamp) {
+    if level == MetadataLevel::Full {
+        write_annotation(out, "Timestamp", EdmType::DateTime);
+    }
+    out.extend_from_slice(b"\"Timestamp\":");
+    write_quoted(out, |out| lexical::write_timestamp(out, timestamp));
+    out.push(b',');
+}
+
+fn write_property(out: &mut Vec<u8>, level: MetadataLevel, name: &str, value: ValueRef<'_>) {
+    if level != MetadataLevel::None && is_annotated(value) {
+        write_annotation(out, name, value.edm_type());
+    }
+    write_string(out, name);
+    out.push(b':');
+    write_value(out, value);
+    out.push(b',');
+}
+
+/// Whether a reader could not tell the type from the value alone (T-2.27, T-2.28).
+const fn is_annotated(value: ValueRef<'_>) -> bool {
+    match value {
+        ValueRef::String(_) | ValueRef::Boolean(_) | ValueRef::Int32(_) => false,
+        ValueRef::Double(value) => !value.is_finite(),
+        ValueRef::Int64(_) | ValueRef::DateTime(_) | ValueRef::Guid(_) | ValueRef::Binary(_) => {
+            true
+        }
+    }
+}
+
+fn write_annotation(out: &mut Vec<u8>, name: &str, edm_type: EdmType) {
+    out.push(b'"');
+    write_escaped(out, name);
+    out.extend_from_slice(b"@odata.type\":\"");
+    out.extend_from_slice(edm_type.name().as_bytes());
+    out.extend_from_slice(b"\",");
+}
+
+fn write_member(out: &mut Vec<u8>, name: &'static str, text: &str) {
+    out.push(b'"');
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    write_string(out, text);
+    out.push(b',');
+}
+
+fn write_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+    match value {
+        ValueRef::String(text) => write_string(out, text),
+        ValueRef::Boolean(true) => out.extend_from_slice(b"true"),
+        ValueRef::Boolean(false) => out.extend_from_slice(b"false"),
+        ValueRef::Int32(number) => lexical::write_integer(out, number.into()),
+        ValueRef::Int64(number) => write_quoted(out, |out| lexical::write_integer(out, number)),
+        ValueRef::Double(number) => write_double(out, number),
+        ValueRef::DateTime(time) => write_quoted(out, |out| lexical::write_timestamp(out, time)),
+        ValueRef::Guid(guid) => write_quoted(out, |out| out.extend_from_slice(&guid.text())),
+        ValueRef::Binary(bytes) => write_quoted(out, |out| lexical::write_base64(out, bytes)),
+    }
+}
+
+/// For what needs no escape.
+fn write_quoted(out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b'"');
+    content(out);
+    out.push(b'"');
+}
+
+fn write_double(out: &mut Vec<u8>, value: f64) {
+    if value.is_nan() {
+        out.extend_from_slice(b"\"NaN\"");
+    } else if value.is_infinite() {
+        out.extend_from_slice(if value > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" });
+    } else {
+        let start = out.len();
+        double::write_finite(out, value);
+        // Without a point or an exponent a client would read an integer (T-3.35).
+        let is_integer = |b: &u8| b.is_ascii_digit() || *b == b'-';
+        if out.iter().skip(start).all(is_integer) {
+            out.extend_from_slice(b".0");
+        }
+    }
+}
+
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    write_quoted(out, |out| write_escaped(out, text));
+}
+
+/// The content of a JSON string. All but ASCII is escaped, and the delete character is ASCII
+/// (T-2.35).
+fn write_escaped(out: &mut Vec<u8>, text: &str) {
+    let is_plain = |b: &u8| matches!(b, b' '..=0x7F) && *b != b'"' && *b != b'\\';
+    let mut rest = text;
+    loop {
+        let plain = rest.bytes().take_while(is_plain).count();
+        let (run, tail) = rest.split_at_checked(plain).unwrap_or((rest, ""));
+        out.extend_from_slice(run.as_bytes());
+        let mut chars = tail.chars();
+        match chars.next() {
+            None => return,
+            Some(c) => write_escape(out, c),
+        }
+        rest = chars.as_str();
+    }
+}
+
+fn write_escape(out: &mut Vec<u8>, c: char) {
+    let short = match c {
+        '"' => b'"',
+        '\\' => b'\\',
+        '\n' => b'n',
+        '\r' => b'r',
+        '\t' => b't',
+        '\u{8}' => b'b',
+        '\u{C}' => b'f',
+        _ => return write_unicode_escape(out, c),
+    };
+    out.extend_from_slice(&[b'\\', short]);
+}
+
+fn write_unicode_escape(out: &mut Vec<u8>, c: char) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        out.extend_from_slice(b"\\u");
+        let nibbles = [12, 8, 4, 0].map(|shift| usize::from(*unit >> shift & 15));
+        out.extend(nibbles.iter().filter_map(|nibble| HEX.get(*nibble)));
+    }
+}
+
+/// Takes back the comma behind the last member.
+fn close_object(out: &mut Vec<u8>) {
+    out.pop_if(|last| *last == b',');
+    out.push(b'}');
+}
+
+fn close_collection(out: &mut Vec<u8>) {
+    out.pop_if(|last| *last == b',');
+    out.extend_from_slice(b"]}");
+}
+
+#[cfg(test)]
+mod tests;
