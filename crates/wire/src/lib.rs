@@ -8,6 +8,7 @@
 pub mod continuation;
 pub mod error_code;
 pub mod media;
+pub mod multipart;
 pub mod odata;
 pub mod shared_key;
 pub mod uri;

@@ -1,0 +1,252 @@
+//! Batch bodies: `multipart/mixed` texts of HTTP messages, both ways.
+//!
+//! The reader takes what clients have sent over the years (T-6.9 to T-6.16): stray blank lines, bare
+//! line feeds, missing spaces after a colon, preamble and epilogue. The extent of a part is set by
+//! its delimiters alone, a Content-Length is not looked at. The writer emits the recorded bytes.
+
+mod split;
+mod write;
+
+pub use write::BatchWriter;
+
+use lazuli_model::limits::BATCH_OPERATIONS_MAX;
+use split::{split_headers, split_parts, take_line};
+
+/// Bytes of one header block, of a part or of the request in it. Ours.
+pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a boundary. RFC 2046 says 70; clients are not held to it.
+const BOUNDARY_BYTES_MAX: usize = 256;
+/// One operation more than a change set may hold is kept, so that the surplus can be reported as
+/// the service reports it (T-6.42).
+const CHANGES_KEPT_MAX: usize = BATCH_OPERATIONS_MAX + 1;
+
+/// Why a body is no batch: answered as a plain 400 `InvalidInput` (T-6.19, T-6.51, T-6.56).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MultipartError {
+    #[error("the body does not end with the closing delimiter of its boundary")]
+    Unterminated,
+    #[error("a header line has no colon, or is not UTF-8")]
+    MalformedHeader,
+    #[error("a block of headers is larger than {HEADERS_BYTES_MAX} bytes")]
+    HeadersTooLarge,
+    #[error("a part is neither a change set nor an HTTP message")]
+    UnknownPart,
+    #[error("the change set has no boundary")]
+    NoBoundary,
+    #[error("a request line is not `METHOD target HTTP/1.1`, or is not UTF-8")]
+    MalformedRequestLine,
+    #[error("a status line is not `HTTP/1.1 status reason`")]
+    MalformedStatusLine,
+    #[error("the batch holds nothing, not even a change set")]
+    Empty,
+    #[error("the batch holds more than one change set")]
+    SeveralChangeSets,
+    #[error("the batch holds more than one query")]
+    SeveralQueries,
+    #[error("the batch holds a query beside a change set")]
+    QueryWithChanges,
+    #[error("the operation outside any change set is not a GET")]
+    ChangeOutsideChangeSet,
+}
+
+/// What a batch asks for: changes that succeed or fail together, or one query.
+#[derive(Clone, Debug)]
+pub enum BatchBody<'a> {
+    /// There may be one operation more than allowed, never two; or none: the service answers an
+    /// empty change set with an empty one.
+    ChangeSet(Vec<Part<'a>>),
+    Query(Part<'a>),
+}
+
+/// A request inside a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    pub method: &'a str,
+    /// As sent: absolute, relative, perhaps not quite well-formed. See [`crate::uri::Target`].
+    pub target: &'a str,
+    pub headers: Headers<'a>,
+    /// Empty when there is none; blank lines before it are gone (T-6.13).
+    pub body: &'a [u8],
+}
+
+/// The headers of a message inside a batch, still as text.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Headers<'a>(&'a str);
+
+/// An answer inside a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponsePart<'a> {
+    pub status: u16,
+    pub headers: Headers<'a>,
+    pub body: &'a [u8],
+}
+
+/// The boundary that a Content-Type of `multipart/mixed` names.
+pub fn boundary(content_type: &str) -> Option<&str> {
+    let (media_type, parameters) = content_type.split_once(';')?;
+    if !media_type.trim().eq_ignore_ascii_case("multipart/mixed") {
+        return None;
+    }
+    let value = parameters.split(';').find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("boundary").then_some(value.trim())
+    })?;
+    let unquoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let boundary = unquoted.unwrap_or(value);
+    (1..=BOUNDARY_BYTES_MAX).contains(&boundary.len()).then_some(boundary)
+}
+
+/// Takes a batch request apart: one change set, or one query (T-6.1).
+///
+/// Which methods a change set may hold is for the caller to judge: the service answers a wrong one
+/// inside the batch, with its index.
+pub fn parse_batch<'a>(body: &'a [u8], boundary: &str) -> Result<BatchBody<'a>, MultipartError> {
+    let mut parts = split_parts(body, boundary, 2)?.into_iter().map(BatchPart::parse);
+    let first = parts.next().ok_or(MultipartError::Empty)??;
+    match (first, parts.next().transpose()?) {
+        (BatchPart::ChangeSet(_), Some(BatchPart::ChangeSet(_))) => {
+            Err(MultipartError::SeveralChangeSets)
+        }
+        (BatchPart::Http(_), Some(BatchPart::Http(_))) => Err(MultipartError::SeveralQueries),
+        (_, Some(_)) => Err(MultipartError::QueryWithChanges),
+        (BatchPart::ChangeSet(parts), None) => {
+            let changes: Result<Vec<_>, _> = parts.into_iter().map(parse_change).collect();
+            Ok(BatchBody::ChangeSet(changes?))
+        }
+        (BatchPart::Http(message), None) => {
+            let query = Part::parse(message)?;
+            match query.method {
+                "GET" => Ok(BatchBody::Query(query)),
+                _ => Err(MultipartError::ChangeOutsideChangeSet),
+            }
+        }
+    }
+}
+
+/// Takes a batch response apart: the answers in order, with or without a change set around them.
+pub fn parse_batch_response<'a>(
+    body: &'a [u8],
+    boundary: &str,
+) -> Result<Vec<ResponsePart<'a>>, MultipartError> {
+    let part = split_parts(body, boundary, 1)?.first().copied().ok_or(MultipartError::Empty)?;
+    match BatchPart::parse(part)? {
+        BatchPart::Http(message) => Ok(vec![ResponsePart::parse(message)?]),
+        BatchPart::ChangeSet(parts) => {
+            parts.into_iter().map(|part| ResponsePart::parse(http_message(part)?)).collect()
+        }
+    }
+}
+
+impl<'a> Part<'a> {
+    /// The value of a header, without regard to case; the first, when there are several.
+    pub fn header(&self, name: &str) -> Option<&'a str> {
+        self.headers.get(name)
+    }
+
+    pub fn header_count(&self, name: &str) -> usize {
+        self.headers.count(name)
+    }
+
+    fn parse(message: &'a [u8]) -> Result<Self, MultipartError> {
+        let (line, rest) = take_line(message);
+        let line = std::str::from_utf8(line).map_err(|_| MultipartError::MalformedRequestLine)?;
+        let (method, target) = request_line(line).ok_or(MultipartError::MalformedRequestLine)?;
+        let (headers, body) = split_headers(rest)?;
+        Ok(Self { method, target, headers, body })
+    }
+}
+
+impl<'a> Headers<'a> {
+    pub fn get(&self, name: &str) -> Option<&'a str> {
+        self.named(name).next()
+    }
+
+    pub fn count(&self, name: &str) -> usize {
+        self.named(name).count()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let pairs = self.0.lines().filter_map(|line| line.split_once(':'));
+        pairs.map(|(name, value)| (name.trim(), value.trim()))
+    }
+
+    fn named(&self, name: &str) -> impl Iterator<Item = &'a str> {
+        self.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+}
+
+impl<'a> ResponsePart<'a> {
+    fn parse(message: &'a [u8]) -> Result<Self, MultipartError> {
+        let (line, rest) = take_line(message);
+        let status = status_line(line).ok_or(MultipartError::MalformedStatusLine)?;
+        let (headers, body) = split_headers(rest)?;
+        Ok(Self { status, headers, body })
+    }
+}
+
+/// A direct child of the batch.
+enum BatchPart<'a> {
+    ChangeSet(Vec<&'a [u8]>),
+    /// The HTTP message it holds.
+    Http(&'a [u8]),
+}
+
+impl<'a> BatchPart<'a> {
+    fn parse(part: &'a [u8]) -> Result<Self, MultipartError> {
+        let (headers, content) = split_headers(part)?;
+        let content_type = headers.get("Content-Type").unwrap_or_default();
+        if is_http(content_type) {
+            return Ok(Self::Http(content));
+        }
+        if !starts_with_ignoring_case(content_type, "multipart/mixed") {
+            return Err(MultipartError::UnknownPart);
+        }
+        let boundary = boundary(content_type).ok_or(MultipartError::NoBoundary)?;
+        Ok(Self::ChangeSet(split_parts(content, boundary, CHANGES_KEPT_MAX)?))
+    }
+}
+
+fn parse_change(part: &[u8]) -> Result<Part<'_>, MultipartError> {
+    Part::parse(http_message(part)?)
+}
+
+/// What a part of a change set holds. Content-Transfer-Encoding may be missing (T-6.16).
+fn http_message(part: &[u8]) -> Result<&[u8], MultipartError> {
+    let (headers, message) = split_headers(part)?;
+    match headers.get("Content-Type") {
+        Some(content_type) if is_http(content_type) => Ok(message),
+        _ => Err(MultipartError::UnknownPart),
+    }
+}
+
+fn is_http(content_type: &str) -> bool {
+    let media_type = content_type.split(';').next().unwrap_or_default();
+    media_type.trim().eq_ignore_ascii_case("application/http")
+}
+
+fn starts_with_ignoring_case(text: &str, prefix: &str) -> bool {
+    text.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
+}
+
+/// Method and target. The target may hold spaces: it ends at the last ` HTTP/1.` (T-6.9).
+fn request_line(line: &str) -> Option<(&str, &str)> {
+    let (method, rest) = line.split_once(' ')?;
+    let (target, minor) = rest.rsplit_once(" HTTP/1.")?;
+    let valid = !method.is_empty()
+        && method.bytes().all(|b| b.is_ascii_alphabetic())
+        && matches!(minor.trim_end(), "0" | "1");
+    let target = target.trim();
+    (valid && !target.is_empty()).then_some((method, target))
+}
+
+fn status_line(line: &[u8]) -> Option<u16> {
+    let line = std::str::from_utf8(line).ok()?;
+    let after = line.strip_prefix("HTTP/1.1 ").or_else(|| line.strip_prefix("HTTP/1.0 "))?;
+    let digits = after.get(..3)?;
+    let ends = after.get(3..).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '));
+    let all_digits = digits.bytes().all(|b| b.is_ascii_digit());
+    (ends && all_digits).then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests;

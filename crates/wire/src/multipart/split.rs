@@ -1,0 +1,114 @@
+//! Cutting a body at its delimiters, and a message into headers and body.
+
+use super::{HEADERS_BYTES_MAX, Headers, MultipartError};
+use memchr::{memchr, memmem};
+
+/// The parts between the delimiters of `boundary`, at most `max` of them: the rest is not looked at.
+///
+/// A delimiter stands at the beginning of a line and fills it but for trailing blanks; the line
+/// break before it belongs to it. Text before the first and after the closing one does not count.
+pub(super) fn split_parts<'a>(
+    body: &'a [u8],
+    boundary: &str,
+    max: usize,
+) -> Result<Vec<&'a [u8]>, MultipartError> {
+    let needle = [b"--", boundary.as_bytes()].concat();
+    let mut delimiters = Delimiters { body, finder: memmem::Finder::new(&needle), from: 0 };
+    let mut parts = Vec::new();
+    let mut open = delimiters.next().ok_or(MultipartError::Unterminated)?;
+    while !open.closing && parts.len() < max {
+        let next = delimiters.next().ok_or(MultipartError::Unterminated)?;
+        let start = open.end;
+        parts.push(body.get(start..next.start.max(start)).unwrap_or_default());
+        open = next;
+    }
+    Ok(parts)
+}
+
+/// The headers at the front of `text`, and what follows without the blank lines before it. A block
+/// of headers ends at a blank line, or where the text ends: a client that writes bare line feeds
+/// leaves the one blank line after a DELETE to the delimiter.
+pub(super) fn split_headers(text: &[u8]) -> Result<(Headers<'_>, &[u8]), MultipartError> {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (line, after) = take_line(rest);
+        if line.is_empty() {
+            break;
+        }
+        memchr(b':', line).ok_or(MultipartError::MalformedHeader)?;
+        rest = after;
+    }
+    let block = text.get(..text.len() - rest.len()).unwrap_or_default();
+    if block.len() > HEADERS_BYTES_MAX {
+        return Err(MultipartError::HeadersTooLarge);
+    }
+    let headers = std::str::from_utf8(block).map_err(|_| MultipartError::MalformedHeader)?;
+    Ok((Headers(headers), skip_blank_lines(rest)))
+}
+
+/// The first line without its line break, CRLF or LF, and the text after it.
+pub(super) fn take_line(text: &[u8]) -> (&[u8], &[u8]) {
+    let Some((line, rest)) = memchr(b'\n', text).and_then(|at| text.split_at_checked(at)) else {
+        return (text.strip_suffix(b"\r").unwrap_or(text), &[]);
+    };
+    let rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+    (line.strip_suffix(b"\r").unwrap_or(line), rest)
+}
+
+fn skip_blank_lines(mut text: &[u8]) -> &[u8] {
+    while let Some(rest) = text.strip_prefix(b"\r\n").or_else(|| text.strip_prefix(b"\n")) {
+        text = rest;
+    }
+    text
+}
+
+struct Delimiter {
+    /// Where the part before it ends.
+    start: usize,
+    /// Where the part after it begins.
+    end: usize,
+    closing: bool,
+}
+
+struct Delimiters<'a, 'n> {
+    body: &'a [u8],
+    finder: memmem::Finder<'n>,
+    from: usize,
+}
+
+impl Iterator for Delimiters<'_, '_> {
+    type Item = Delimiter;
+
+    fn next(&mut self) -> Option<Delimiter> {
+        loop {
+            let at = self.from + self.finder.find(self.body.get(self.from..)?)?;
+            self.from = at + self.finder.needle().len();
+            if let Some(delimiter) = self.delimiter(at) {
+                self.from = delimiter.end;
+                return Some(delimiter);
+            }
+        }
+    }
+}
+
+impl Delimiters<'_, '_> {
+    /// The delimiter at `at`, if what was found there has a line to itself.
+    fn delimiter(&self, at: usize) -> Option<Delimiter> {
+        let (before, found) = self.body.split_at_checked(at)?;
+        let mut line_start = before;
+        if let Some(rest) = before.strip_suffix(b"\n") {
+            line_start = rest.strip_suffix(b"\r").unwrap_or(rest);
+        } else if !before.is_empty() {
+            return None;
+        }
+        let (line, rest) = take_line(found);
+        let after = line.get(self.finder.needle().len()..)?;
+        let closing = after.starts_with(b"--");
+        let padding = after.strip_prefix(b"--").unwrap_or(after);
+        padding.iter().all(|b| matches!(b, b' ' | b'\t')).then_some(Delimiter {
+            start: line_start.len(),
+            end: self.body.len() - rest.len(),
+            closing,
+        })
+    }
+}
