@@ -1,1 +1,168 @@
+//! Holds the code and `docs/format.md` together: every example there is checked, both ways.
 
+use crate::entity::EntityRecord;
+use crate::table::{self, CatalogRecord};
+use crate::{CorruptRecord, TableId, entity, key};
+use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
+use lazuli_model::{
+    AccessPolicies, AccessPolicy, AccountName, EntityKey, Guid, ServiceProperties, TableName,
+    Timestamp, ValueRef,
+};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::ops::Bound;
+
+const PAGE: &str = include_str!("../../../docs/format.md");
+const TABLE: TableId = TableId(7);
+
+/// The examples of the page: fenced blocks of the language `hex`, by their names.
+fn examples() -> BTreeMap<&'static str, Vec<u8>> {
+    let mut examples = BTreeMap::new();
+    let mut lines = PAGE.lines();
+    while let Some(line) = lines.next() {
+        if let Some(name) = line.strip_prefix("```hex ") {
+            let body = lines.by_ref().take_while(|line| *line != "```");
+            let earlier = examples.insert(name, body.flat_map(bytes_of).collect());
+            assert_eq!(earlier, None, "{name} stands on the page twice");
+        }
+    }
+    examples
+}
+
+/// The bytes of one line: hexadecimal up to two spaces.
+fn bytes_of(line: &str) -> Vec<u8> {
+    let hex = line.split("  ").next().unwrap();
+    hex.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+}
+
+/// What the code writes for the example `name`; the page must show the same.
+#[track_caller]
+fn encoded(name: &'static str) -> Vec<u8> {
+    match name {
+        "entity-key" => key::entity(TABLE, &EntityKey::parse("Sales", "12").unwrap()),
+        "entity-key-beyond-ascii" => {
+            key::entity(TABLE, &EntityKey::parse("\u{E000}é", "🦀").unwrap())
+        }
+        "entity-key-empty" => key::entity(TABLE, &EntityKey::parse("", "").unwrap()),
+        "row-range-start" => row_range().start,
+        "row-range-end" => row_range().end,
+        "catalog-key" => key::catalog(&account(), "orders"),
+        "access-policies-key" => key::access_policies(TABLE),
+        "next-table-id-key" => key::next_table_id(),
+        "service-properties-key" => key::service_properties(&account()),
+        "reclaim-key" => key::reclaim(TABLE),
+        "entity" => entity::encode(entity_properties().into_iter()),
+        "entity-empty" => entity::encode(std::iter::empty()),
+        "catalog-record" => catalog_record().encode(),
+        "next-table-id" => table::encode_next_table_id(TableId(33)),
+        "reclaim-mark" => table::encode_reclaim(Timestamp::UNIX_EPOCH),
+        "access-policies" => table::encode_access_policies(&access_policies()),
+        "service-properties" => table::encode_service_properties(&service_properties()),
+        other => panic!("{other} stands on the page, and no code writes it"),
+    }
+}
+
+const EXAMPLES: usize = 17;
+
+#[test]
+fn the_page_shows_what_the_code_writes() {
+    let examples = examples();
+    assert_eq!(examples.len(), EXAMPLES);
+    for (name, bytes) in examples {
+        assert_eq!(encoded(name), bytes, "{name}");
+    }
+}
+
+/// Decodes the example `name` of the page.
+#[track_caller]
+fn check<T: PartialEq + Debug>(
+    name: &str,
+    decode: impl Fn(&[u8]) -> Result<T, CorruptRecord>,
+    expect: T,
+) {
+    assert_eq!(decode(&examples()[name]), Ok(expect));
+}
+
+#[test]
+fn keys_of_the_page_decode() {
+    let names = |key: &[u8]| {
+        let key = key::decode_entity(key)?;
+        Ok((key.table, key.partition.into_owned(), key.row.into_owned()))
+    };
+    check("entity-key", names, (TABLE, "Sales".into(), "12".into()));
+    check("entity-key-beyond-ascii", names, (TABLE, "\u{E000}é".into(), "🦀".into()));
+    check("entity-key-empty", names, (TABLE, String::new(), String::new()));
+    check("reclaim-key", key::decode_reclaim, TABLE);
+}
+
+#[test]
+fn entities_of_the_page_decode() {
+    let texts = |bytes: &[u8]| {
+        let record = EntityRecord::parse(bytes)?;
+        record.verify()?;
+        Ok(record.iter().map(|pair| format!("{pair:?}")).collect::<Vec<_>>())
+    };
+    let expect = entity_properties().map(|pair| format!("{pair:?}"));
+    check("entity", texts, expect.to_vec());
+    check("entity-empty", texts, Vec::new());
+}
+
+#[test]
+fn values_of_the_page_decode() {
+    check("catalog-record", CatalogRecord::decode, catalog_record());
+    check("next-table-id", table::decode_next_table_id, TableId(33));
+    check("reclaim-mark", table::decode_reclaim, Timestamp::UNIX_EPOCH);
+    check("access-policies", table::decode_access_policies, access_policies());
+    check("service-properties", table::decode_service_properties, service_properties());
+}
+
+fn account() -> AccountName {
+    AccountName::parse("acct1").unwrap()
+}
+
+fn row_range() -> std::ops::Range<Vec<u8>> {
+    key::row_range(TABLE, "Sales", Bound::Excluded("12"), Bound::Included("2"))
+}
+
+fn entity_properties() -> [(&'static str, ValueRef<'static>); 4] {
+    let guid = Guid::parse("c9da6455-213d-42c9-9a79-3e9149a57833").unwrap();
+    [
+        ("Name", ValueRef::String("é")),
+        ("Age", ValueRef::Int32(23)),
+        ("Paid", ValueRef::Boolean(true)),
+        ("Id", ValueRef::Guid(guid)),
+    ]
+}
+
+fn catalog_record() -> CatalogRecord {
+    CatalogRecord {
+        id: TABLE,
+        name: TableName::parse("Orders").unwrap(),
+        created: Timestamp::UNIX_EPOCH,
+    }
+}
+
+fn access_policies() -> AccessPolicies {
+    let read = AccessPolicy {
+        id: "read".into(),
+        start: None,
+        expiry: Some(Timestamp::UNIX_EPOCH),
+        permissions: Some("r".into()),
+    };
+    let bare = AccessPolicy { id: "bare".into(), start: None, expiry: None, permissions: None };
+    AccessPolicies::new(vec![read, bare]).unwrap()
+}
+
+fn service_properties() -> ServiceProperties {
+    ServiceProperties {
+        logging: Logging { read: true, write: false, delete: true, retention: Retention(Some(7)) },
+        hour_metrics: Metrics { enabled: true, include_apis: Some(true), ..Metrics::default() },
+        minute_metrics: Metrics::default(),
+        cors: vec![CorsRule {
+            allowed_origins: vec!["*".into()],
+            allowed_methods: vec!["GET".into()],
+            max_age_seconds: 200,
+            ..CorsRule::default()
+        }],
+    }
+}

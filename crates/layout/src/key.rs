@@ -208,8 +208,8 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
 
 /// Undoes [`push_text`]; `None` if it did not write this.
 fn decode_text(bytes: &[u8]) -> Option<Cow<'_, str>> {
-    // Escapes and F5, F6 are rare, and neither is UTF-8 that a key may hold.
-    if bytes.iter().all(|&b| b > ESCAPE && b < utf16_rank(0xEE)) {
+    let is_itself = |&b: &u8| b > ESCAPE && utf16_rank(b) == b && from_utf16_rank(b) == b;
+    if bytes.iter().all(is_itself) {
         return std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
     }
     let mut text = Vec::with_capacity(bytes.len());
@@ -221,9 +221,8 @@ fn decode_text(bytes: &[u8]) -> Option<Cow<'_, str>> {
                 0x02 => ESCAPE,
                 _ => return None,
             },
-            TERMINATOR => return None,
-            // The bytes that ranks F5 and F6 stand for are never written as themselves.
-            0xEE | 0xEF => return None,
+            // No byte is written so: 00 is escaped, the others give way to their ranks.
+            TERMINATOR | 0xEE | 0xEF => return None,
             other => from_utf16_rank(other),
         });
     }
