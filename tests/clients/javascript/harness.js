@@ -1,0 +1,99 @@
+// Runs named cases against one server, prints one line for each, and counts.
+//
+// A case is `test("group.name", async ({ service, table, connection }) => ...)`; `table` is a
+// client of a table made for this case and dropped after it.
+
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { TableClient, TableServiceClient } from "@azure/data-tables";
+
+const cases = [];
+
+export function test(name, run) {
+  cases.push({ name, run });
+}
+
+export const equal = assert.deepStrictEqual;
+
+// One attempt: a retry would hide an answer that should not have been given.
+export const options = { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } };
+
+/** Runs the cases whose name contains one of `wanted`, all when there is none. */
+export async function run(connection, wanted) {
+  let passed = 0;
+  let failed = 0;
+  for (const { name, run } of cases) {
+    if (wanted.length > 0 && !wanted.some((part) => name.includes(part))) continue;
+    try {
+      await runOne(connection, run);
+      passed += 1;
+      console.log(`test ${name} ... ok`);
+    } catch (error) {
+      failed += 1;
+      console.log(error.stack ?? String(error));
+      console.log(`test ${name} ... FAILED`);
+    }
+  }
+  console.log(`${passed} passed, ${failed} failed`);
+  process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
+}
+
+async function runOne(connection, run) {
+  const service = TableServiceClient.fromConnectionString(connection, options);
+  const table = clientOf(connection, freshName());
+  await table.createTable();
+  try {
+    await run({ connection, service, table });
+  } finally {
+    await table.deleteTable();
+  }
+}
+
+export function clientOf(connection, name) {
+  return TableClient.fromConnectionString(connection, name, options);
+}
+
+export function freshName(prefix = "T") {
+  return prefix + randomUUID().replaceAll("-", "");
+}
+
+/**
+ * The request must be refused with exactly this answer. `message` is the first line of the text;
+ * the service adds request id and time (T-7.1).
+ */
+export async function refused(status, code, message, attempt) {
+  let error;
+  try {
+    await attempt();
+  } catch (caught) {
+    error = caught;
+  }
+  assert.ok(error, `accepted, where ${status} ${code} was due`);
+  const answer = error.details?.odataError ?? { code: error.code, message: { value: error.message } };
+  equal([error.statusCode, answer.code], [status, code], error.message);
+  const [first, id, time] = answer.message.value.split("\n");
+  if (message !== undefined) equal(first, message);
+  assert.match(id, /^RequestId:/);
+  assert.match(time, /^Time:/);
+}
+
+/** An entity without what the service adds. */
+export function plain({ etag, timestamp, "odata.metadata": metadata, ...rest }) {
+  return rest;
+}
+
+export async function all(iterator) {
+  const items = [];
+  for await (const item of iterator) items.push(item);
+  return items;
+}
+
+export async function entitiesOf(table, queryOptions = {}) {
+  return (await all(table.listEntities({ queryOptions }))).map(plain);
+}
+
+/** The row keys that a filter finds, in order, as one text. */
+export async function rowsOf(table, filter) {
+  const found = await all(table.listEntities({ queryOptions: { filter } }));
+  return found.map((entity) => entity.rowKey).join(" ");
+}
