@@ -1,16 +1,18 @@
 //! Doubles spelled as the service spells them.
 
+use std::fmt;
 use std::io::Write;
 
 /// Appends a finite `value` as .NET's round-trip format does (T-3.34, T-3.35): fifteen digits if
-/// they name the number, else seventeen; an exponent, of at least two digits, when the number has
-/// more digits before the point than that, or more than three zeros behind it.
+/// they name the number, else seventeen, without the zeros at their end; an exponent, of at least
+/// two digits, when the number has more places before the point than that, or more than three zeros
+/// behind it.
 ///
 /// An integral value gets no `.0`: that is JSON's affair.
 pub(super) fn write_finite(out: &mut Vec<u8>, value: f64) {
-    let mut buffer = [0; SCIENTIFIC_BYTES_MAX];
-    let (scientific, precision) = digits(value, &mut buffer);
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
+    let (scientific, digits_max) = round_trip(value);
+    let text = scientific.text();
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     let mantissa = match mantissa.strip_prefix('-') {
         Some(positive) => {
@@ -19,64 +21,73 @@ pub(super) fn write_finite(out: &mut Vec<u8>, value: f64) {
         }
         None => mantissa,
     };
-    if exponent >= precision || exponent < -4 {
-        write_scientific(out, mantissa, exponent);
+    let mut digits = mantissa.bytes().filter(|b| *b != b'.');
+    let count = digits.clone().count() - mantissa.bytes().rev().take_while(|b| *b == b'0').count();
+    if exponent >= digits_max || exponent < -4 {
+        out.extend(digits.next());
+        write_fraction(out, digits.take(count.saturating_sub(1)));
+        let sign = if exponent < 0 { '-' } else { '+' };
+        // Writing to a vector does not fail.
+        let _ = write!(out, "E{sign}{:02}", exponent.unsigned_abs());
+    } else if exponent < 0 {
+        let zeros = (1..exponent.unsigned_abs()).map(|_| b'0');
+        out.push(b'0');
+        write_fraction(out, zeros.chain(digits.take(count)));
     } else {
-        write_plain(out, mantissa, exponent);
+        let whole = exponent.unsigned_abs() as usize + 1;
+        out.extend(digits.by_ref().chain(std::iter::repeat(b'0')).take(whole));
+        write_fraction(out, digits.take(count.saturating_sub(whole)));
     }
 }
 
-/// A sign, 17 digits with their point, `e`, and an exponent down to -324.
-const SCIENTIFIC_BYTES_MAX: usize = 24;
+fn write_fraction(out: &mut Vec<u8>, digits: impl Iterator<Item = u8>) {
+    let mut digits = digits.peekable();
+    if digits.peek().is_some() {
+        out.push(b'.');
+        out.extend(digits);
+    }
+}
 
-/// `value` in scientific notation, and how many digits were to be had. Zeros may end the mantissa.
-fn digits(value: f64, buffer: &mut [u8; SCIENTIFIC_BYTES_MAX]) -> (&str, i32) {
-    let text = |buffer: &mut [u8], precision: usize| {
-        let room = buffer.len();
-        let mut rest = &mut *buffer;
-        let _ = write!(rest, "{value:.precision$e}");
-        room - rest.len()
+/// The digits of `value`, and the most that were to be had.
+fn round_trip(value: f64) -> (Scientific, i32) {
+    // The fewest digits that name a number are fifteen without their zeros, unless it takes more.
+    // Subnormal numbers differ: one digit may name them, and fifteen are shown all the same.
+    let fifteen = if value.is_subnormal() {
+        Scientific::new(format_args!("{value:.14e}"))
+    } else {
+        Scientific::new(format_args!("{value:e}"))
     };
-    let mut precision = 15;
-    let mut len = text(buffer, 14);
-    if parse(buffer, len) != Some(value) {
-        precision = 17;
-        len = text(buffer, 16);
+    if fifteen.digits() <= 15 && fifteen.text().parse() == Ok(value) {
+        return (fifteen, 15);
     }
-    let scientific = buffer.get(..len).map(std::str::from_utf8);
-    (scientific.and_then(Result::ok).unwrap_or_default(), precision)
+    (Scientific::new(format_args!("{value:.16e}")), 17)
 }
 
-fn parse(buffer: &[u8], len: usize) -> Option<f64> {
-    std::str::from_utf8(buffer.get(..len)?).ok()?.parse().ok()
+/// A number like `-1.25e-7`.
+struct Scientific {
+    /// Room for a sign, 17 digits with their point, `e`, and an exponent down to -324.
+    text: [u8; 24],
+    len: usize,
 }
 
-fn write_scientific(out: &mut Vec<u8>, mantissa: &str, exponent: i32) {
-    let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
-    out.extend_from_slice(mantissa.as_bytes());
-    let sign = if exponent < 0 { '-' } else { '+' };
-    let _ = write!(out, "E{sign}{:02}", exponent.unsigned_abs());
-}
-
-/// Moves the point of `mantissa`, which stands behind its first digit, by `exponent` places.
-fn write_plain(out: &mut Vec<u8>, mantissa: &str, exponent: i32) {
-    let digits = mantissa.bytes().filter(|b| *b != b'.');
-    let significant = mantissa.trim_end_matches('0').bytes().filter(|b| *b != b'.').count();
-    if exponent < 0 {
-        out.extend_from_slice(b"0.");
-        out.extend((1..exponent.unsigned_abs()).map(|_| b'0'));
-        out.extend(digits.take(significant));
-        return;
+impl Scientific {
+    fn new(number: fmt::Arguments<'_>) -> Self {
+        let mut text = [0; 24];
+        let mut rest = &mut text[..];
+        // The room suffices, so this cannot fail.
+        let _ = rest.write_fmt(number);
+        let len = 24 - rest.len();
+        Self { text, len }
     }
-    let whole = exponent.unsigned_abs() as usize + 1;
-    for (index, digit) in digits.enumerate() {
-        if index >= whole && index >= significant {
-            break;
-        }
-        if index == whole {
-            out.push(b'.');
-        }
-        out.push(digit);
+
+    fn text(&self) -> &str {
+        let text = self.text.get(..self.len).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default()
+    }
+
+    fn digits(&self) -> usize {
+        let mantissa = self.text().bytes().take_while(|b| *b != b'e');
+        mantissa.filter(u8::is_ascii_digit).count()
     }
 }
 

@@ -4,6 +4,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lazuli_model::Timestamp;
 
+/// How many bytes from the front are all `plain`. Looks at sixteen at a time, which the compiler
+/// makes one step of: most text is plain to its end.
+pub(super) fn plain_prefix(bytes: &[u8], plain: impl Fn(u8) -> bool) -> usize {
+    let whole = |chunk: &&[u8]| chunk.iter().fold(true, |all, &b| all & plain(b));
+    let checked = 16 * bytes.chunks_exact(16).take_while(whole).count();
+    checked + bytes.iter().skip(checked).take_while(|b| plain(**b)).count()
+}
+
 pub(super) fn write_integer(out: &mut Vec<u8>, value: i64) {
     const DIGITS_MAX: usize = 19;
     if value < 0 {

@@ -5,13 +5,17 @@
 //! nested values, so that no depth needs a bound.
 
 use super::super::body::{finite_double, set_key, string, value_from_text};
-use super::super::{BodyError, EntityBody};
+use super::super::{BodyError, EntityBody, lexical};
 use lazuli_model::{EdmType, Value};
 use std::borrow::Cow;
 
 /// Reads an entity (sections 3.4 to 3.6 of the specification).
 pub fn read_entity(body: &[u8]) -> Result<EntityBody<'_>, BodyError> {
-    let mut entity = Members::default();
+    let mut entity = Members {
+        // Most entities have no more, and take no second allocation.
+        properties: Vec::with_capacity(16),
+        ..Members::default()
+    };
     read_object(body, |name, scalar| entity.add(name, scalar))?;
     entity.finish()
 }
@@ -65,7 +69,7 @@ impl<'a> Members<'a> {
             // Ignored whatever they say (T-2.47, T-3.23).
             "Timestamp" => Ok(()),
             control if control.starts_with("odata.") => Ok(()),
-            other => match other.split_once("@odata.") {
+            other => match split_annotation(other) {
                 None => {
                     self.add_property(name, value);
                     Ok(())
@@ -131,13 +135,19 @@ fn add_key<'a>(slot: &mut Option<Cow<'a, str>>, value: Scalar<'a>) -> Result<(),
     }
 }
 
+/// `X` and `type` of `X@odata.type`.
+fn split_annotation(name: &str) -> Option<(&str, &str)> {
+    let (target, term) = name.split_once('@')?;
+    Some((target, term.strip_prefix("odata.")?))
+}
+
 /// `X` of `X@odata.type`.
 fn before_annotation(name: Cow<'_, str>) -> Cow<'_, str> {
-    let cut = |text: &str| text.find("@odata.").unwrap_or(text.len());
+    let target = |text: &str| split_annotation(text).map_or(text.len(), |(target, _)| target.len());
     match name {
-        Cow::Borrowed(text) => Cow::Borrowed(text.get(..cut(text)).unwrap_or(text)),
+        Cow::Borrowed(text) => Cow::Borrowed(text.get(..target(text)).unwrap_or(text)),
         Cow::Owned(mut text) => {
-            text.truncate(cut(&text));
+            text.truncate(target(&text));
             Cow::Owned(text)
         }
     }
@@ -303,8 +313,8 @@ impl<'a> Cursor<'a> {
 
     /// The characters up to the next quote or backslash, none of them a control character.
     fn run(&mut self) -> Result<&'a str, BodyError> {
-        let stops = |b: u8| b == b'"' || b == b'\\' || b < b' ';
-        let len = self.0.bytes().position(stops).ok_or(BodyError::Malformed)?;
+        let plain = |b: u8| (b >= b' ') & (b != b'"') & (b != b'\\');
+        let len = lexical::plain_prefix(self.0.as_bytes(), plain);
         let run = self.advance(len)?;
         match self.0.bytes().next() {
             Some(b'"' | b'\\') => Ok(run),

@@ -339,11 +339,11 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
 /// The content of a JSON string. All but ASCII is escaped, and the delete character is ASCII
 /// (T-2.35).
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    let is_plain = |b: &u8| matches!(b, b' '..=0x7F) && *b != b'"' && *b != b'\\';
+    let plain = |b: u8| (b >= b' ') & (b < 0x80) & (b != b'"') & (b != b'\\');
     let mut rest = text;
     loop {
-        let plain = rest.bytes().take_while(is_plain).count();
-        let (run, tail) = rest.split_at_checked(plain).unwrap_or((rest, ""));
+        let len = lexical::plain_prefix(rest.as_bytes(), plain);
+        let (run, tail) = rest.split_at_checked(len).unwrap_or((rest, ""));
         out.extend_from_slice(run.as_bytes());
         let mut chars = tail.chars();
         match chars.next() {
