@@ -1,1 +1,79 @@
-fn main() {}
+//! The project's chores, as `cargo xtask <chore>`.
+//!
+//! `cargo xtask test` runs every test and ends with one line, `N passed, N failed`.
+
+#![expect(clippy::print_stdout, reason = "a chore tells what it does")]
+
+mod client;
+mod kill;
+mod memory;
+mod process;
+mod readme;
+mod table;
+mod tally;
+mod test;
+mod workspace;
+
+use clap::{Args, Parser, Subcommand};
+use std::process::ExitCode;
+use tally::Tally;
+use workspace::Workspace;
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "The project's chores")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Run every test: format, lints, unit tests, real clients, kill test, README
+    Test(test::Options),
+    /// Format, lints, licences and advisories
+    Check,
+    /// Kill the server while it writes, reopen, and check that nothing acknowledged is lost
+    Kill(kill::Options),
+    /// Load a big table, scan it, write on many connections, and watch the server's memory
+    Memory(memory::Options),
+    /// Run the README's commands as they are printed
+    Readme,
+    /// Drive the server with the az command line (installs azure-cli, which is large)
+    TestAz(NoSkip),
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+struct NoSkip {
+    /// Count what has to be skipped as failed; also set by CI=true
+    #[arg(long, env = "CI", value_parser = clap::builder::FalseyValueParser::new())]
+    no_skip: bool,
+}
+
+fn main() -> ExitCode {
+    let chore = Cli::parse().chore;
+    if matches!(&chore, Chore::Test(options) if options.list) {
+        test::list();
+        return ExitCode::SUCCESS;
+    }
+    let tally = match run(chore) {
+        Ok(tally) => tally,
+        Err(error) => {
+            println!("error: {error:#}");
+            Tally::FAILED
+        }
+    };
+    println!("{tally}");
+    if tally.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(chore: Chore) -> anyhow::Result<Tally> {
+    let workspace = Workspace::find()?;
+    match chore {
+        Chore::Test(options) => test::run(&workspace, &options),
+        Chore::Check => Ok(test::check(&workspace)),
+        Chore::Kill(options) => kill::run(&workspace, options),
+        Chore::Memory(options) => memory::run(&workspace, options),
+        Chore::Readme => readme::run(&workspace),
+        Chore::TestAz(no_skip) => Ok(test::az(&workspace, no_skip)),
+    }
+}

@@ -1,0 +1,271 @@
+//! A small HTTP client that signs: one keep-alive connection, no retries, nothing hidden.
+//!
+//! An error of the connection is returned as such: the outcome of that request is unknown.
+
+use crate::server::{ACCOUNT, ACCOUNT_KEY};
+use lazuli_model::{Clock, SystemClock};
+use lazuli_wire::shared_key::{Authorization, Scheme, SignedRequest, SigningKey};
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long one answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The version that the official clients send today.
+const VERSION: &str = "2019-02-02";
+
+/// One connection to a server, signing with the well-known account.
+#[derive(Debug)]
+pub struct Connection {
+    stream: BufReader<TcpStream>,
+    host: String,
+    key: SigningKey,
+}
+
+/// One request; `path` starts after the account and is sent as it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub method: &'a str,
+    pub path: &'a str,
+    pub headers: &'a [(&'a str, &'a str)],
+    pub content_type: &'a str,
+    pub body: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    pub fn new(method: &'a str, path: &'a str) -> Self {
+        Self { method, path, headers: &[], content_type: "", body: &[] }
+    }
+
+    pub fn headers(self, headers: &'a [(&'a str, &'a str)]) -> Self {
+        Self { headers, ..self }
+    }
+
+    pub fn json(self, body: &'a str) -> Self {
+        Self { content_type: "application/json", body: body.as_bytes(), ..self }
+    }
+}
+
+/// One answer, its body complete.
+#[derive(Clone, Debug, Default)]
+pub struct Response {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+impl Connection {
+    pub fn open(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let key = SigningKey::from_base64(ACCOUNT_KEY).map_err(io::Error::other)?;
+        Ok(Self { stream: BufReader::new(stream), host: address.to_string(), key })
+    }
+
+    /// Sends one request and reads the whole answer.
+    pub fn send(&mut self, request: &Request<'_>) -> io::Result<Response> {
+        let mut bytes = self.head(request).into_bytes();
+        bytes.extend_from_slice(request.body);
+        self.stream.get_mut().write_all(&bytes)?;
+        self.receive(request.method)
+    }
+
+    /// Sends the operations as one entity group transaction.
+    pub fn send_batch(&mut self, operations: &[Operation]) -> io::Result<BatchResponse> {
+        let body = self.batch_body(operations);
+        let request = Request {
+            content_type: "multipart/mixed; boundary=batch_1",
+            body: body.as_bytes(),
+            ..Request::new("POST", "/$batch")
+        };
+        let response = self.send(&request)?;
+        Ok(BatchResponse { status: response.status, parts: parse_parts(&response.text()) })
+    }
+
+    fn head(&self, request: &Request<'_>) -> String {
+        let date = SystemClock.now().rfc1123();
+        let target = format!("/{ACCOUNT}{}", request.path);
+        let authorization = self.authorization(request, &date, &target);
+        let mut head = format!(
+            "{} {target} HTTP/1.1\r\nHost: {}\r\nx-ms-date: {date}\r\nx-ms-version: {VERSION}\r\n\
+             Authorization: {authorization}\r\nContent-Length: {}\r\n",
+            request.method,
+            self.host,
+            request.body.len()
+        );
+        let given = |name: &str| request.headers.iter().any(|(n, _)| n.eq_ignore_ascii_case(name));
+        if !given("accept") {
+            head.push_str("Accept: application/json;odata=minimalmetadata\r\n");
+        }
+        if !request.content_type.is_empty() {
+            let _ = write!(head, "Content-Type: {}\r\n", request.content_type);
+        }
+        for (name, value) in request.headers {
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        head.push_str("\r\n");
+        head
+    }
+
+    fn authorization(&self, request: &Request<'_>, date: &str, target: &str) -> String {
+        let signed = SignedRequest {
+            method: request.method,
+            content_md5: "",
+            content_type: request.content_type,
+            date,
+            account: ACCOUNT,
+            path: target.split('?').next().unwrap_or_default(),
+            comp: None,
+        };
+        let signature = signed.sign(Scheme::SharedKey, &self.key);
+        Authorization::header(Scheme::SharedKey, ACCOUNT, &signature)
+    }
+
+    fn receive(&mut self, method: &str) -> io::Result<Response> {
+        let status_line = self.line()?;
+        let status = status_line
+            .strip_prefix("HTTP/1.1 ")
+            .and_then(|rest| rest.get(..3)?.parse().ok())
+            .ok_or_else(|| malformed("status line", &status_line))?;
+        let mut response = Response { status, ..Response::default() };
+        loop {
+            let line = self.line()?;
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line.split_once(':').ok_or_else(|| malformed("header", &line))?;
+            response.headers.push((name.to_owned(), value.trim().to_owned()));
+        }
+        if method != "HEAD" && status != 204 {
+            response.body = self.body(&response)?;
+        }
+        Ok(response)
+    }
+
+    fn body(&mut self, response: &Response) -> io::Result<Vec<u8>> {
+        if response.header("transfer-encoding").is_some() {
+            return self.chunks();
+        }
+        let length = response.header("content-length").and_then(|text| text.parse().ok());
+        let length: u64 = length.ok_or_else(|| malformed("length of body", ""))?;
+        self.exactly(length)
+    }
+
+    fn chunks(&mut self) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line()?;
+            let size =
+                u64::from_str_radix(line.trim(), 16).map_err(|_| malformed("chunk size", &line))?;
+            body.extend(self.exactly(size)?);
+            self.line()?;
+            if size == 0 {
+                return Ok(body);
+            }
+        }
+    }
+
+    fn exactly(&mut self, length: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let read = self.stream.by_ref().take(length).read_to_end(&mut bytes)?;
+        if read as u64 != length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(bytes)
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        if self.stream.read_line(&mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        line.truncate(line.trim_end_matches(['\r', '\n']).len());
+        Ok(line)
+    }
+
+    fn batch_body(&self, operations: &[Operation]) -> String {
+        let mut body = String::from(
+            "--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n",
+        );
+        for operation in operations {
+            let _ = write!(
+                body,
+                "--changeset_1\r\nContent-Type: application/http\r\n\
+                 Content-Transfer-Encoding: binary\r\n\r\n{} http://{}/{ACCOUNT}{} HTTP/1.1\r\n\
+                 Accept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0\r\n",
+                operation.method, self.host, operation.path
+            );
+            for (name, value) in &operation.headers {
+                let _ = write!(body, "{name}: {value}\r\n");
+            }
+            if !operation.body.is_empty() {
+                body.push_str("Content-Type: application/json\r\n");
+            }
+            let _ = write!(body, "\r\n{}\r\n", operation.body);
+        }
+        body.push_str("--changeset_1--\r\n--batch_1--\r\n");
+        body
+    }
+}
+
+/// One request inside a batch; `path` starts after the account.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    pub method: &'static str,
+    pub path: String,
+    pub headers: Vec<(&'static str, String)>,
+    /// JSON, or empty.
+    pub body: String,
+}
+
+/// The answer to a batch: its own status, then status and etag of each part.
+#[derive(Clone, Debug)]
+pub struct BatchResponse {
+    pub status: u16,
+    pub parts: Vec<(u16, Option<String>)>,
+}
+
+/// Reads what is needed of a multipart answer: each part's status line and ETag header.
+fn parse_parts(text: &str) -> Vec<(u16, Option<String>)> {
+    let mut parts: Vec<(u16, Option<String>)> = Vec::new();
+    for line in text.lines() {
+        if let Some(status) = line.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)) {
+            parts.push((status.parse().unwrap_or_default(), None));
+        } else if let (Some(etag), Some(part)) = (line.strip_prefix("ETag: "), parts.last_mut()) {
+            part.1 = Some(etag.to_owned());
+        }
+    }
+    parts
+}
+
+fn malformed(what: &str, text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("malformed {what}: {text:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_carry_status_and_etag() {
+        let text = "--b\r\n\r\nHTTP/1.1 204 No Content\r\nETag: W/\"x\"\r\n\r\n\r\n--b\r\n\r\n\
+                    HTTP/1.1 204 No Content\r\n\r\n\r\n--b--\r\n";
+        let expected = vec![(204, Some("W/\"x\"".to_owned())), (204, None)];
+        assert_eq!(parse_parts(text), expected);
+    }
+}

@@ -1,0 +1,188 @@
+//! The real binary on a free port: started, watched, stopped gently or killed.
+
+use crate::http::Connection;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// The account every server starts with, and its key; both are public knowledge.
+pub const ACCOUNT: &str = "devstoreaccount1";
+/// See [`ACCOUNT`].
+pub const ACCOUNT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// How long a server may take to start or, once asked, to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes of the log that a failure shows.
+const LOG_TAIL_BYTES: usize = 8 * 1024;
+
+/// A running server. Dropping it kills the process.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    /// One message per line of standard output; disconnected when the process has ended.
+    lines: Receiver<()>,
+    scratch: tempfile::TempDir,
+}
+
+impl Server {
+    /// Starts `binary` on `data` and returns once it takes requests.
+    pub fn start(binary: &Path, data: &Path, arguments: &[&str]) -> io::Result<Self> {
+        let scratch = tempfile::tempdir()?;
+        let port_file = scratch.path().join("ports.json");
+        let mut child = Command::new(binary)
+            .args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--data"])
+            .arg(data)
+            .arg("--port-file")
+            .arg(&port_file)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(scratch.path().join("stderr"))?)
+            .spawn()
+            .map_err(|error| io::Error::other(format!("start {}: {error}", binary.display())))?;
+        let lines = watch(&mut child)?;
+        let unset = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut server = Self { child, address: unset, lines, scratch };
+        server.address = server.wait_until_listening(&port_file)?;
+        Ok(server)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What an SDK is given to connect.
+    pub fn connection_string(&self) -> String {
+        format!(
+            "DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};\
+             TableEndpoint=http://{}/{ACCOUNT};",
+            self.address
+        )
+    }
+
+    /// A new connection that signs with the account's key.
+    pub fn connect(&self) -> io::Result<Connection> {
+        Connection::open(self.address)
+    }
+
+    /// Ends the process at once (SIGKILL), as a crash would.
+    pub fn kill(mut self) -> io::Result<()> {
+        self.child.kill()?;
+        self.child.wait().map(drop)
+    }
+
+    /// Asks the process to finish what it has begun and to end (SIGTERM).
+    pub fn terminate(mut self) -> io::Result<ExitStatus> {
+        let asked = Command::new("kill").arg("-TERM").arg(self.pid().to_string()).status()?;
+        if !asked.success() {
+            return Err(self.failure("cannot be asked to end"));
+        }
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.child.wait(),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.failure("does not end when asked"));
+                }
+            }
+        }
+    }
+
+    /// The end of what the server wrote to standard error.
+    pub fn log(&self) -> String {
+        let bytes = std::fs::read(self.scratch.path().join("stderr")).unwrap_or_default();
+        let start = bytes.len().saturating_sub(LOG_TAIL_BYTES);
+        String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
+    }
+
+    /// The port file is complete once it exists, and it exists before the first line is printed.
+    fn wait_until_listening(&mut self, port_file: &Path) -> io::Result<SocketAddr> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let event = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+            if let Ok(text) = std::fs::read_to_string(port_file) {
+                return parse_port_file(&text)
+                    .ok_or_else(|| self.failure(&format!("wrote a port file that says {text:?}")));
+            }
+            match event {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(self.failure("ended before it listened"));
+                }
+                Err(RecvTimeoutError::Timeout) => return Err(self.failure("does not listen")),
+            }
+        }
+    }
+
+    fn failure(&self, what: &str) -> io::Error {
+        io::Error::other(format!("the server {what}; its log ends:\n{}", self.log()))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only when the process has already ended, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The binary to test: `LAZULI_BIN`, or the one that stands beside the running test.
+pub fn binary() -> io::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("LAZULI_BIN") {
+        return Ok(path.into());
+    }
+    let test = std::env::current_exe()?;
+    let found =
+        test.ancestors().skip(1).take(2).map(|dir| dir.join("lazuli")).find(|p| p.is_file());
+    found.ok_or_else(|| io::Error::other("no lazuli binary: build it, or set LAZULI_BIN"))
+}
+
+/// Drains standard output, so that the pipe never fills, and tells of each line.
+fn watch(child: &mut Child) -> io::Result<Receiver<()>> {
+    let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no standard output"))?;
+    let (sender, receiver) = channel();
+    std::thread::Builder::new().name("server-stdout".to_owned()).spawn(move || {
+        for _ in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = sender.send(());
+        }
+    })?;
+    Ok(receiver)
+}
+
+/// `{"table":"http://127.0.0.1:PORT"}`.
+fn parse_port_file(text: &str) -> Option<SocketAddr> {
+    let (_, rest) = text.split_once("\"table\":\"http://")?;
+    let (address, _) = rest.split_once('"')?;
+    address.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_file_names_the_address() {
+        let address = parse_port_file("{\"table\":\"http://127.0.0.1:4711\"}\n");
+        assert_eq!(address, Some(SocketAddr::from(([127, 0, 0, 1], 4711))));
+        assert_eq!(parse_port_file("{}"), None);
+    }
+
+    #[test]
+    fn a_program_that_ends_at_once_is_reported() {
+        let error = Server::start(Path::new("false"), Path::new("nowhere"), &[]).unwrap_err();
+        assert!(error.to_string().contains("ended before it listened"), "{error}");
+    }
+}

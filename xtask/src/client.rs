@@ -1,0 +1,191 @@
+//! The suites that drive the real binary with real clients: one program per SDK.
+//!
+//! A program lives in `tests/clients/<name>/`, takes the connection string from
+//! `LAZULI_CONNECTION_STRING`, prints `test <case> ... ok` (or `FAILED`, or `skipped: <reason>`) for
+//! each of its cases, and ends with a non-zero status when one failed. Everything it needs is
+//! installed here, below the target directory or beside the program, and only when it changed.
+
+use crate::process;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result};
+use lazuli_testkit::server::Server;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub(crate) struct Client {
+    /// Also the directory below `tests/clients`.
+    pub(crate) name: &'static str,
+    runtime: Runtime,
+}
+
+/// What a program is written for.
+#[derive(Clone, Copy)]
+enum Runtime {
+    Python,
+    Node,
+    Go,
+    Java,
+    Rust,
+}
+
+const PYTHON: Client = Client { name: "python", runtime: Runtime::Python };
+
+pub(crate) const CLIENTS: &[Client] = &[
+    PYTHON,
+    Client { name: "javascript", runtime: Runtime::Node },
+    Client { name: "python-12.0", runtime: Runtime::Python },
+    Client { name: "python-legacy", runtime: Runtime::Python },
+    Client { name: "javascript-legacy", runtime: Runtime::Node },
+    Client { name: "go", runtime: Runtime::Go },
+    Client { name: "java", runtime: Runtime::Java },
+    Client { name: "rust", runtime: Runtime::Rust },
+];
+
+/// Not among the others because of its size.
+pub(crate) const AZ: Client = Client { name: "az", runtime: Runtime::Python };
+
+/// Starts a server with an empty data directory and runs the client's program against it.
+pub(crate) fn run(workspace: &Workspace, client: &Client) -> Result<Tally> {
+    if let Some(program) = client.runtime.missing() {
+        println!("skipped: {program} is not installed");
+        return Ok(Tally::SKIPPED);
+    }
+    let mut command = client.prepare(workspace).context("install what the client needs")?;
+    let data = tempfile::tempdir().context("make a data directory")?;
+    let server = Server::start(workspace.binary()?, data.path(), &[])?;
+    command.env("LAZULI_CONNECTION_STRING", server.connection_string());
+    let tally = process::run_counted(&mut command, process::count_case)?;
+    if tally.failed > 0 {
+        println!("the server's log ends:\n{}", server.log());
+    }
+    let status = server.terminate().context("stop the server")?;
+    anyhow::ensure!(status.success(), "the server ended with {status}");
+    Ok(tally)
+}
+
+/// The Python of the newest SDK's environment; the README's lines run with it too.
+pub(crate) fn python_environment(workspace: &Workspace) -> Result<Option<PathBuf>> {
+    match Runtime::Python.missing() {
+        Some(_) => Ok(None),
+        None => PYTHON.python(workspace).map(Some),
+    }
+}
+
+impl Runtime {
+    /// The program that is missing on this machine, if one is.
+    fn missing(self) -> Option<&'static str> {
+        let needed: &[(&str, &str)] = match self {
+            Self::Python => &[("python3", "--version")],
+            Self::Node => &[("node", "--version"), ("npm", "--version")],
+            Self::Go => &[("go", "version")],
+            Self::Java => &[("java", "-version"), ("mvn", "--version")],
+            Self::Rust => &[],
+        };
+        let missing = needed.iter().find(|(program, version)| !process::exists(program, version));
+        missing.map(|(program, _)| *program)
+    }
+}
+
+impl Client {
+    fn directory(&self, workspace: &Workspace) -> PathBuf {
+        workspace.root.join("tests/clients").join(self.name)
+    }
+
+    /// A directory of the client's own for what is built or installed.
+    fn home(&self, workspace: &Workspace) -> Result<PathBuf> {
+        let home = workspace.target.join("clients").join(self.name);
+        fs::create_dir_all(&home).with_context(|| format!("make {}", home.display()))?;
+        Ok(home)
+    }
+
+    /// Installs and builds; returns the command that runs the cases.
+    fn prepare(&self, workspace: &Workspace) -> Result<Command> {
+        let directory = self.directory(workspace);
+        let mut command = match self.runtime {
+            Runtime::Python => {
+                let mut command = Command::new(self.python(workspace)?.join("bin/python"));
+                command.arg("main.py").env("PYTHONDONTWRITEBYTECODE", "1");
+                command
+            }
+            Runtime::Node => {
+                self.npm(workspace)?;
+                let mut command = Command::new("node");
+                command.arg("main.js");
+                command
+            }
+            Runtime::Go => {
+                let program = self.home(workspace)?.join("client");
+                let mut build = Command::new("go");
+                build.args(["build", "-o"]).arg(&program).arg(".").current_dir(&directory);
+                process::run(&mut build)?;
+                Command::new(program)
+            }
+            Runtime::Java => self.maven(workspace)?,
+            Runtime::Rust => {
+                let home = self.home(workspace)?;
+                let mut build = workspace.cargo();
+                build.args(["build", "--locked", "--target-dir"]).arg(&home);
+                process::run(build.current_dir(&directory))?;
+                Command::new(home.join("debug/client"))
+            }
+        };
+        command.current_dir(directory);
+        Ok(command)
+    }
+
+    /// A virtual environment with the client's requirements.
+    fn python(&self, workspace: &Workspace) -> Result<PathBuf> {
+        let requirements = self.directory(workspace).join("requirements.txt");
+        let environment = self.home(workspace)?.join("venv");
+        install_once(&environment, &requirements, || {
+            let mut make = Command::new("python3");
+            process::run(make.args(["-m", "venv", "--clear"]).arg(&environment))?;
+            let mut pip = Command::new(environment.join("bin/python"));
+            pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+            process::run(pip.arg("--requirement").arg(&requirements))
+        })?;
+        Ok(environment)
+    }
+
+    /// Packages beside the program, where the runtime looks for them.
+    fn npm(&self, workspace: &Workspace) -> Result<()> {
+        let directory = self.directory(workspace);
+        let modules = directory.join("node_modules");
+        install_once(&modules, &directory.join("package-lock.json"), || {
+            let mut npm = Command::new("npm");
+            npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]);
+            process::run(npm.current_dir(&directory))
+        })
+    }
+
+    /// Compiles with Maven and asks it for the class path, so that a run needs only Java.
+    fn maven(&self, workspace: &Workspace) -> Result<Command> {
+        let home = self.home(workspace)?;
+        let path_file = home.join("classpath");
+        let mut build = Command::new("mvn");
+        build
+            .args(["--quiet", "--batch-mode", "compile", "dependency:build-classpath"])
+            .arg(format!("-DbuildDirectory={}", home.display()))
+            .arg(format!("-Dmdep.outputFile={}", path_file.display()));
+        process::run(build.current_dir(self.directory(workspace)))?;
+        let dependencies = fs::read_to_string(&path_file).context("read the class path")?;
+        let mut command = Command::new("java");
+        let classes = home.join("classes");
+        command.arg("-cp").arg(format!("{}:{}", classes.display(), dependencies.trim()));
+        command.arg("Main");
+        Ok(command)
+    }
+}
+
+/// Runs `install` unless `place` was already filled for exactly this list of packages.
+fn install_once(place: &Path, list: &Path, install: impl FnOnce() -> Result<()>) -> Result<()> {
+    let wanted = fs::read(list).with_context(|| format!("read {}", list.display()))?;
+    let stamp = place.join("lazuli-installed");
+    if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    install()?;
+    fs::write(&stamp, wanted).with_context(|| format!("write {}", stamp.display()))
+}

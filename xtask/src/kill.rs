@@ -1,0 +1,198 @@
+//! The kill test: writers in flight, `kill -9`, reopen, compare.
+//!
+//! Each writer owns one partition, so it alone knows what its rows must hold: the last acknowledged
+//! state, or, for the one request whose answer never came, either that or the state it asked for.
+//! After every kill the server is opened on the same directory and everything is read back:
+//!
+//! - every acknowledged write is there, with the acknowledged ETag;
+//! - what was deleted stays deleted;
+//! - a request in doubt has happened entirely or not at all, also when it was a batch;
+//! - ETags of one row only increase, also across deletion and reopening.
+//!
+//! The seed is printed; it fixes what the writers do and when the kill comes, counted in
+//! acknowledged requests. How the requests interleave is the machine's affair.
+
+mod writer;
+
+use crate::table;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result};
+use clap::Args;
+use lazuli_model::{Clock, SystemClock};
+use lazuli_testkit::seed::Seeded;
+use lazuli_testkit::server::Server;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use writer::{TABLE, Writer};
+
+/// Requests acknowledged before the kill, at most.
+const ACKNOWLEDGED_MAX: usize = 400;
+/// How long a round may take to get there.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// How often to kill
+    #[arg(long, default_value_t = Self::default().rounds)]
+    rounds: u32,
+    /// Connections that write at once
+    #[arg(long, default_value_t = Self::default().writers)]
+    writers: usize,
+    /// Repeats the choices of an earlier run
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { rounds: 60, writers: 12, seed: None }
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
+    let binary = workspace.binary()?;
+    let seed = options.seed.unwrap_or_else(|| SystemClock.now().ticks());
+    println!("kill test: {} rounds, {} writers, --seed {seed}", options.rounds, options.writers);
+    let mut trial = Trial::new(binary, seed, options.writers)?;
+    let mut tally = Tally::default();
+    for round in 1..=options.rounds {
+        match trial.round() {
+            Ok(report) => {
+                tally += Tally::PASSED;
+                println!("round {round:3}: {report}");
+            }
+            Err(error) => {
+                println!("round {round} failed, repeat with --seed {seed}: {error:#}");
+                tally += Tally::FAILED;
+                return Ok(tally);
+            }
+        }
+    }
+    tally += match trial.stop_and_compare() {
+        Ok(()) => Tally::PASSED,
+        Err(error) => {
+            println!("after a clean stop, repeat with --seed {seed}: {error:#}");
+            Tally::FAILED
+        }
+    };
+    Ok(tally)
+}
+
+/// One data directory through all its rounds.
+struct Trial<'a> {
+    binary: &'a Path,
+    data: tempfile::TempDir,
+    random: Seeded,
+    writers: Vec<Writer>,
+}
+
+impl<'a> Trial<'a> {
+    fn new(binary: &'a Path, seed: u64, writers: usize) -> Result<Self> {
+        let data = tempfile::tempdir().context("make a data directory")?;
+        let random = Seeded::new(seed);
+        let writers = (0..writers).map(|n| Writer::new(n, random.stream(n as u64))).collect();
+        let server = Server::start(binary, data.path(), &[])?;
+        table::create(&mut server.connect()?, TABLE)?;
+        // The first crash may come right after the table was acknowledged.
+        server.kill()?;
+        Ok(Self { binary, data, random, writers })
+    }
+
+    /// Open, compare with what is known, write until the kill.
+    fn round(&mut self) -> Result<String> {
+        if self.random.one_in(4) {
+            self.interrupt_the_opening()?;
+        }
+        let server = self.open_and_compare()?;
+        let target = 1 + self.random.below(ACKNOWLEDGED_MAX);
+        let pause = Duration::from_micros(self.random.below(3000) as u64);
+        let acknowledged = self.write_until_killed(server, target, pause)?;
+        let rows: usize = self.writers.iter().map(Writer::rows_present).sum();
+        let doubtful = self.writers.iter().filter(|writer| writer.is_in_doubt()).count();
+        Ok(format!("{acknowledged} acknowledged, {doubtful} in doubt, {rows} entities"))
+    }
+
+    /// A clean stop loses nothing either.
+    fn stop_and_compare(&mut self) -> Result<()> {
+        let status = self.open_and_compare()?.terminate()?;
+        anyhow::ensure!(status.success(), "the server ended with {status}");
+        self.open_and_compare()?.terminate().map(drop).context("stop the server")
+    }
+
+    fn open_and_compare(&mut self) -> Result<Server> {
+        let server = Server::start(self.binary, self.data.path(), &[])?;
+        let mut connection = server.connect()?;
+        for writer in &mut self.writers {
+            writer.compare(&mut connection)?;
+        }
+        Ok(server)
+    }
+
+    /// A crash while the last crash is being recovered from.
+    fn interrupt_the_opening(&mut self) -> Result<()> {
+        let mut child = Command::new(self.binary)
+            .args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--silent", "--data"])
+            .arg(self.data.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("start the server")?;
+        pause(Duration::from_micros(self.random.below(60_000) as u64));
+        child.kill().context("kill the server")?;
+        child.wait().context("wait for the server")?;
+        Ok(())
+    }
+
+    /// Returns how many requests were acknowledged.
+    fn write_until_killed(
+        &mut self,
+        server: Server,
+        target: usize,
+        wait: Duration,
+    ) -> Result<usize> {
+        let acknowledged = AtomicUsize::new(0);
+        let (reached, wait_for_target) = channel();
+        let connections: Vec<_> =
+            self.writers.iter().map(|_| server.connect()).collect::<Result<_, _>>()?;
+        std::thread::scope(|scope| {
+            let (acknowledged, writers) = (&acknowledged, self.writers.iter_mut());
+            let threads: Vec<_> = writers
+                .zip(connections)
+                .map(|(writer, connection)| {
+                    let reached = reached.clone();
+                    let acknowledge = move || {
+                        if acknowledged.fetch_add(1, Ordering::Relaxed) + 1 == target {
+                            let _ = reached.send(());
+                        }
+                    };
+                    scope.spawn(move || writer.write_until_cut_off(connection, acknowledge))
+                })
+                .collect();
+            // Only the writers keep the channel open: should all of them end early, so does this.
+            drop(reached);
+            let reached = wait_for_target.recv_timeout(PATIENCE);
+            pause(wait);
+            let log = server.log();
+            server.kill().context("kill the server")?;
+            for thread in threads {
+                let outcome = thread.join().map_err(|_| anyhow::anyhow!("a writer panicked"))?;
+                outcome.with_context(|| format!("the server's log ends:\n{log}"))?;
+            }
+            reached.context("the writers stopped before the kill")
+        })?;
+        Ok(acknowledged.into_inner())
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the moment is random; there is no event to wait for"
+)]
+fn pause(duration: Duration) {
+    std::thread::sleep(duration);
+}

@@ -1,0 +1,209 @@
+//! Runs the README's commands as they are printed.
+//!
+//! A fenced block is checked when an HTML comment stands right before it:
+//!
+//! | comment | what happens |
+//! | --- | --- |
+//! | `<!-- check: start -->` | the one line is run in the project's root and must start the server; it stays up for the blocks that follow |
+//! | `<!-- check: shell -->` | `bash -euo pipefail`, with the Python environment of the client tests first in the path |
+//! | `<!-- check: python -->` | that environment's `python` |
+//! | `<!-- check: output -->` | must equal what the block before it printed, line by line |
+//! | `<!-- check: test -->` | must be one of `cargo xtask`'s own commands; it is parsed, not run |
+//!
+//! The blocks name the well-known port, so that port must be free here.
+
+use crate::client;
+use crate::process;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, bail, ensure};
+use clap::Parser;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// The port that the README names.
+const PORT: u16 = 10002;
+
+#[derive(Debug, PartialEq, Eq)]
+struct Block {
+    kind: String,
+    /// The line of the fence, from one.
+    line: usize,
+    text: String,
+}
+
+pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
+    let text = fs::read_to_string(workspace.root.join("README.md")).context("read README.md")?;
+    let blocks = blocks(&text)?;
+    for needed in ["start", "test", "shell", "python"] {
+        ensure!(
+            blocks.iter().any(|block| block.kind == needed),
+            "README.md has no block marked <!-- check: {needed} -->"
+        );
+    }
+    let Some(environment) = client::python_environment(workspace)? else {
+        println!("skipped: python3 is not installed");
+        return Ok(Tally::SKIPPED);
+    };
+    if TcpListener::bind(("127.0.0.1", PORT)).is_err() {
+        println!("skipped: port {PORT}, which the README names, is taken");
+        return Ok(Tally::SKIPPED);
+    }
+    // Built beforehand, so that the server's own start is what is waited for.
+    workspace.binary()?;
+    let mut reader = Reader::new(workspace, &environment)?;
+    let mut tally = Tally::default();
+    for block in &blocks {
+        let outcome = reader.check(block);
+        let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
+        println!("test README.md:{}:{} ... {verdict}", block.line, block.kind);
+        match outcome {
+            Ok(()) => tally += Tally::PASSED,
+            Err(error) => {
+                println!("{error:#}\n{}", block.text);
+                tally += Tally::FAILED;
+            }
+        }
+    }
+    Ok(tally)
+}
+
+/// Finds the marked blocks, in order.
+fn blocks(readme: &str) -> Result<Vec<Block>> {
+    let mut blocks = Vec::new();
+    let mut lines = readme.lines().enumerate().map(|(number, line)| (number + 1, line));
+    while let Some((number, line)) = lines.next() {
+        let marker = line.trim().strip_prefix("<!-- check: ");
+        let Some(kind) = marker.and_then(|rest| rest.strip_suffix(" -->")) else {
+            continue;
+        };
+        let fence = lines.find(|(_, line)| !line.trim().is_empty());
+        ensure!(
+            fence.is_some_and(|(_, line)| line.starts_with("```")),
+            "README.md:{number}: no fenced block follows the marker"
+        );
+        let inside = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
+        let text = inside.map(|line| format!("{line}\n")).collect();
+        blocks.push(Block { kind: kind.to_owned(), line: number + 1, text });
+    }
+    Ok(blocks)
+}
+
+/// Somebody who follows the README from top to bottom.
+struct Reader<'a> {
+    workspace: &'a Workspace,
+    environment: &'a Path,
+    data: tempfile::TempDir,
+    server: Option<Child>,
+    /// What the last block printed.
+    output: String,
+}
+
+impl<'a> Reader<'a> {
+    fn new(workspace: &'a Workspace, environment: &'a Path) -> Result<Self> {
+        let data = tempfile::tempdir().context("make a data directory")?;
+        Ok(Self { workspace, environment, data, server: None, output: String::new() })
+    }
+
+    fn check(&mut self, block: &Block) -> Result<()> {
+        match block.kind.as_str() {
+            "start" => self.start(&block.text),
+            "shell" => self.execute("bash", &["-euo", "pipefail", "-c", &block.text]),
+            "python" => self.execute("python", &["-c", &block.text]),
+            "output" => {
+                ensure!(self.output == block.text, "the block before it printed:\n{}", self.output);
+                Ok(())
+            }
+            "test" => is_a_chore(&block.text),
+            other => bail!("no such check: {other}"),
+        }
+    }
+
+    /// Starts the server and waits for its first line, which it prints once it listens.
+    fn start(&mut self, text: &str) -> Result<()> {
+        ensure!(self.server.is_none(), "the server runs already");
+        let mut command = Command::new("bash");
+        // `exec`, so that killing the child kills the server and not a shell around it.
+        command.args(["-c", &format!("exec {text}")]).current_dir(&self.workspace.root);
+        command.env("LAZULI_DATA", self.data.path()).env("CARGO_TERM_QUIET", "true");
+        let mut child = command.stdout(Stdio::piped()).spawn().context("start the server")?;
+        let stdout = child.stdout.take();
+        self.server = Some(child);
+        let mut lines = BufReader::new(stdout.context("no output")?);
+        let mut first = String::new();
+        lines.read_line(&mut first).context("read the server's first line")?;
+        ensure!(!first.is_empty(), "the server ended without a word");
+        std::thread::spawn(move || lines.lines().count());
+        Ok(())
+    }
+
+    fn execute(&mut self, program: &str, arguments: &[&str]) -> Result<()> {
+        let path = std::env::var("PATH").unwrap_or_default();
+        let bin = self.environment.join("bin");
+        let mut command = Command::new(program);
+        if program == "python" {
+            command = Command::new(bin.join(program));
+        }
+        let output = command
+            .args(arguments)
+            .current_dir(self.data.path())
+            .env("PATH", format!("{}:{path}", bin.display()))
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("run {program}"))?;
+        self.output = String::from_utf8_lossy(&output.stdout).into_owned();
+        print!("{}", self.output);
+        ensure!(output.status.success(), "it ended with {}", output.status);
+        Ok(())
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        if let Some(server) = &mut self.server {
+            let _ = process::run(Command::new("kill").arg(server.id().to_string()));
+            let _ = server.wait();
+        }
+    }
+}
+
+/// Every line is a command that `cargo xtask` knows.
+fn is_a_chore(text: &str) -> Result<()> {
+    for line in text.lines() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        let arguments = line.strip_prefix("cargo xtask ").context("not a `cargo xtask` command")?;
+        let words = std::iter::once("xtask").chain(arguments.split_whitespace());
+        crate::Cli::try_parse_from(words).with_context(|| format!("parse `{line}`"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_marked_blocks_are_found() {
+        let readme = "# T\n```sh\nno\n```\n<!-- check: shell -->\n\n```sh\na\nb\n```\ntext\n\
+                      <!-- check: python -->\n```python\nc\n```\n";
+        let found = blocks(readme).unwrap();
+        let seen: Vec<_> = found.iter().map(|b| (b.kind.as_str(), b.text.as_str())).collect();
+        assert_eq!(seen, [("shell", "a\nb\n"), ("python", "c\n")]);
+    }
+
+    #[test]
+    fn a_marker_without_a_block_is_an_error() {
+        assert!(blocks("<!-- check: shell -->\ntext\n").is_err());
+    }
+
+    #[test]
+    fn chores_are_parsed() {
+        assert!(is_a_chore("cargo xtask test\n").is_ok());
+        assert!(is_a_chore("cargo xtask nosuch\n").is_err());
+        assert!(is_a_chore("cargo test\n").is_err());
+    }
+}
