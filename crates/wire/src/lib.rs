@@ -6,6 +6,7 @@
 //! input, and everything a client sends is bounded before it is kept.
 
 pub mod continuation;
+pub mod error_body;
 pub mod error_code;
 pub mod media;
 pub mod multipart;
@@ -13,3 +14,4 @@ pub mod odata;
 pub mod shared_key;
 pub mod uri;
 pub mod version;
+pub mod xml;

@@ -1,0 +1,170 @@
+//! Error bodies: the same code and message in the service's four shapes.
+
+use crate::odata::json;
+use crate::xml::{BYTE_ORDER_MARK, write_text};
+use lazuli_model::Timestamp;
+
+/// The shapes an error body has on the live service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `{"odata.error":..}`, when JSON was negotiated.
+    Json,
+    /// `<m:error>`: access policies, service properties and statistics, authentication.
+    PrefixedXml,
+    /// `<error>` on one line: entities and tables, when no JSON was negotiated (T-7.4a i).
+    CompactXml,
+    /// `<error>` indented, after a byte-order mark: a version that is not known (T-7.4a ii).
+    IndentedXml,
+}
+
+impl Shape {
+    /// The Content-Type of the shape alone. Where a JSON format was negotiated its own type, with
+    /// its parameters, takes the place of this one (T-7.2, T-7.3).
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::PrefixedXml | Self::IndentedXml => "application/xml",
+            Self::CompactXml => "application/xml;charset=utf-8",
+        }
+    }
+}
+
+/// The message as a body shows it: the text, the request's id and the time, a line each (T-7.1).
+pub fn message_with_trailer(text: &str, request_id: &str, time: Timestamp) -> String {
+    let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
+    format!("{text}\nRequestId:{request_id}\nTime:{}", time.text_full(&mut buffer))
+}
+
+/// The text of an error inside a batch: the index of the failed operation stands before it (T-6.38).
+pub fn with_index(index: usize, text: &str) -> String {
+    format!("{index}:{text}")
+}
+
+/// Appends the body; `message` is complete, see [`message_with_trailer`].
+pub fn write(out: &mut Vec<u8>, shape: Shape, code: &str, message: &str) {
+    match shape {
+        Shape::Json => json::write_error(out, code, message),
+        Shape::PrefixedXml => write_xml(out, &PREFIXED, code, message),
+        Shape::CompactXml => write_xml(out, &COMPACT, code, message),
+        Shape::IndentedXml => {
+            out.extend_from_slice(BYTE_ORDER_MARK);
+            write_xml(out, &INDENTED, code, message);
+        }
+    }
+}
+
+/// What stands before the code, between code and message, and after the message.
+type Frame = [&'static str; 3];
+
+const PREFIXED: Frame = [
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error \
+     xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>",
+    "</m:code><m:message xml:lang=\"en-US\">",
+    "</m:message></m:error>",
+];
+const COMPACT: Frame = [
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?><error \
+     xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><code>",
+    "</code><message xml:lang=\"en-US\">",
+    "</message></error>",
+];
+const INDENTED: Frame = [
+    "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\r\n<error \
+     xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\">\r\n  <code>",
+    "</code>\r\n  <message xml:lang=\"en-US\">",
+    "</message>\r\n</error>",
+];
+
+fn write_xml(out: &mut Vec<u8>, [before, between, after]: &Frame, code: &str, message: &str) {
+    out.extend_from_slice(before.as_bytes());
+    write_text(out, code);
+    out.extend_from_slice(between.as_bytes());
+    write_text(out, message);
+    out.extend_from_slice(after.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error_code::ErrorCode;
+
+    #[track_caller]
+    fn check(shape: Shape, code: ErrorCode, id: &str, time: &str, expect: &str) {
+        let time = Timestamp::parse(time).unwrap();
+        let message = message_with_trailer(code.message(), id, time);
+        let mut out = Vec::new();
+        write(&mut out, shape, code.name(), &message);
+        assert_eq!(String::from_utf8(out).unwrap(), expect);
+    }
+
+    /// Recorded in python test_table_aad.test_aad_access_policy_error.
+    #[test]
+    fn access_policies_answer_with_prefixed_xml() {
+        check(
+            Shape::PrefixedXml,
+            ErrorCode::ResourceNotFound,
+            "ac2da47f-b002-00b2-6dee-601a51000000",
+            "2022-05-06T02:09:08.7651498Z",
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.microsoft.\
+             com/ado/2007/08/dataservices/metadata\"><m:code>ResourceNotFound</m:code><m:message \
+             xml:lang=\"en-US\">The specified resource does not exist.\nRequestId:ac2da47f-b002-\
+             00b2-6dee-601a51000000\nTime:2022-05-06T02:09:08.7651498Z</m:message></m:error>",
+        );
+    }
+
+    /// Recorded in python test_table_entity.test_get_entity_if_match_wrong_etag@3.
+    #[test]
+    fn entities_answer_with_compact_xml_without_json() {
+        check(
+            Shape::CompactXml,
+            ErrorCode::UpdateConditionNotSatisfied,
+            "19f78e3e-6002-0030-7bb1-8038cd000000",
+            "2020-09-01T22:47:23.9939039Z",
+            "<?xml version=\"1.0\" encoding=\"utf-8\"?><error xmlns=\"http://schemas.microsoft.com/\
+             ado/2007/08/dataservices/metadata\"><code>UpdateConditionNotSatisfied</code><message \
+             xml:lang=\"en-US\">The update condition specified in the request was not satisfied.\n\
+             RequestId:19f78e3e-6002-0030-7bb1-8038cd000000\nTime:2020-09-01T22:47:23.9939039Z\
+             </message></error>",
+        );
+    }
+
+    /// Recorded in python test_table_client.test_table_name_errors.
+    #[test]
+    fn json_escapes_the_line_feeds() {
+        check(
+            Shape::Json,
+            ErrorCode::OutOfRangeInput,
+            "3e6aada5-7002-008b-179a-33ec3f000000",
+            "2022-03-09T09:45:05.7885523Z",
+            "{\"odata.error\":{\"code\":\"OutOfRangeInput\",\"message\":{\"lang\":\"en-US\",\
+             \"value\":\"The specified resource name length is not within the permissible limits.\
+             \\nRequestId:3e6aada5-7002-008b-179a-33ec3f000000\\nTime:2022-03-09T09:45:05.7885523Z\
+             \"}}}",
+        );
+    }
+
+    #[test]
+    fn a_bad_version_answers_indented_after_a_byte_order_mark() {
+        let mut out = Vec::new();
+        write(&mut out, Shape::IndentedXml, "InvalidHeaderValue", "m");
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.starts_with("\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\" standalone"));
+        assert!(text.contains("\r\n  <code>InvalidHeaderValue</code>\r\n"));
+    }
+
+    #[test]
+    fn messages_are_escaped_and_hold_no_control_characters() {
+        let mut out = Vec::new();
+        write(&mut out, Shape::CompactXml, "InvalidInput", "a < b & 'c' \u{0}\u{1F}\n");
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains(">a &lt; b &amp; 'c' \u{FFFD}\u{FFFD}\n</message>"), "{text}");
+    }
+
+    #[test]
+    fn times_keep_their_zeros_and_indexes_stand_before_the_text() {
+        let time = Timestamp::parse("2021-12-09T00:24:39.5555550Z").unwrap();
+        let text = with_index(99, "m");
+        let expect = "99:m\nRequestId:id\nTime:2021-12-09T00:24:39.5555550Z";
+        assert_eq!(message_with_trailer(&text, "id", time), expect);
+    }
+}

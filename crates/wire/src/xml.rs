@@ -1,0 +1,252 @@
+//! The XML documents of the Table service: access policies, service properties, statistics.
+//!
+//! What we write is what the service was recorded to write, byte-order mark included (T-9.1, T-9.2).
+//! What we read may come in any order, with any declaration or none (T-9.3).
+
+mod tree;
+mod write;
+
+pub(crate) use write::{BYTE_ORDER_MARK, write_text};
+pub use write::{write_service_properties, write_service_stats, write_signed_identifiers};
+
+use crate::error_code::ErrorCode;
+use crate::version::ApiVersion;
+use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
+use lazuli_model::{AccessPolicies, AccessPolicy, ServicePropertiesPatch, Timestamp};
+use tree::Element;
+
+/// Characters of one origin or header in a CORS rule (T-9.30); likewise the next three.
+const CORS_ITEM_CHARS_MAX: usize = 256;
+const CORS_LITERAL_HEADERS_MAX: usize = 64;
+const CORS_PREFIXED_HEADERS_MAX: usize = 2;
+const CORS_RULES_BYTES_MAX: usize = 2 * 1024;
+/// Methods that a CORS rule may allow (T-9.29).
+const CORS_METHODS: [&str; 8] =
+    ["DELETE", "GET", "HEAD", "MERGE", "PATCH", "POST", "OPTIONS", "PUT"];
+
+/// Why a document is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum XmlError {
+    #[error("the document is not well-formed")]
+    Syntax,
+    #[error("the document is too long, too deep or has too many elements")]
+    TooLarge,
+    #[error("the document holds an element that does not belong there")]
+    UnexpectedNode,
+    #[error("the document lacks an element that is required")]
+    MissingNode,
+    #[error("a value lies outside its range")]
+    OutOfRange,
+    #[error("a value is not of its type")]
+    InvalidValue,
+}
+
+impl XmlError {
+    /// Faults of form and of range answer alike (T-9.4); only a value of another type is told apart.
+    pub const fn code(self) -> ErrorCode {
+        match self {
+            Self::InvalidValue => ErrorCode::InvalidXmlNodeValue,
+            Self::Syntax
+            | Self::TooLarge
+            | Self::UnexpectedNode
+            | Self::MissingNode
+            | Self::OutOfRange => ErrorCode::InvalidXmlDocument,
+        }
+    }
+}
+
+/// How far the secondary location follows the primary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GeoReplication {
+    Live { last_sync: Timestamp },
+    Bootstrap,
+    Unavailable,
+}
+
+/// Reads a table's access policies. An empty body clears them, as an empty list does (T-9.19).
+pub fn read_signed_identifiers(document: &[u8]) -> Result<AccessPolicies, XmlError> {
+    if document.is_empty() {
+        return Ok(AccessPolicies::default());
+    }
+    let root = Element::parse(document, "SignedIdentifiers")?;
+    let policies: Result<Vec<_>, _> = root.children.iter().map(read_signed_identifier).collect();
+    AccessPolicies::new(policies?).map_err(|_| XmlError::OutOfRange)
+}
+
+/// Reads service properties: the sections a client wants changed (T-9.7).
+///
+/// Before 2013-08-15 there are two, and both are required (T-9.14).
+pub fn read_service_properties(
+    document: &[u8],
+    version: ApiVersion,
+) -> Result<ServicePropertiesPatch, XmlError> {
+    let root = Element::parse(document, "StorageServiceProperties")?;
+    let patch = if version.has_partial_service_properties() {
+        root.expect_children(&["Logging", "HourMetrics", "MinuteMetrics", "Cors"])?;
+        ServicePropertiesPatch {
+            logging: root.child("Logging").map(read_logging).transpose()?,
+            hour_metrics: root.child("HourMetrics").map(read_metrics).transpose()?,
+            minute_metrics: root.child("MinuteMetrics").map(read_metrics).transpose()?,
+            cors: root.child("Cors").map(read_cors).transpose()?,
+        }
+    } else {
+        root.expect_children(&["Logging", "Metrics"])?;
+        ServicePropertiesPatch {
+            logging: Some(read_logging(root.required("Logging")?)?),
+            hour_metrics: Some(read_metrics(root.required("Metrics")?)?),
+            ..ServicePropertiesPatch::default()
+        }
+    };
+    patch.check().map_err(|_| XmlError::OutOfRange)?;
+    Ok(patch)
+}
+
+/// Reads service statistics.
+pub fn read_service_stats(document: &[u8]) -> Result<GeoReplication, XmlError> {
+    let root = Element::parse(document, "StorageServiceStats")?;
+    let replication = root.required("GeoReplication")?;
+    match replication.required("Status")?.text() {
+        "live" => {
+            let text = replication.required("LastSyncTime")?.text();
+            let last_sync = Timestamp::parse_rfc1123(text).ok_or(XmlError::InvalidValue)?;
+            Ok(GeoReplication::Live { last_sync })
+        }
+        "bootstrap" => Ok(GeoReplication::Bootstrap),
+        "unavailable" => Ok(GeoReplication::Unavailable),
+        _ => Err(XmlError::InvalidValue),
+    }
+}
+
+/// Every part but the id may be missing, or there and empty (T-9.21).
+fn read_signed_identifier(element: &Element) -> Result<AccessPolicy, XmlError> {
+    if !element.is("SignedIdentifier") {
+        return Err(XmlError::UnexpectedNode);
+    }
+    element.expect_children(&["Id", "AccessPolicy"])?;
+    let none = Element::default();
+    let policy = element.child("AccessPolicy").unwrap_or(&none);
+    policy.expect_children(&["Start", "Expiry", "Permission"])?;
+    let time = |name| match policy.child_text(name) {
+        Some(text) => Timestamp::parse_policy(text).map(Some).ok_or(XmlError::InvalidValue),
+        None => Ok(None),
+    };
+    Ok(AccessPolicy {
+        id: element.required("Id")?.text().to_owned(),
+        start: time("Start")?,
+        expiry: time("Expiry")?,
+        permissions: policy.child_text("Permission").map(str::to_owned),
+    })
+}
+
+fn read_logging(element: &Element) -> Result<Logging, XmlError> {
+    element.expect_children(&["Version", "Delete", "Read", "Write", "RetentionPolicy"])?;
+    check_version(element)?;
+    Ok(Logging {
+        read: boolean(element, "Read")?,
+        write: boolean(element, "Write")?,
+        delete: boolean(element, "Delete")?,
+        retention: read_retention(element)?,
+    })
+}
+
+/// `IncludeAPIs` is required while metrics are enabled and without meaning otherwise (T-9.9, T-9.10).
+fn read_metrics(element: &Element) -> Result<Metrics, XmlError> {
+    element.expect_children(&["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
+    check_version(element)?;
+    let enabled = boolean(element, "Enabled")?;
+    let include_apis = enabled.then(|| boolean(element, "IncludeAPIs")).transpose()?;
+    Ok(Metrics { enabled, include_apis, retention: read_retention(element)? })
+}
+
+fn read_retention(section: &Element) -> Result<Retention, XmlError> {
+    let element = section.required("RetentionPolicy")?;
+    element.expect_children(&["Enabled", "Days"])?;
+    if !boolean(element, "Enabled")? {
+        return Ok(Retention(None));
+    }
+    let days: u32 = number(element, "Days")?;
+    Ok(Retention(Some(u16::try_from(days).map_err(|_| XmlError::OutOfRange)?)))
+}
+
+fn read_cors(element: &Element) -> Result<Vec<CorsRule>, XmlError> {
+    let rules: Result<Vec<_>, _> = element.children.iter().map(read_cors_rule).collect();
+    let rules = rules?;
+    let bytes: usize = rules.iter().flat_map(texts).map(String::len).sum();
+    if bytes > CORS_RULES_BYTES_MAX {
+        return Err(XmlError::OutOfRange);
+    }
+    Ok(rules)
+}
+
+fn read_cors_rule(element: &Element) -> Result<CorsRule, XmlError> {
+    if !element.is("CorsRule") {
+        return Err(XmlError::UnexpectedNode);
+    }
+    element.expect_children(&[
+        "AllowedOrigins",
+        "AllowedMethods",
+        "AllowedHeaders",
+        "ExposedHeaders",
+        "MaxAgeInSeconds",
+    ])?;
+    let list = |name| {
+        let items = element.child(name).map(Element::text).unwrap_or_default().split(',');
+        items.map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    };
+    let rule = CorsRule {
+        allowed_origins: list("AllowedOrigins"),
+        allowed_methods: list("AllowedMethods"),
+        allowed_headers: list("AllowedHeaders"),
+        exposed_headers: list("ExposedHeaders"),
+        max_age_seconds: number(element, "MaxAgeInSeconds")?,
+    };
+    check_cors_rule(&rule)?;
+    Ok(rule)
+}
+
+fn check_cors_rule(rule: &CorsRule) -> Result<(), XmlError> {
+    if rule.allowed_origins.is_empty() || rule.allowed_methods.is_empty() {
+        return Err(XmlError::MissingNode);
+    }
+    if !rule.allowed_methods.iter().all(|method| CORS_METHODS.contains(&method.as_str())) {
+        return Err(XmlError::InvalidValue);
+    }
+    let headers_fit = |headers: &[String]| {
+        let prefixed = headers.iter().filter(|header| header.ends_with('*')).count();
+        prefixed <= CORS_PREFIXED_HEADERS_MAX
+            && headers.len() - prefixed <= CORS_LITERAL_HEADERS_MAX
+    };
+    let fits = headers_fit(&rule.allowed_headers)
+        && headers_fit(&rule.exposed_headers)
+        && texts(rule).all(|text| text.chars().count() <= CORS_ITEM_CHARS_MAX);
+    if fits { Ok(()) } else { Err(XmlError::OutOfRange) }
+}
+
+/// Every item of a rule's lists.
+fn texts(rule: &CorsRule) -> impl Iterator<Item = &String> {
+    let headers = rule.allowed_headers.iter().chain(&rule.exposed_headers);
+    rule.allowed_origins.iter().chain(&rule.allowed_methods).chain(headers)
+}
+
+/// Tables know version 1.0 of logging and metrics alone (T-9.12).
+fn check_version(section: &Element) -> Result<(), XmlError> {
+    match section.required("Version")?.text() {
+        "1.0" => Ok(()),
+        _ => Err(XmlError::OutOfRange),
+    }
+}
+
+fn boolean(element: &Element, name: &str) -> Result<bool, XmlError> {
+    match element.required(name)?.text() {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(XmlError::InvalidValue),
+    }
+}
+
+fn number(element: &Element, name: &str) -> Result<u32, XmlError> {
+    element.required(name)?.text().parse().map_err(|_| XmlError::InvalidValue)
+}
+
+#[cfg(test)]
+mod tests;
