@@ -2,7 +2,7 @@
 
 use crate::error::TableError;
 use crate::plan;
-use crate::scan::{Gather, walk};
+use crate::scan::{Gather, Timer, walk};
 use crate::service::TableService;
 use lazuli_engine::{KeyRange, Revision, Visit};
 use lazuli_layout::table::CatalogRecord;
@@ -63,6 +63,7 @@ impl TableService {
         let mut page = TablesPage {
             filter: &filter,
             top: query.top.min(PAGE_ITEMS_MAX) as u64,
+            timer: Timer::start(&*self.clock),
             sink,
             end: TablesEnd::default(),
         };
@@ -116,6 +117,7 @@ struct TablesPage<'q> {
     /// As [`by_lower_name`] made it.
     filter: &'q Filter,
     top: u64,
+    timer: Timer<'q>,
     sink: &'q mut (dyn FnMut(&TableInfo) + Send),
     end: TablesEnd,
 }
@@ -123,7 +125,7 @@ struct TablesPage<'q> {
 impl Gather for TablesPage<'_> {
     fn take(&mut self, _: &[u8], value: &[u8], _: Revision) -> Result<Visit, CorruptRecord> {
         let info = TableInfo::from(CatalogRecord::decode(value)?);
-        if self.end.rows_returned >= self.top {
+        if self.end.rows_returned >= self.top || self.timer.is_over() {
             self.end.next = Some(info);
             return Ok(Visit::StopBefore);
         }
@@ -135,7 +137,9 @@ impl Gather for TablesPage<'_> {
         Ok(Visit::Continue)
     }
 
-    fn pause(&mut self) {}
+    fn pause(&mut self) {
+        self.timer.look();
+    }
 }
 
 /// A table as its filter sees it.
@@ -158,6 +162,3 @@ impl Row for LowerName<'_> {
         None
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,14 +2,14 @@
 
 use crate::error::TableError;
 use crate::plan::{Plan, PlanKind, Reads};
-use crate::scan::{Gather, walk};
+use crate::scan::{Gather, Timer, walk};
 use crate::service::{OpenTable, TableService, timestamp};
 use crate::yielding::yield_now;
 use bytes::Bytes;
 use lazuli_engine::{Key, KeyRange, Revision, View, Visit};
 use lazuli_layout::key::StoredEntityKey;
 use lazuli_layout::{CorruptRecord, EntityRecord, TableId, key};
-use lazuli_model::limits::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX, QUERY_EXECUTION_MS_MAX};
+use lazuli_model::limits::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX};
 use lazuli_model::{AccountName, Clock, EntityKey, Filter, Row, TableName, Timestamp, ValueRef};
 use std::ops::Bound;
 
@@ -123,7 +123,7 @@ impl TableService {
     /// Query Entities: shows one page to `sink`, in key order, each entity where it lies.
     ///
     /// The page is one snapshot. It ends after `top` entities, after [`PAGE_BYTES_MAX`] bytes or
-    /// after [`QUERY_EXECUTION_MS_MAX`], and says where to go on unless nothing is left.
+    /// after five seconds, and says where to go on unless nothing is left.
     pub async fn query(
         &self,
         account: &AccountName,
@@ -147,16 +147,19 @@ impl TableService {
 
 /// Reads entities by their keys, a few at a time.
 async fn fetch(view: &dyn View, keys: &[Key], page: &mut Page<'_>) -> Result<(), TableError> {
-    for some in keys.chunks(FETCH_ROWS_MAX) {
-        let found = view.multi_get(some).await?;
-        for (key, found) in some.iter().zip(found) {
+    let mut chunks = keys.chunks(FETCH_ROWS_MAX);
+    while let Some(keys) = chunks.next() {
+        let found = view.multi_get(keys).await?;
+        for (key, found) in keys.iter().zip(found) {
             let Some(found) = found else { continue };
             if page.take(key.as_slice(), &found.value, found.revision)? == Visit::StopBefore {
                 return Ok(());
             }
         }
-        page.pause();
-        yield_now().await;
+        if chunks.len() > 0 {
+            page.pause();
+            yield_now().await;
+        }
     }
     Ok(())
 }
@@ -188,13 +191,11 @@ fn limits(table: TableId, query: &EntityQuery) -> KeyRange {
 struct Page<'q> {
     filter: Option<&'q Filter>,
     top: u64,
-    clock: &'q dyn Clock,
-    started: Timestamp,
+    timer: Timer<'q>,
     sink: &'q mut (dyn FnMut(EntityRef<'_>) + Send),
     rows_read: u64,
     rows_returned: u64,
     bytes: usize,
-    out_of_time: bool,
     next: Option<Continuation>,
 }
 
@@ -207,19 +208,17 @@ impl<'q> Page<'q> {
         Self {
             filter: query.filter.as_ref(),
             top: query.top.min(PAGE_ITEMS_MAX) as u64,
-            clock,
-            started: clock.now(),
+            timer: Timer::start(clock),
             sink,
             rows_read: 0,
             rows_returned: 0,
             bytes: 0,
-            out_of_time: false,
             next: None,
         }
     }
 
     fn is_full(&self) -> bool {
-        self.out_of_time || self.rows_returned >= self.top || self.bytes >= PAGE_BYTES_MAX
+        self.timer.is_over() || self.rows_returned >= self.top || self.bytes >= PAGE_BYTES_MAX
     }
 
     fn end(self, plan: PlanKind) -> QueryEnd {
@@ -264,10 +263,8 @@ impl Gather for Page<'_> {
         Ok(Visit::Continue)
     }
 
-    /// The time is looked at here and not before: every page makes progress.
     fn pause(&mut self) {
-        let elapsed_ms = self.clock.now().millis_since(self.started);
-        self.out_of_time = elapsed_ms >= QUERY_EXECUTION_MS_MAX;
+        self.timer.look();
     }
 }
 

@@ -4,11 +4,37 @@ use crate::error::TableError;
 use crate::yielding::yield_now;
 use lazuli_engine::{Direction, KeyRange, Revision, Scan, ScanEnd, View, Visit};
 use lazuli_layout::CorruptRecord;
+use lazuli_model::limits::QUERY_EXECUTION_MS_MAX;
+use lazuli_model::{Clock, Timestamp};
 
 /// Entries that one step shows.
 const STEP_ROWS_MAX: usize = 1024;
 /// Bytes that one step shows.
 const STEP_BYTES_MAX: usize = 1024 * 1024;
+
+/// Ends a page when its time is up.
+pub(crate) struct Timer<'c> {
+    clock: &'c dyn Clock,
+    started: Timestamp,
+    is_over: bool,
+}
+
+impl<'c> Timer<'c> {
+    pub(crate) fn start(clock: &'c dyn Clock) -> Self {
+        Self { clock, started: clock.now(), is_over: false }
+    }
+
+    /// What the clock said when it was last looked at. At first no time has passed, so that every
+    /// page makes progress.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    pub(crate) fn look(&mut self) {
+        let elapsed_ms = self.clock.now().millis_since(self.started);
+        self.is_over = elapsed_ms >= QUERY_EXECUTION_MS_MAX;
+    }
+}
 
 /// Gathers what a query asks for.
 pub(crate) trait Gather: Send {
@@ -20,7 +46,7 @@ pub(crate) trait Gather: Send {
         revision: Revision,
     ) -> Result<Visit, CorruptRecord>;
 
-    /// Called between two steps.
+    /// Called between two steps: the time to look at the clock.
     fn pause(&mut self);
 }
 
@@ -30,15 +56,16 @@ pub(crate) async fn walk(
     ranges: Vec<KeyRange>,
     gather: &mut impl Gather,
 ) -> Result<(), TableError> {
-    for range in ranges {
-        let mut rest = Some(range);
-        while let Some(range) = rest {
-            let mut visit = |key: &[u8], value: &[u8], at: Revision| gather.take(key, value, at);
-            rest = match step(view, range, &mut visit).await? {
-                ScanEnd::Done => None,
-                ScanEnd::More(rest) => Some(rest),
-                ScanEnd::Stopped => return Ok(()),
-            };
+    let mut ranges = ranges.into_iter();
+    let mut next = ranges.next();
+    while let Some(range) = next {
+        let mut visit = |key: &[u8], value: &[u8], at: Revision| gather.take(key, value, at);
+        next = match step(view, range, &mut visit).await? {
+            ScanEnd::Done => ranges.next(),
+            ScanEnd::More(rest) => Some(rest),
+            ScanEnd::Stopped => None,
+        };
+        if next.is_some() {
             gather.pause();
             yield_now().await;
         }

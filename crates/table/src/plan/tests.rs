@@ -1,1 +1,305 @@
+use super::*;
+use lazuli_model::{Row, Timestamp, ValueRef};
+use proptest::prelude::*;
+use proptest::sample::select;
 
+const TABLE: TableId = TableId(7);
+
+fn compare(property: &str, operator: &str, text: &str) -> Filter {
+    Filter::Compare {
+        property: Property::from_name(property),
+        operator: Operator::from_name(operator).unwrap(),
+        value: Value::String(text.to_owned().into()),
+    }
+}
+
+fn partition(operator: &str, text: &str) -> Filter {
+    compare("PartitionKey", operator, text)
+}
+
+fn row(operator: &str, text: &str) -> Filter {
+    compare("RowKey", operator, text)
+}
+
+fn and(parts: &[Filter]) -> Filter {
+    Filter::And(parts.to_vec())
+}
+
+fn or(parts: &[Filter]) -> Filter {
+    Filter::Or(parts.to_vec())
+}
+
+fn not(filter: Filter) -> Filter {
+    Filter::Not(Box::new(filter))
+}
+
+fn everything() -> KeyRange {
+    let range = key::table_range(TABLE);
+    KeyRange::new(range.start, range.end)
+}
+
+fn plan(filter: &Filter) -> Plan {
+    Plan::new(TABLE, Some(filter), &everything())
+}
+
+impl Plan {
+    /// Number of points or ranges that are read.
+    fn len(&self) -> usize {
+        match &self.reads {
+            Reads::Points(keys) => keys.len(),
+            Reads::Ranges(ranges) => ranges.len(),
+        }
+    }
+
+    fn reads(&self, partition: &str, row: &str) -> bool {
+        let key = key_of(partition, row);
+        match &self.reads {
+            Reads::Points(keys) => keys.contains(&key.into()),
+            Reads::Ranges(ranges) => ranges.iter().any(|range| range.contains(&key)),
+        }
+    }
+}
+
+fn key_of(partition: &str, row: &str) -> Vec<u8> {
+    key::row_range(TABLE, partition, Bound::Included(row), Bound::Unbounded).start
+}
+
+/// Checks the kind of a plan and in how many pieces it reads.
+#[track_caller]
+fn check(filter: Filter, kind: PlanKind, len: usize) {
+    let plan = plan(&filter);
+    assert_eq!((plan.kind, plan.len()), (kind, len), "{filter:?}");
+}
+
+#[test]
+fn both_keys_are_a_point() {
+    check(and(&[partition("eq", "p"), row("eq", "r")]), PlanKind::Point, 1);
+    let with_more = [row("eq", "r"), compare("Name", "gt", "x"), partition("eq", "p")];
+    check(and(&with_more), PlanKind::Point, 1);
+    check(and(&[partition("eq", ""), row("eq", "")]), PlanKind::Point, 1);
+    let pinned = [partition("ge", "p"), partition("le", "p"), row("eq", "r")];
+    check(and(&pinned), PlanKind::Point, 1);
+}
+
+#[test]
+fn several_keys_are_points_in_key_order() {
+    let key = |p: &str, r: &str| and(&[partition("eq", p), row("eq", r)]);
+    let filter = or(&[key("q", "1"), key("p", "2"), key("p", "1"), key("p", "2")]);
+    let keys = [("p", "1"), ("p", "2"), ("q", "1")].map(|(p, r)| key_of(p, r).into());
+    assert_eq!(
+        plan(&filter),
+        Plan { kind: PlanKind::MultiPoint, reads: Reads::Points(keys.into()) }
+    );
+    let rows = or(&[row("eq", "a"), row("eq", "b")]);
+    check(and(&[partition("eq", "p"), rows.clone()]), PlanKind::MultiPoint, 2);
+    let partitions = or(&[partition("eq", "p"), partition("eq", "q")]);
+    check(and(&[partitions, rows]), PlanKind::MultiPoint, 4);
+}
+
+#[test]
+fn rows_of_a_partition_are_a_range() {
+    let between = [partition("eq", "p"), row("ge", "a"), row("lt", "b")];
+    check(and(&between), PlanKind::RowRange, 1);
+    check(not(or(&[partition("ne", "p"), row("lt", "a")])), PlanKind::RowRange, 1);
+    let two = or(&[and(&[row("ge", "a"), row("lt", "b")]), row("gt", "x")]);
+    check(and(&[partition("eq", "p"), two]), PlanKind::RowRange, 2);
+}
+
+#[test]
+fn a_partition_alone_is_read_whole() {
+    check(partition("eq", "p"), PlanKind::Partition, 1);
+    check(and(&[partition("eq", "p"), compare("Name", "eq", "x")]), PlanKind::Partition, 1);
+    check(and(&[partition("eq", "p"), row("ne", "x")]), PlanKind::Partition, 1);
+    check(or(&[partition("eq", "p"), partition("eq", "q")]), PlanKind::Partition, 2);
+}
+
+#[test]
+fn bounded_partitions_are_a_range() {
+    check(partition("ge", "p"), PlanKind::PartitionRange, 1);
+    check(not(partition("ge", "p")), PlanKind::PartitionRange, 1);
+    check(
+        and(&[partition("gt", "a"), partition("le", "b"), row("eq", "r")]),
+        PlanKind::PartitionRange,
+        1,
+    );
+    let overlapping = or(&[partition("gt", "b"), partition("lt", "c")]);
+    check(overlapping, PlanKind::PartitionRange, 1);
+    // How clients resume on their own: the rest of one partition, and the partitions after it.
+    let resumed = or(&[partition("gt", "p"), and(&[partition("eq", "p"), row("gt", "r")])]);
+    check(resumed, PlanKind::PartitionRange, 2);
+}
+
+#[test]
+fn the_rest_reads_the_table() {
+    for filter in [
+        Filter::Constant(true),
+        row("eq", "r"),
+        compare("Name", "eq", "x"),
+        partition("ne", "p"),
+        or(&[partition("eq", "p"), compare("Name", "eq", "x")]),
+        Filter::IsTrue(Property::PartitionKey),
+    ] {
+        check(filter, PlanKind::Table, 1);
+    }
+    assert_eq!(Plan::new(TABLE, None, &everything()).kind, PlanKind::Table);
+}
+
+#[test]
+fn a_contradiction_reads_nothing() {
+    for filter in [
+        Filter::Constant(false),
+        not(Filter::Constant(true)),
+        and(&[partition("eq", "p"), partition("eq", "q")]),
+        and(&[partition("gt", "p"), partition("lt", "p")]),
+        and(&[partition("ge", "p"), partition("lt", "p"), row("eq", "r")]),
+        and(&[Filter::Constant(false), partition("eq", "p")]),
+    ] {
+        check(filter, PlanKind::MultiPoint, 0);
+    }
+}
+
+#[test]
+fn points_and_ranges_together_are_ranges() {
+    let point = and(&[partition("eq", "p"), row("eq", "r")]);
+    check(or(&[point, partition("eq", "q")]), PlanKind::Partition, 2);
+}
+
+#[test]
+fn a_surrogate_lies_below_the_end_of_the_basic_plane() {
+    let plan = plan(&partition("lt", "\u{E000}"));
+    assert!(plan.reads("🦀", "") && !plan.reads("\u{E000}", ""));
+}
+
+#[test]
+fn limits_leave_what_is_inside() {
+    let first = key::row_range(TABLE, "p", Bound::Included("b"), Bound::Unbounded);
+    let limits = KeyRange::new(first.start, first.end);
+    let rows = or(&[row("eq", "a"), row("eq", "b")]);
+    let filter = and(&[partition("eq", "p"), rows]);
+    let clipped = Plan::new(TABLE, Some(&filter), &limits);
+    assert_eq!(clipped.kind, PlanKind::MultiPoint);
+    assert_eq!(clipped.reads, Reads::Points(vec![key_of("p", "b").into()]));
+    let clipped = Plan::new(TABLE, Some(&partition("ge", "a")), &limits);
+    assert_eq!(clipped.reads, Reads::Ranges(vec![limits]));
+}
+
+#[test]
+fn the_number_of_blocks_is_bounded() {
+    let all = |make: fn(&str, &str) -> Filter| {
+        let parts: Vec<_> = (0..65).map(|i| make("eq", &i.to_string())).collect();
+        Filter::Or(parts)
+    };
+    // 65 × 65 points are too many: the partitions alone are read.
+    check(and(&[all(partition), all(row)]), PlanKind::Partition, 65);
+    let many: Vec<_> = (0..=BLOCKS_MAX).map(|i| partition("eq", &i.to_string())).collect();
+    check(or(&many), PlanKind::Table, 1);
+    check(or(&many[1..]), PlanKind::Partition, BLOCKS_MAX);
+}
+
+/// An entity with one property that may be missing.
+#[derive(Debug)]
+struct Sample {
+    partition: String,
+    row: String,
+    name: Option<String>,
+}
+
+impl Row for Sample {
+    fn partition_key(&self) -> &str {
+        &self.partition
+    }
+
+    fn row_key(&self) -> &str {
+        &self.row
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    fn custom(&self, name: &str) -> Option<ValueRef<'_>> {
+        let value = self.name.as_deref().filter(|_| name == "Name");
+        value.map(ValueRef::String)
+    }
+}
+
+/// Few texts, so that filters and entities meet; some where orders part.
+fn text() -> impl Strategy<Value = String> {
+    let texts = ["", "a", "aa", "b", "\u{1}", "é", "\u{D7FF}", "\u{E000}", "\u{FFFF}", "🦀", "🦀a"];
+    select(texts.map(str::to_owned).to_vec())
+}
+
+fn sample() -> impl Strategy<Value = Sample> {
+    let fields = (text(), text(), prop::option::of(text()));
+    fields.prop_map(|(partition, row, name)| Sample { partition, row, name })
+}
+
+fn leaf() -> impl Strategy<Value = Filter> {
+    let names = ["PartitionKey", "PartitionKey", "RowKey", "RowKey", "Name", "Timestamp"];
+    let value = prop_oneof![
+        9 => text().prop_map(|text| Value::String(text.into())),
+        1 => any::<i32>().prop_map(Value::Int32),
+    ];
+    let comparison = (select(names.to_vec()), select(Operator::ALL.to_vec()), value);
+    prop_oneof![
+        9 => comparison.prop_map(|(name, operator, value)| Filter::Compare {
+            property: Property::from_name(name),
+            operator,
+            value,
+        }),
+        1 => any::<bool>().prop_map(Filter::Constant),
+        1 => select(names.to_vec()).prop_map(|name| Filter::IsTrue(Property::from_name(name))),
+    ]
+}
+
+fn filter() -> impl Strategy<Value = Filter> {
+    leaf().prop_recursive(4, 24, 4, |inner| {
+        let parts = prop::collection::vec(inner.clone(), 2..4);
+        prop_oneof![
+            inner.prop_map(not),
+            parts.clone().prop_map(Filter::And),
+            parts.prop_map(Filter::Or),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
+    #[test]
+    fn a_plan_misses_nothing_that_its_filter_selects(
+        filter in filter(), samples in prop::collection::vec(sample(), 1..24),
+    ) {
+        let plan = plan(&filter);
+        for sample in &samples {
+            if filter.matches(sample) {
+                prop_assert!(plan.reads(&sample.partition, &sample.row), "{:?}", sample);
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_reads_in_key_order_and_nothing_twice(filter in filter()) {
+        match plan(&filter).reads {
+            Reads::Points(keys) => prop_assert!(keys.is_sorted_by(|a, b| a < b)),
+            Reads::Ranges(ranges) => {
+                prop_assert!(ranges.iter().all(|range| !range.is_empty()));
+                prop_assert!(ranges.is_sorted_by(|a, b| a.end < b.start));
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_of_rows_reads_only_what_its_filter_selects(
+        ends in prop::collection::vec((select(vec!["eq", "gt", "ge", "lt", "le"]), text()), 1..4),
+        of in text(),
+        sample in sample(),
+    ) {
+        let rows = ends.iter().map(|(operator, text)| row(operator, text));
+        let parts: Vec<_> = std::iter::once(partition("eq", &of)).chain(rows).collect();
+        for filter in [and(&parts), not(or(&parts.into_iter().map(not).collect::<Vec<_>>()))] {
+            let reads = plan(&filter).reads(&sample.partition, &sample.row);
+            prop_assert_eq!(reads, filter.matches(&sample));
+        }
+    }
+}
