@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The format that this program writes, and the newest it reads.
-pub(crate) const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 
 const LOCK_FILE: &str = "LOCK";
 const FORMAT_FILE: &str = "LAZULI";

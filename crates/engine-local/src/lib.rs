@@ -12,7 +12,7 @@ mod stage;
 mod store;
 mod view;
 
-pub use directory::OpenError;
+pub use directory::{FORMAT as FORMAT_VERSION, OpenError};
 pub use options::{Durability, Faults, LocalOptions};
 
 use arc_swap::{ArcSwap, ArcSwapOption};

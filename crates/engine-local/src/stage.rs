@@ -82,13 +82,7 @@ impl<'s> Stage<'s> {
         let value = function
             .modify(current.as_ref().map(|found| found.value.as_ref()))
             .map_err(|reason| CommitError::Refused { index, reason })?;
-        if value.len() > self.limits.value_bytes_max {
-            return Err(CommitError::TooLarge {
-                what: "bytes of a value",
-                max: self.limits.value_bytes_max,
-                got: value.len(),
-            });
-        }
+        self.limits.check_value(value.len())?;
         Ok(value.into())
     }
 }

@@ -25,10 +25,7 @@ pub enum EngineError {
 pub enum CommitError {
     /// A check did not hold. Nothing was written.
     #[error("check {index} failed: found {found:?}")]
-    CheckFailed {
-        index: usize,
-        found: Option<Revision>,
-    },
+    CheckFailed { index: usize, found: Option<Revision> },
     /// The [`Modify`](crate::Modify) of write `index` refused. Nothing was written.
     #[error("write {index} was refused: {reason}")]
     Refused {
@@ -44,11 +41,7 @@ pub enum CommitError {
     #[error("the outcome of the commit is unknown: {0}")]
     Undetermined(#[source] BoxError),
     #[error("too large: {got} {what}, at most {max}")]
-    TooLarge {
-        what: &'static str,
-        max: usize,
-        got: usize,
-    },
+    TooLarge { what: &'static str, max: usize, got: usize },
     /// The queue is full: try later. Nothing was written.
     #[error("the engine is busy")]
     Busy,

@@ -223,16 +223,8 @@ impl Limits {
 
     /// Refuses a commit that no engine of these limits takes.
     pub fn check(&self, commit: &Commit) -> Result<(), CommitError> {
-        within(
-            "writes of a commit",
-            self.commit_writes_max,
-            commit.writes.len(),
-        )?;
-        within(
-            "checks of a commit",
-            self.commit_writes_max,
-            commit.checks.len(),
-        )?;
+        within("writes of a commit", self.commit_writes_max, commit.writes.len())?;
+        within("checks of a commit", self.commit_writes_max, commit.checks.len())?;
         let mut bytes = 0;
         for check in &commit.checks {
             within("bytes of a key", self.key_bytes_max, check.key.0.len())?;
@@ -240,20 +232,21 @@ impl Limits {
         for write in &commit.writes {
             within("bytes of a key", self.key_bytes_max, write.key().0.len())?;
             if let Write::Put(_, value) = write {
-                within("bytes of a value", self.value_bytes_max, value.len())?;
+                self.check_value(value.len())?;
                 bytes += value.len();
             }
         }
         within("bytes of a commit", self.commit_bytes_max, bytes)
     }
+
+    /// Refuses a value of too many bytes, such as a [`Modify`] may make.
+    pub fn check_value(&self, bytes: usize) -> Result<(), CommitError> {
+        within("bytes of a value", self.value_bytes_max, bytes)
+    }
 }
 
 fn within(what: &'static str, max: usize, got: usize) -> Result<(), CommitError> {
-    if got > max {
-        Err(CommitError::TooLarge { what, max, got })
-    } else {
-        Ok(())
-    }
+    if got > max { Err(CommitError::TooLarge { what, max, got }) } else { Ok(()) }
 }
 
 /// How far a reclaim came.

@@ -24,10 +24,7 @@ pub struct MemoryOptions {
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        Self {
-            limits: Limits::DEFAULT,
-            reclaim_rows_max: 10_000,
-        }
+        Self { limits: Limits::DEFAULT, reclaim_rows_max: 10_000 }
     }
 }
 
@@ -50,13 +47,7 @@ impl Default for MemoryEngine {
 
 impl MemoryEngine {
     pub fn new(options: MemoryOptions) -> Self {
-        Self {
-            options,
-            state: Mutex::new(State {
-                map: Arc::default(),
-                last: Revision(0),
-            }),
-        }
+        Self { options, state: Mutex::new(State { map: Arc::default(), last: Revision(0) }) }
     }
 
     /// A panic while the lock was held cannot leave the map half changed: it is replaced whole.
@@ -73,7 +64,7 @@ impl MemoryEngine {
                 return Err(CommitError::CheckFailed { index, found });
             }
         }
-        let values = new_values(&state.map, &commit.writes)?;
+        let values = self.new_values(&state.map, &commit.writes)?;
         let revision = commit.not_before.max(Revision(state.last.0 + 1));
         state.last = revision;
         let map = Arc::make_mut(&mut state.map);
@@ -84,6 +75,23 @@ impl MemoryEngine {
             };
         }
         Ok(revision)
+    }
+
+    /// The value each write leaves behind; `None` where it deletes.
+    fn new_values(&self, map: &Map, writes: &[Write]) -> Result<Vec<Option<Bytes>>, CommitError> {
+        let next = |(index, write): (usize, &Write)| match write {
+            Write::Put(_, value) => Ok(Some(value.clone())),
+            Write::Delete(_) => Ok(None),
+            Write::Modify(key, function) => {
+                let current = map.get(key).map(|found| found.value.as_ref());
+                let value = function
+                    .modify(current)
+                    .map_err(|reason| CommitError::Refused { index, reason })?;
+                self.options.limits.check_value(value.len())?;
+                Ok(Some(value.into()))
+            }
+        };
+        writes.iter().enumerate().map(next).collect()
     }
 
     fn remove_some(&self, range: &KeyRange) -> Reclaimed {
@@ -107,22 +115,6 @@ impl MemoryEngine {
             Reclaimed::Partly
         }
     }
-}
-
-/// The value each write leaves behind; `None` where it deletes.
-fn new_values(map: &Map, writes: &[Write]) -> Result<Vec<Option<Bytes>>, CommitError> {
-    let next = |(index, write): (usize, &Write)| match write {
-        Write::Put(_, value) => Ok(Some(value.clone())),
-        Write::Delete(_) => Ok(None),
-        Write::Modify(key, function) => {
-            let current = map.get(key).map(|found| found.value.as_ref());
-            match function.modify(current) {
-                Ok(value) => Ok(Some(value.into())),
-                Err(reason) => Err(CommitError::Refused { index, reason }),
-            }
-        }
-    };
-    writes.iter().enumerate().map(next).collect()
 }
 
 impl Engine for MemoryEngine {

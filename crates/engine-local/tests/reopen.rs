@@ -1,0 +1,63 @@
+//! What was acknowledged is there when the directory is opened again, whatever ended the process.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use lazuli_engine::Engine;
+use lazuli_engine_local::{Durability, LocalEngine, LocalOptions};
+use lazuli_testkit::engine_suite::reopen;
+use std::path::Path;
+use std::sync::Arc;
+
+fn open(dir: &Path) -> Arc<dyn Engine> {
+    Arc::new(LocalEngine::open(dir, LocalOptions::default()).unwrap())
+}
+
+/// Memory durability promises nothing against the loss of power, but all against the end of the
+/// process.
+fn open_unsynced(dir: &Path) -> Arc<dyn Engine> {
+    let options = LocalOptions { durability: Durability::Memory, ..LocalOptions::default() };
+    Arc::new(LocalEngine::open(dir, options).unwrap())
+}
+
+fn directory() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn everything_is_there_after_a_clean_close() {
+    reopen::everything_is_there_after_a_clean_close(&open, directory().path());
+    reopen::everything_is_there_after_a_clean_close(&open_unsynced, directory().path());
+}
+
+#[test]
+fn revisions_increase_across_reopening() {
+    reopen::revisions_increase_across_reopening(&open, directory().path());
+}
+
+#[test]
+fn commits_in_flight_finish_before_a_clean_close() {
+    reopen::commits_in_flight_finish_before_a_clean_close(&open, directory().path());
+}
+
+#[test]
+fn acknowledged_commits_survive_kill() {
+    reopen::acknowledged_commits_survive_kill(&open, directory().path(), "killed_writer", 8);
+}
+
+#[test]
+fn unsynced_commits_survive_kill() {
+    let dir = directory();
+    reopen::acknowledged_commits_survive_kill(&open, dir.path(), "killed_unsynced_writer", 4);
+}
+
+#[test]
+#[ignore = "a child of acknowledged_commits_survive_kill"]
+fn killed_writer() {
+    reopen::killed_writer(&open);
+}
+
+#[test]
+#[ignore = "a child of unsynced_commits_survive_kill"]
+fn killed_unsynced_writer() {
+    reopen::killed_writer(&open_unsynced);
+}

@@ -1,0 +1,220 @@
+//! The suite that every engine passes: one function per promise of the contract.
+//!
+//! [`engine_suite!`](crate::engine_suite!) makes a test of each promise, so that a failure names the
+//! promise that was broken. Engines with a directory also keep those of [`reopen`].
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
+
+mod concurrency;
+mod history;
+pub mod reopen;
+mod sequential;
+
+pub use concurrency::*;
+pub use history::random_histories_match_the_model;
+pub use sequential::*;
+
+use bytes::Bytes;
+use lazuli_engine::{
+    BoxError, Check, Commit, CommitError, Direction, Engine, Expect, Found, Key, KeyRange, Modify,
+    Revision, Scan, ScanEnd, View, Visit, Write,
+};
+use std::any::Any;
+use std::sync::Arc;
+
+/// Makes a test of each promise: `engine_suite!(|| Fixture::new(engine, directory))`.
+#[macro_export]
+macro_rules! engine_suite {
+    ($make:expr) => {
+        $crate::engine_suite! { @test $make =>
+            random_histories_match_the_model
+            view_sees_every_acknowledged_commit
+            kept_view_does_not_change
+            failed_check_names_its_index_and_what_was_found
+            failed_check_writes_nothing
+            multi_get_answers_in_order
+            empty_range_is_done_at_once
+            scan_resumes_exactly_within_rows
+            scan_resumes_exactly_within_bytes
+            scan_that_shows_all_is_done
+            stopped_scan_shows_nothing_more
+            revisions_increase_when_the_clock_steps_back
+            revisions_increase_across_deletion
+            revision_does_not_lie_before_the_clock
+            refused_modify_leaves_nothing
+            modify_sees_value_before_the_commit
+            too_large_is_refused
+            reclaim_empties_the_range_and_nothing_else
+            reclaim_of_nothing_is_full
+            concurrent_inserts_of_one_key_have_one_winner
+            concurrent_modifies_lose_nothing
+            concurrent_compare_and_swap_loses_nothing
+            write_skew_is_refused
+            no_insert_slips_past_the_deletion_of_its_guard
+            scan_sees_one_snapshot_while_commits_go_on
+            acknowledged_commit_is_seen_by_all
+        }
+    };
+    (@test $make:expr => $($promise:ident)+) => {
+        $(
+            #[test]
+            fn $promise() {
+                $crate::engine_suite::$promise(&$make);
+            }
+        )+
+    };
+}
+
+/// A fresh engine, and what must live as long as it does.
+pub struct Fixture {
+    pub engine: Arc<dyn Engine>,
+    _keep: Box<dyn Any + Send + Sync>,
+}
+
+impl Fixture {
+    pub fn new(engine: impl Engine, keep: impl Any + Send + Sync) -> Self {
+        Self { engine: Arc::new(engine), _keep: Box::new(keep) }
+    }
+}
+
+/// Makes a fresh, empty engine.
+pub type Make<'m> = &'m dyn Fn() -> Fixture;
+
+/// Runs a test on several threads, so that what may race does.
+pub fn run<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_time()
+        .build()
+        .expect("a runtime")
+        .block_on(test)
+}
+
+pub(crate) fn key(text: impl AsRef<[u8]>) -> Key {
+    Key::from([b"L", text.as_ref()].concat())
+}
+
+pub(crate) fn put(text: impl AsRef<[u8]>, value: impl Into<Vec<u8>>) -> Write {
+    Write::Put(key(text), Bytes::from(value.into()))
+}
+
+pub(crate) fn delete(text: impl AsRef<[u8]>) -> Write {
+    Write::Delete(key(text))
+}
+
+pub(crate) fn modify(text: impl AsRef<[u8]>, function: impl Modify + 'static) -> Write {
+    Write::Modify(key(text), Arc::new(function))
+}
+
+pub(crate) fn check(text: impl AsRef<[u8]>, expect: Expect) -> Check {
+    Check { key: key(text), expect }
+}
+
+pub(crate) fn commit(
+    checks: impl IntoIterator<Item = Check>,
+    writes: impl IntoIterator<Item = Write>,
+) -> Commit {
+    Commit {
+        not_before: Revision(0),
+        checks: checks.into_iter().collect(),
+        writes: writes.into_iter().collect(),
+    }
+}
+
+/// A commit without checks that must succeed.
+pub(crate) async fn write(
+    engine: &dyn Engine,
+    writes: impl IntoIterator<Item = Write>,
+) -> Revision {
+    engine.commit(commit([], writes)).await.expect("an unconditional commit")
+}
+
+/// What a fresh view finds.
+pub(crate) async fn find(engine: &dyn Engine, text: impl AsRef<[u8]>) -> Option<Found> {
+    let view = engine.view().await.expect("a view");
+    view.get(key(text).as_slice()).await.expect("a read")
+}
+
+pub(crate) async fn value(engine: &dyn Engine, text: impl AsRef<[u8]>) -> Option<Bytes> {
+    find(engine, text).await.map(|found| found.value)
+}
+
+/// An entry as a scan shows it.
+pub(crate) type Entry = (Vec<u8>, Vec<u8>, Revision);
+
+/// The whole range, forward, in one scan.
+pub(crate) async fn entries(view: &dyn View, range: KeyRange) -> Vec<Entry> {
+    let bounds = (usize::MAX, usize::MAX);
+    let (entries, end) = page(view, range, Direction::Forward, bounds).await;
+    assert_eq!(end, ScanEnd::Done);
+    entries
+}
+
+/// One bounded scan.
+pub(crate) async fn page(
+    view: &dyn View,
+    range: KeyRange,
+    direction: Direction,
+    (rows_max, bytes_max): (usize, usize),
+) -> (Vec<Entry>, ScanEnd) {
+    let mut entries = Vec::new();
+    let scan = Scan { range, direction, rows_max, bytes_max };
+    let end = view
+        .scan(scan, &mut |key, value, revision| {
+            entries.push((key.to_vec(), value.to_vec(), revision));
+            Visit::Continue
+        })
+        .await
+        .expect("a scan");
+    (entries, end)
+}
+
+/// Every key the suite writes.
+pub(crate) fn everything() -> KeyRange {
+    KeyRange::prefix(b"L")
+}
+
+pub(crate) fn is_check_failed(result: &Result<Revision, CommitError>) -> bool {
+    matches!(result, Err(CommitError::CheckFailed { .. }))
+}
+
+/// Appends to the current value.
+#[derive(Debug)]
+pub(crate) struct Append(pub(crate) Vec<u8>);
+
+impl Modify for Append {
+    fn modify(&self, current: Option<&[u8]>) -> Result<Vec<u8>, BoxError> {
+        Ok([current.unwrap_or_default(), &self.0].concat())
+    }
+}
+
+/// Counts up a big-endian number that begins with zero.
+#[derive(Debug)]
+pub(crate) struct Increment;
+
+impl Modify for Increment {
+    fn modify(&self, current: Option<&[u8]>) -> Result<Vec<u8>, BoxError> {
+        let count = current.map_or(0, number);
+        Ok((count + 1).to_be_bytes().to_vec())
+    }
+}
+
+/// The number that [`Increment`] stores.
+pub(crate) fn number(value: &[u8]) -> u64 {
+    u64::from_be_bytes(value.try_into().expect("eight bytes"))
+}
+
+/// Refuses whatever it finds.
+#[derive(Debug)]
+pub(crate) struct Refuse;
+
+impl Modify for Refuse {
+    fn modify(&self, _: Option<&[u8]>) -> Result<Vec<u8>, BoxError> {
+        Err("refused".into())
+    }
+}
