@@ -1,1 +1,26 @@
-//! Under construction.
+//! The HTTP front of Lazuli: the only crate that knows hyper.
+//!
+//! A request passes `listen` → `front::handle` (id, limits, route, authenticate, handle, answer) →
+//! a handler in `table` or `batch`, which decodes, calls the service, and encodes. Handlers give a
+//! [`reply::Reply`], which `front` turns into an HTTP response and `batch` into one part of a
+//! multipart body.
+
+mod accounts;
+mod auth;
+mod batch;
+mod body;
+mod encode;
+mod error;
+mod front;
+mod listen;
+mod operation;
+mod reply;
+mod request;
+mod request_id;
+mod respond;
+mod route;
+mod table;
+
+pub use accounts::{Account, Accounts, AccountsError, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+pub use front::{Front, FrontOptions, VersionCheck};
+pub use listen::{ListenOptions, serve};

@@ -1,0 +1,39 @@
+//! What the user reads when the program cannot go on: the error, its causes, and what to do next.
+
+use anyhow::Error;
+use std::fmt;
+
+/// Advice that ends an error message. Attach it as context.
+#[derive(Debug)]
+pub(crate) struct Hint {
+    pub(crate) problem: String,
+    pub(crate) advice: String,
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)
+    }
+}
+
+impl std::error::Error for Hint {}
+
+/// An error with advice.
+pub(crate) fn with_hint(problem: impl Into<String>, advice: impl Into<String>) -> Error {
+    Error::new(Hint { problem: problem.into(), advice: advice.into() })
+}
+
+/// Prints the error to stderr, with its hint when there is one.
+#[expect(clippy::print_stderr, reason = "errors of the command line go to stderr")]
+pub(crate) fn report(error: &Error) {
+    eprintln!("error: {error:#}");
+    if let Some(hint) = error.downcast_ref::<Hint>() {
+        eprintln!("hint: {}", hint.advice);
+    }
+}
+
+/// An error and its causes on one line.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,274 @@
+//! Entity group transactions: parts in, one commit, parts out.
+
+use crate::auth::Principal;
+use crate::error::{ApiError, ApiResult};
+use crate::operation::Operation;
+use crate::reply::Reply;
+use crate::request::{CallHeaders, ErrorForm, Preference, RequestContext};
+use crate::respond::error_reply;
+use crate::route::{self, Verb};
+use crate::table::{self, Call};
+use lazuli_model::AccountName;
+use lazuli_table::{Batch, BatchFailure, TableService};
+use lazuli_wire::error_code::{ErrorCode, message};
+use lazuli_wire::media;
+use lazuli_wire::multipart::{self, BatchBody, BatchWriter, Part};
+use lazuli_wire::uri::{self, Query, ResourcePath, Target};
+use std::borrow::Cow;
+
+/// Runs a batch: one change set, or one query.
+pub(crate) async fn handle(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    principal: &Principal,
+) -> ApiResult<Reply> {
+    let malformed = || ApiError::invalid_input(message::INPUT_NOT_VALID);
+    let content_type = call.headers.content_type.unwrap_or_default();
+    let boundary = multipart::boundary(content_type).ok_or_else(malformed)?;
+    match multipart::parse_batch(call.body, boundary).map_err(|_| malformed())? {
+        BatchBody::ChangeSet(parts) => {
+            let heads: Vec<_> = parts.iter().map(|part| PartHead::new(call, part)).collect();
+            let replies = match change(service, context, &parts, &heads, principal).await {
+                Ok(replies) => replies,
+                Err(fault) => vec![fault.reply(context, &heads)],
+            };
+            Ok(multipart_reply(context, &replies, &heads, true))
+        }
+        BatchBody::Query(part) => {
+            let head = PartHead::new(call, &part);
+            let reply = match query(service, context, &part, &head, principal).await {
+                Ok(reply) => reply,
+                // A query that fails names its index even though it is alone (T-6.55).
+                Err(error) => head.error_reply(context, &error, Some(0)),
+            };
+            Ok(multipart_reply(context, &[reply], &[head], false))
+        }
+    }
+}
+
+/// What a part says beside its method, target and body.
+struct PartHead<'a> {
+    headers: CallHeaders<'a>,
+    query: Query<'a>,
+    path: &'a str,
+    /// Echoed when it stands among the headers of the inner request (T-6.14).
+    content_id: Option<&'a str>,
+    takes_prefer: bool,
+}
+
+impl<'a> PartHead<'a> {
+    fn new(batch: &Call<'a>, part: &'a Part<'a>) -> Self {
+        let target = Target::parse(part.target);
+        let mut headers = CallHeaders::of_part(part);
+        headers.accept = headers.accept.or(batch.headers.accept);
+        Self {
+            headers,
+            // A query that cannot be read at all is none.
+            query: Query::parse_lenient(target.query.unwrap_or_default()).unwrap_or_default(),
+            path: target.path,
+            content_id: part.header("content-id"),
+            takes_prefer: part.method == "POST",
+        }
+    }
+
+    fn call<'c>(&'c self, operation: &'c Operation, part: &'c Part<'c>) -> Call<'c> {
+        Call { operation, headers: self.headers, query: &self.query, body: part.body }
+    }
+
+    fn error_reply(
+        &self,
+        context: &RequestContext,
+        error: &ApiError,
+        index: Option<usize>,
+    ) -> Reply {
+        let accepted = media::negotiate(self.headers.accept, self.query.get("$format"));
+        let form = ErrorForm::of(accepted, false);
+        let preference = self.headers.preference().filter(|_| self.takes_prefer);
+        let preference_applied = preference.map(Preference::text);
+        Reply { preference_applied, ..error_reply(error, form, index, context.id, context.now) }
+    }
+}
+
+/// The first operation that failed, and why.
+struct Fault {
+    index: usize,
+    error: ApiError,
+}
+
+impl Fault {
+    /// In a change set of one operation a fault found at execution has no index (T-6.39, T-6.40).
+    fn reply(&self, context: &RequestContext, heads: &[PartHead<'_>]) -> Reply {
+        let lone_at_execution = heads.len() == 1
+            && !self.error.before_execution
+            && self.error.code != ErrorCode::TableNotFound;
+        let index = (!lone_at_execution).then_some(self.index);
+        match heads.get(self.index) {
+            Some(head) => head.error_reply(context, &self.error, index),
+            None => error_reply(&self.error, ErrorForm::Xml, index, context.id, context.now),
+        }
+    }
+}
+
+impl From<BatchFailure> for Fault {
+    fn from(failure: BatchFailure) -> Self {
+        Self { index: failure.index, error: failure.error.into() }
+    }
+}
+
+/// Decodes every operation, applies all of them or none, and answers each.
+async fn change(
+    service: &TableService,
+    context: &RequestContext,
+    parts: &[Part<'_>],
+    heads: &[PartHead<'_>],
+    principal: &Principal,
+) -> Result<Vec<Reply>, Fault> {
+    let account = &context.account.name;
+    let mut operations = Vec::with_capacity(parts.len());
+    let mut fault = None;
+    for (index, (part, head)) in parts.iter().zip(heads).enumerate() {
+        match resolve(account, part, head) {
+            Ok(operation) => operations.push(operation),
+            Err(error) => {
+                fault = Some(Fault { index, error });
+                break;
+            }
+        }
+    }
+    let mut mutations = Vec::with_capacity(operations.len());
+    for (index, operation) in operations.iter().enumerate() {
+        let (Some(part), Some(head)) = (parts.get(index), heads.get(index)) else { break };
+        let call = head.call(operation, part);
+        match principal.permit(&call).and_then(|()| table::decode_mutation(context, &call)) {
+            Ok((table, mutation)) => mutations.push((table.clone(), mutation)),
+            Err(error) => {
+                fault = Some(Fault { index, error });
+                break;
+            }
+        }
+    }
+    // An earlier operation that breaks a rule of the batch is told before a later one that is bad
+    // in itself.
+    let batch = match (Batch::new(mutations), fault) {
+        (Err(failure), Some(fault)) if fault.index == 0 || failure.index >= fault.index => {
+            return Err(fault);
+        }
+        (Err(failure), _) => return Err(failure.into()),
+        (Ok(_), Some(fault)) => return Err(fault),
+        (Ok(batch), None) => batch,
+    };
+    let timestamp = service.transact(account, batch.clone()).await?;
+    let answer = |(index, mutation)| {
+        let failed = |error| Fault { index, error };
+        let missing = || failed(ErrorCode::InternalError.into());
+        let operation: &Operation = operations.get(index).ok_or_else(missing)?;
+        let (part, head) = parts.get(index).zip(heads.get(index)).ok_or_else(missing)?;
+        let call = head.call(operation, part);
+        table::mutation_reply(context, &call, batch.table(), mutation, timestamp).map_err(failed)
+    };
+    batch.mutations().iter().enumerate().map(answer).collect()
+}
+
+async fn query(
+    service: &TableService,
+    context: &RequestContext,
+    part: &Part<'_>,
+    head: &PartHead<'_>,
+    principal: &Principal,
+) -> ApiResult<Reply> {
+    let operation = resolve(&context.account.name, part, head)?;
+    let call = head.call(&operation, part);
+    principal.permit(&call)?;
+    match operation {
+        Operation::GetEntity { .. } | Operation::QueryEntities { .. } => {
+            table::handle(service, context, &call, principal.bounds()).await
+        }
+        _ => Err(ErrorCode::NotImplemented.into()),
+    }
+}
+
+/// Names the operation of a part, through the router that lone requests pass.
+fn resolve(account: &AccountName, part: &Part<'_>, head: &PartHead<'_>) -> ApiResult<Operation> {
+    let tunnels =
+        part.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-http-method"));
+    let verb = Verb::parse(part.method).tunnelled(tunnels.map(|(_, value)| value))?;
+    let path = uri::percent_decode_lenient(without_account(head.path, account));
+    route::resolve(verb, ResourcePath::parse(&path), &head.query, account)
+}
+
+/// Inner URIs repeat the account segment in path style, and have none in host style or when they
+/// are relative (T-6.6, T-6.7).
+fn without_account<'a>(path: &'a str, account: &AccountName) -> &'a str {
+    let (segment, rest) = uri::split_account(path);
+    let names_account = uri::split_location(segment).0 == account.as_str();
+    if names_account && rest.len() > 1 { rest } else { path }
+}
+
+/// Writes the replies as the parts of one multipart answer (T-6.25 to T-6.35).
+fn multipart_reply(
+    context: &RequestContext,
+    replies: &[Reply],
+    heads: &[PartHead<'_>],
+    change_set: bool,
+) -> Reply {
+    // The id of the request is as fresh a GUID as any, and ties the answer to the log.
+    let id = context.id.as_str();
+    let mut body = Vec::with_capacity(replies.len() * 512);
+    let mut writer = match change_set {
+        true => BatchWriter::answer_change_set(&mut body, id, id),
+        false => BatchWriter::answer_query(&mut body, id),
+    };
+    let content_type = writer.content_type();
+    for (reply, head) in replies.iter().zip(heads) {
+        // An error part names no Content-ID (T-6.49).
+        let content_id = head.content_id.filter(|_| !reply.is_error());
+        let headers = part_headers(reply, content_id);
+        let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+        writer.response(reply.status, headers, &reply.body);
+    }
+    writer.finish();
+    Reply { content_type: Some(content_type.into()), body, ..Reply::odata(202) }
+}
+
+/// The headers of a part, in the recorded order, which is not the same with and without a body.
+fn part_headers<'r>(
+    reply: &'r Reply,
+    content_id: Option<&'r str>,
+) -> Vec<(&'static str, Cow<'r, str>)> {
+    let has_body = !reply.body.is_empty();
+    let version = ("DataServiceVersion", reply.data_service_version.text().into());
+    let content_type = reply.content_type.as_deref().map(|text| ("Content-Type", text.into()));
+    let content_id = content_id.map(|id| ("Content-ID", id.into()));
+    let uncached =
+        [("X-Content-Type-Options", "nosniff".into()), ("Cache-Control", "no-cache".into())];
+    let preference = reply.preference_applied.map(|text| ("Preference-Applied", text.into()));
+    let location = reply.location.as_deref();
+    let etag = reply.etag.map(|etag| ("ETag", etag.to_string().into()));
+
+    let mut headers = Vec::with_capacity(8);
+    if reply.is_error() {
+        headers.extend(uncached);
+        headers.extend(preference);
+        headers.push(version);
+        headers.extend(content_type);
+        return headers;
+    }
+    if has_body {
+        headers.push(version);
+        headers.extend(content_type);
+        headers.extend(content_id);
+        headers.extend(uncached);
+        headers.extend(preference);
+        headers.extend(location.map(|uri| ("Location", uri.into())));
+    } else {
+        headers.extend(content_id);
+        headers.extend(uncached);
+        headers.extend(preference);
+        headers.push(version);
+        headers.extend(location.map(|uri| ("Location", uri.into())));
+        headers.extend(location.map(|uri| ("DataServiceId", uri.into())));
+    }
+    headers.extend(etag);
+    headers
+}

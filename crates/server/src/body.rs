@@ -1,0 +1,77 @@
+//! Reads request bodies, bounded one by one and all together.
+
+use bytes::{Bytes, BytesMut};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use lazuli_model::limits::REQUEST_BODY_BYTES_MAX;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Why a body was not read.
+#[derive(Debug)]
+pub(crate) enum BodyFailure {
+    TooLarge,
+    /// The connection broke, or the framing was wrong.
+    Broken,
+}
+
+/// A body in memory, and its share of the memory all bodies may take.
+pub(crate) struct RequestBody {
+    pub(crate) bytes: Bytes,
+    _share: Option<OwnedSemaphorePermit>,
+}
+
+impl RequestBody {
+    pub(crate) fn empty() -> Self {
+        Self { bytes: Bytes::new(), _share: None }
+    }
+}
+
+/// Memory for request bodies: a body is read only when its share is free.
+#[derive(Debug)]
+pub(crate) struct BodyMemory(Arc<Semaphore>);
+
+impl BodyMemory {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        Self(Arc::new(Semaphore::new(bytes_max.min(Semaphore::MAX_PERMITS))))
+    }
+
+    pub(crate) async fn read(&self, mut body: Incoming) -> Result<RequestBody, BodyFailure> {
+        if body.is_end_stream() {
+            return Ok(RequestBody::empty());
+        }
+        let hint = body.size_hint();
+        if hint.lower() > REQUEST_BODY_BYTES_MAX as u64 {
+            return Err(BodyFailure::TooLarge);
+        }
+        let bytes_max = hint.upper().unwrap_or(u64::MAX).min(REQUEST_BODY_BYTES_MAX as u64);
+        let share = self.0.clone().acquire_many_owned(bytes_max as u32).await.ok();
+        let bytes = collect(&mut body, bytes_max as usize).await?;
+        Ok(RequestBody { bytes, _share: share })
+    }
+}
+
+/// Most bodies arrive in one piece, which is taken as it is.
+async fn collect(body: &mut Incoming, expected: usize) -> Result<Bytes, BodyFailure> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| BodyFailure::Broken)?;
+        let Ok(data) = frame.into_data() else { continue };
+        if first.len() + rest.len() + data.len() > REQUEST_BODY_BYTES_MAX {
+            return Err(BodyFailure::TooLarge);
+        }
+        if first.is_empty() && rest.is_empty() {
+            first = data;
+            continue;
+        }
+        if rest.is_empty() {
+            rest.reserve(expected.max(first.len() + data.len()).min(REQUEST_BODY_BYTES_MAX));
+            rest.extend_from_slice(&first);
+            first = Bytes::new();
+        }
+        rest.extend_from_slice(&data);
+    }
+    Ok(if rest.is_empty() { first } else { rest.freeze() })
+}

@@ -1,0 +1,254 @@
+//! One function read top to bottom: id, limits, account, authenticate, route, handle, answer.
+
+use crate::accounts::Accounts;
+use crate::auth::{self, Presented, Principal};
+use crate::batch;
+use crate::body::{BodyFailure, BodyMemory};
+use crate::error::{ApiError, ApiResult};
+use crate::operation::Operation;
+use crate::reply::Reply;
+use crate::request::{CallHeaders, RequestContext};
+use crate::request_id::RequestIds;
+use crate::respond::Heading;
+use crate::route::{self, Verb};
+use crate::table::{self, Call};
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use lazuli_model::limits::REQUEST_MS_MAX;
+use lazuli_model::{AccountName, Clock};
+use lazuli_table::TableService;
+use lazuli_wire::error_code::{ErrorCode, message};
+use lazuli_wire::uri::{self, Location, Query, ResourcePath};
+use lazuli_wire::version::ApiVersion;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Which values of `x-ms-version` are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VersionCheck {
+    /// Any date, by the nearest known behaviour: clients ship new versions before servers do.
+    #[default]
+    WellFormed,
+    /// The published ones only, as the cloud does (T-2.8).
+    Strict,
+    /// Any text at all.
+    Skip,
+}
+
+/// How the front behaves.
+#[derive(Clone, Debug)]
+pub struct FrontOptions {
+    pub version_check: VersionCheck,
+    /// Whether a signed date must lie within 15 minutes of the clock.
+    pub date_check: bool,
+    /// Memory that request bodies may take, all together.
+    pub body_bytes_max: usize,
+    /// Names under which the account is the first label of the host, such as `table.localhost`.
+    pub host_suffixes: Vec<String>,
+    /// Tells the request ids of one run of the server from those of another.
+    pub request_id_seed: u64,
+}
+
+impl Default for FrontOptions {
+    fn default() -> Self {
+        Self {
+            version_check: VersionCheck::default(),
+            date_check: true,
+            body_bytes_max: 256 * 1024 * 1024,
+            host_suffixes: vec!["table.localhost".to_owned(), "table.core.windows.net".to_owned()],
+            request_id_seed: 0,
+        }
+    }
+}
+
+/// Everything a request needs.
+pub struct Front {
+    service: TableService,
+    accounts: Arc<Accounts>,
+    clock: Arc<dyn Clock>,
+    options: FrontOptions,
+    ids: RequestIds,
+    bodies: BodyMemory,
+}
+
+impl Front {
+    pub fn new(
+        service: TableService,
+        accounts: Arc<Accounts>,
+        clock: Arc<dyn Clock>,
+        options: FrontOptions,
+    ) -> Self {
+        let ids = RequestIds::new(options.request_id_seed);
+        let bodies = BodyMemory::new(options.body_bytes_max);
+        Self { service, accounts, clock, options, ids, bodies }
+    }
+
+    /// Answers one request. Never fails: what goes wrong is an answer too.
+    pub(crate) async fn handle(
+        &self,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+    ) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        let mut heading = Heading::new(self.ids.next(), self.clock.now(), &parts);
+        let deadline = Duration::from_millis(REQUEST_MS_MAX);
+        let answer = self.answer(&parts, body, &mut heading);
+        let outcome = match tokio::time::timeout(deadline, answer).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(ErrorCode::OperationTimedOut.into()),
+        };
+        let reply = outcome.unwrap_or_else(|error| heading.error_reply(error));
+        tracing::debug!(
+            id = heading.id.as_str(),
+            %peer,
+            method = %parts.method,
+            path = parts.uri.path(),
+            status = reply.status,
+            "request"
+        );
+        heading.respond(reply)
+    }
+
+    async fn answer(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        heading: &mut Heading,
+    ) -> ApiResult<Reply> {
+        let query = Query::parse(parts.uri.query().unwrap_or_default())
+            .map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
+        heading.negotiate(&query);
+        let target = self.target(parts)?;
+        let account = self.accounts.find(target.account).ok_or(ErrorCode::ResourceNotFound)?;
+        let version = self.version(parts, &query)?;
+        heading.version = Some(version.text.clone());
+
+        let principal = auth::authenticate(
+            &account,
+            &Presented {
+                method: parts.method.as_str(),
+                path: parts.uri.path(),
+                comp: query.get("comp"),
+                headers: &parts.headers,
+                now: heading.now,
+                date_check: self.options.date_check,
+                challenge: version.parsed.has_bearer_challenge(),
+            },
+        )?;
+
+        let path =
+            uri::percent_decode(target.path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
+        let tunnels = parts.headers.get_all("x-http-method").iter();
+        let verb = Verb::parse(parts.method.as_str())
+            .tunnelled(tunnels.map(|value| value.to_str().unwrap_or_default()))?;
+        let operation = route::resolve(verb, ResourcePath::parse(&path), &query, &account.name)?;
+        heading.operation = operation.name();
+        if target.location == Location::Secondary && operation.writes() {
+            let code = ErrorCode::InsufficientAccountPermissions;
+            return Err(ApiError::with_text(code, message::WRITE_TO_SECONDARY));
+        }
+
+        let body = self.bodies.read(body).await.map_err(body_failure)?;
+        let headers = CallHeaders::of_request(&parts.headers);
+        let call = Call { operation: &operation, headers, query: &query, body: &body.bytes };
+        heading.preference = call.preference();
+        let context = RequestContext {
+            id: heading.id,
+            now: heading.now,
+            account,
+            version: version.parsed,
+            base: target.base,
+        };
+        self.dispatch(&context, &call, &principal).await
+    }
+
+    async fn dispatch(
+        &self,
+        context: &RequestContext,
+        call: &Call<'_>,
+        principal: &Principal,
+    ) -> ApiResult<Reply> {
+        match call.operation {
+            Operation::Transaction => batch::handle(&self.service, context, call, principal).await,
+            _ => {
+                principal.permit(call)?;
+                table::handle(&self.service, context, call, principal.bounds()).await
+            }
+        }
+    }
+
+    /// Finds the account in the host or in the first segment of the path (T-1.2).
+    fn target<'a>(&self, parts: &'a Parts) -> ApiResult<Target<'a>> {
+        let host = parts
+            .headers
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok())
+            .or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
+            .filter(|host| !host.is_empty())
+            .ok_or(ErrorCode::HostInformationNotPresent)?;
+        let path = parts.uri.path();
+        if let Some(label) = self.account_label(host) {
+            let (account, location) = uri::split_location(label);
+            return Ok(Target { account, location, path, base: format!("http://{host}/") });
+        }
+        let (segment, rest) = uri::split_account(path);
+        let (account, location) = uri::split_location(segment);
+        Ok(Target { account, location, path: rest, base: format!("http://{host}/{segment}/") })
+    }
+
+    /// The label before a configured suffix, when `host` has one.
+    fn account_label<'a>(&self, host: &'a str) -> Option<&'a str> {
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        self.options.host_suffixes.iter().find_map(|suffix| {
+            let label = name.strip_suffix(suffix.as_str())?.strip_suffix('.')?;
+            AccountName::parse(uri::split_location(label).0).map(|_| label)
+        })
+    }
+
+    /// The version of a request: its header, else what a shared access signature says (T-2.10).
+    fn version(&self, parts: &Parts, query: &Query<'_>) -> ApiResult<Version> {
+        let header = parts.headers.get("x-ms-version").map(|value| value.to_str());
+        let text = match header {
+            Some(text) => Some(text.map_err(|_| ErrorCode::InvalidHeaderValue)?),
+            None => query.get("api-version").or_else(|| query.get("sv")),
+        };
+        let Some(text) = text else {
+            let parsed = ApiVersion::UNSTATED;
+            return Ok(Version { parsed, text: parsed.to_string() });
+        };
+        let parsed = ApiVersion::parse(text);
+        let served = match self.options.version_check {
+            VersionCheck::WellFormed => parsed,
+            VersionCheck::Strict => parsed.filter(|version| version.is_known()),
+            VersionCheck::Skip => parsed.or(Some(ApiVersion::NEWEST)),
+        };
+        let parsed = served.ok_or(ErrorCode::InvalidHeaderValue)?;
+        Ok(Version { parsed, text: text.to_owned() })
+    }
+}
+
+/// What a request addresses.
+struct Target<'a> {
+    account: &'a str,
+    location: Location,
+    /// The path after the account, still encoded.
+    path: &'a str,
+    base: String,
+}
+
+struct Version {
+    parsed: ApiVersion,
+    /// As sent: the answer repeats it (T-2.7).
+    text: String,
+}
+
+fn body_failure(failure: BodyFailure) -> ApiError {
+    match failure {
+        BodyFailure::TooLarge => ErrorCode::RequestBodyTooLarge.into(),
+        BodyFailure::Broken => ApiError::invalid_input(message::ERROR_WHILE_PROCESSING),
+    }
+}

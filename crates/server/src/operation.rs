@@ -1,0 +1,152 @@
+//! The operations of the Table service, and the permission each needs.
+
+use lazuli_model::{EntityKey, TableName};
+
+/// What a request asks for, its names already parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    QueryTables,
+    CreateTable,
+    GetTable {
+        table: TableName,
+    },
+    DeleteTable {
+        table: TableName,
+    },
+    QueryEntities {
+        table: TableName,
+    },
+    InsertEntity {
+        table: TableName,
+    },
+    GetEntity {
+        table: TableName,
+        key: EntityKey,
+    },
+    /// Update with If-Match, Insert Or Replace without.
+    PutEntity {
+        table: TableName,
+        key: EntityKey,
+    },
+    /// Merge with If-Match, Insert Or Merge without.
+    MergeEntity {
+        table: TableName,
+        key: EntityKey,
+    },
+    DeleteEntity {
+        table: TableName,
+        key: EntityKey,
+    },
+    Transaction,
+    /// `/table/..(..)`: always an error, which one depends on the table (T-1.13, T-1.14).
+    KeyedNested {
+        table: TableName,
+    },
+    GetTableAcl {
+        table: TableName,
+    },
+    SetTableAcl {
+        table: TableName,
+    },
+    GetServiceProperties,
+    SetServiceProperties,
+    GetServiceStats,
+    Preflight,
+}
+
+impl Operation {
+    /// The name in logs and metrics, as the service's own analytics spell it (T-9.39).
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::QueryTables => "QueryTables",
+            Self::CreateTable => "CreateTable",
+            Self::GetTable { .. } => "QueryTable",
+            Self::DeleteTable { .. } => "DeleteTable",
+            Self::QueryEntities { .. } => "QueryEntities",
+            Self::InsertEntity { .. } => "InsertEntity",
+            Self::GetEntity { .. } => "QueryEntity",
+            Self::PutEntity { .. } => "UpdateEntity",
+            Self::MergeEntity { .. } => "MergeEntity",
+            Self::DeleteEntity { .. } => "DeleteEntity",
+            Self::Transaction => "EntityGroupTransaction",
+            Self::KeyedNested { .. } => "Unknown",
+            Self::GetTableAcl { .. } => "GetTableAcl",
+            Self::SetTableAcl { .. } => "SetTableAcl",
+            Self::GetServiceProperties => "GetTableServiceProperties",
+            Self::SetServiceProperties => "SetTableServiceProperties",
+            Self::GetServiceStats => "GetTableServiceStats",
+            Self::Preflight => "TablePreflightRequest",
+        }
+    }
+
+    /// Whether the secondary location refuses it.
+    pub(crate) const fn writes(&self) -> bool {
+        match self {
+            Self::QueryTables
+            | Self::GetTable { .. }
+            | Self::QueryEntities { .. }
+            | Self::GetEntity { .. }
+            | Self::GetTableAcl { .. }
+            | Self::GetServiceProperties
+            | Self::GetServiceStats
+            | Self::KeyedNested { .. }
+            | Self::Preflight => false,
+            Self::CreateTable
+            | Self::DeleteTable { .. }
+            | Self::InsertEntity { .. }
+            | Self::PutEntity { .. }
+            | Self::MergeEntity { .. }
+            | Self::DeleteEntity { .. }
+            | Self::Transaction
+            | Self::SetTableAcl { .. }
+            | Self::SetServiceProperties => true,
+        }
+    }
+
+    /// Whether it speaks XML whatever the request accepts (T-2.15).
+    pub(crate) const fn is_xml(&self) -> bool {
+        matches!(
+            self,
+            Self::GetTableAcl { .. }
+                | Self::SetTableAcl { .. }
+                | Self::GetServiceProperties
+                | Self::SetServiceProperties
+                | Self::GetServiceStats
+        )
+    }
+
+    /// Whether success has a body in the negotiated format. Inserts asked to return no content have
+    /// none.
+    pub(crate) const fn returns_odata(&self) -> bool {
+        matches!(
+            self,
+            Self::QueryTables
+                | Self::CreateTable
+                | Self::GetTable { .. }
+                | Self::QueryEntities { .. }
+                | Self::InsertEntity { .. }
+                | Self::GetEntity { .. }
+        )
+    }
+
+    /// Whether `Prefer` applies (T-2.51).
+    pub(crate) const fn takes_prefer(&self) -> bool {
+        matches!(self, Self::CreateTable | Self::InsertEntity { .. })
+    }
+
+    /// The table whose entities or policies it touches.
+    pub(crate) const fn table(&self) -> Option<&TableName> {
+        match self {
+            Self::QueryEntities { table }
+            | Self::InsertEntity { table }
+            | Self::GetEntity { table, .. }
+            | Self::PutEntity { table, .. }
+            | Self::MergeEntity { table, .. }
+            | Self::DeleteEntity { table, .. }
+            | Self::KeyedNested { table }
+            | Self::GetTableAcl { table }
+            | Self::SetTableAcl { table } => Some(table),
+            _ => None,
+        }
+    }
+}

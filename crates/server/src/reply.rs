@@ -1,0 +1,70 @@
+//! What a handler answers, before it becomes an HTTP response or a part of a batch.
+
+use lazuli_model::ETag;
+use std::borrow::Cow;
+
+/// An answer. The common headers (request id, version, date) are added by whoever sends it.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) content_type: Option<Cow<'static, str>>,
+    pub(crate) etag: Option<ETag>,
+    /// The URI of what was made; repeated as DataServiceId when there is no body (T-2.52).
+    pub(crate) location: Option<String>,
+    pub(crate) preference_applied: Option<&'static str>,
+    pub(crate) continuation: Vec<(&'static str, String)>,
+    pub(crate) error_code: Option<&'static str>,
+    pub(crate) www_authenticate: Option<&'static str>,
+    /// Whether it speaks OData: such answers are marked not to be cached or sniffed (T-2.59).
+    pub(crate) odata: bool,
+    /// The version that parts of a batch name (T-2.20).
+    pub(crate) data_service_version: DataServiceVersion,
+    pub(crate) body: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum DataServiceVersion {
+    /// Update, merge and delete.
+    #[default]
+    V1,
+    /// Inserts, and whatever has a JSON body.
+    V3,
+}
+
+impl DataServiceVersion {
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::V1 => "1.0;",
+            Self::V3 => "3.0;",
+        }
+    }
+}
+
+impl Reply {
+    /// An OData answer without a body.
+    pub(crate) fn odata(status: u16) -> Self {
+        Self { status, odata: true, ..Self::default() }
+    }
+
+    /// An OData answer with a body.
+    pub(crate) fn odata_body(status: u16, content_type: &'static str, body: Vec<u8>) -> Self {
+        Self {
+            status,
+            content_type: Some(content_type.into()),
+            odata: true,
+            data_service_version: DataServiceVersion::V3,
+            body,
+            ..Self::default()
+        }
+    }
+
+    /// An XML answer of the ACL and service operations.
+    pub(crate) fn xml(status: u16, body: Vec<u8>) -> Self {
+        let content_type = (!body.is_empty()).then_some("application/xml".into());
+        Self { status, content_type, body, ..Self::default() }
+    }
+
+    pub(crate) fn is_error(&self) -> bool {
+        self.status >= 400
+    }
+}

@@ -1,0 +1,156 @@
+//! What the head of a request says, read once.
+
+use crate::accounts::Account;
+use crate::error::{ApiError, ApiResult};
+use crate::request_id::RequestId;
+use lazuli_model::Timestamp;
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::media::{Accepted, Format, MetadataLevel};
+use lazuli_wire::multipart::Part;
+use lazuli_wire::uri::Query;
+use lazuli_wire::version::ApiVersion;
+use std::sync::Arc;
+
+/// What every operation of a request shares.
+#[derive(Debug)]
+pub(crate) struct RequestContext {
+    pub(crate) id: RequestId,
+    pub(crate) now: Timestamp,
+    pub(crate) account: Arc<Account>,
+    pub(crate) version: ApiVersion,
+    /// The absolute URI of the account, ending in `/`, as the client addressed it (T-1.6).
+    pub(crate) base: String,
+}
+
+/// The headers that change what an operation does, from a request or from a part of a batch.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CallHeaders<'a> {
+    pub(crate) accept: Option<&'a str>,
+    pub(crate) content_type: Option<&'a str>,
+    pub(crate) if_match: Option<&'a str>,
+    pub(crate) if_none_match: Option<&'a str>,
+    pub(crate) prefer: Option<&'a str>,
+}
+
+impl<'a> CallHeaders<'a> {
+    pub(crate) fn of_request(headers: &'a http::HeaderMap) -> Self {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        Self {
+            accept: text(http::header::ACCEPT),
+            content_type: text(http::header::CONTENT_TYPE),
+            if_match: text(http::header::IF_MATCH),
+            if_none_match: text(http::header::IF_NONE_MATCH),
+            prefer: text(http::header::HeaderName::from_static("prefer")),
+        }
+    }
+
+    pub(crate) fn of_part(part: &Part<'a>) -> Self {
+        Self {
+            accept: part.header("accept"),
+            content_type: part.header("content-type"),
+            if_match: part.header("if-match"),
+            if_none_match: part.header("if-none-match"),
+            prefer: part.header("prefer"),
+        }
+    }
+
+    /// Which answer the client prefers after an insert; an unknown wish is none (T-2.51 to T-2.54).
+    pub(crate) fn preference(&self) -> Option<Preference> {
+        self.prefer.and_then(|text| match text.trim() {
+            "return-no-content" => Some(Preference::NoContent),
+            "return-content" => Some(Preference::Content),
+            _ => None,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preference {
+    NoContent,
+    Content,
+}
+
+impl Preference {
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::NoContent => "return-no-content",
+            Self::Content => "return-content",
+        }
+    }
+}
+
+/// How the body of an error is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorForm {
+    /// `{"odata.error":…}` with the negotiated content type (T-7.2).
+    Json(MetadataLevel),
+    /// `<error …>`: an OData operation for which no JSON was negotiated (T-7.4a).
+    Xml,
+    /// `<m:error …>`: the ACL and service operations.
+    PrefixedXml,
+}
+
+impl ErrorForm {
+    pub(crate) fn of(accepted: Accepted, xml_operation: bool) -> Self {
+        match accepted {
+            _ if xml_operation => Self::PrefixedXml,
+            Accepted::Json(level) => Self::Json(level),
+            _ => Self::Xml,
+        }
+    }
+}
+
+/// The format of a successful OData body (T-2.12 to T-2.14).
+pub(crate) fn response_format(accepted: Accepted, version: ApiVersion) -> ApiResult<Format> {
+    match accepted {
+        Accepted::Json(level) if version.has_json() => Ok(Format::Json(level)),
+        Accepted::Json(_) => Err(ErrorCode::JsonFormatNotSupported.into()),
+        Accepted::Any if version.has_json() => Ok(Format::Json(MetadataLevel::Minimal)),
+        Accepted::Any | Accepted::Atom | Accepted::Absent if version.has_atom() => Ok(Format::Atom),
+        Accepted::Atom | Accepted::Absent => Err(ErrorCode::AtomFormatNotSupported.into()),
+        Accepted::Any | Accepted::Unsupported => Err(ErrorCode::MediaTypeNotSupported.into()),
+    }
+}
+
+/// The format of a request body, by its Content-Type (T-2.3, T-2.4).
+pub(crate) fn body_format(
+    content_type: Option<&str>,
+    version: ApiVersion,
+) -> ApiResult<BodyFormat> {
+    let unsupported = || ApiError::from(ErrorCode::MediaTypeNotSupported);
+    let media = content_type.ok_or_else(unsupported)?.split(';').next().unwrap_or_default().trim();
+    if media.eq_ignore_ascii_case("application/json") {
+        match version.has_json() {
+            true => Ok(BodyFormat::Json),
+            false => Err(ErrorCode::JsonFormatNotSupported.into()),
+        }
+    } else if media.eq_ignore_ascii_case("application/atom+xml") {
+        match version.has_atom() {
+            true => Ok(BodyFormat::Atom),
+            false => Err(ErrorCode::AtomFormatNotSupported.into()),
+        }
+    } else {
+        Err(unsupported())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BodyFormat {
+    Json,
+    Atom,
+}
+
+/// Refuses OData options we do not know or the service does not have (T-1.36, T-4.46).
+pub(crate) fn check_options(query: &Query<'_>) -> ApiResult<()> {
+    for (name, _) in query.iter() {
+        match name {
+            "$filter" | "$select" | "$top" | "$format" => {}
+            "$orderby" | "$skip" | "$skiptoken" | "$expand" | "$inlinecount" => {
+                return Err(ErrorCode::NotImplemented.into());
+            }
+            other if other.starts_with('$') => return Err(ErrorCode::InvalidInput.into()),
+            _ => {}
+        }
+    }
+    Ok(())
+}

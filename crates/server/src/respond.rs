@@ -1,0 +1,219 @@
+//! Turns a [`Reply`] into an HTTP response, and a failure into a reply.
+
+use crate::error::ApiError;
+use crate::reply::Reply;
+use crate::request::{ErrorForm, Preference};
+use crate::request_id::RequestId;
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Response, StatusCode};
+use http_body_util::Full;
+use lazuli_model::Timestamp;
+use lazuli_model::limits::CLIENT_REQUEST_ID_BYTES_MAX;
+use lazuli_wire::error_body::{self, Shape};
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::media::{self, Accepted, Format};
+use lazuli_wire::uri::Query;
+use std::borrow::Cow;
+
+/// Tools recognise the service by the first word (T-2.58).
+const SERVER: &str = concat!("Windows-Azure-Table/1.0 Lazuli/", env!("CARGO_PKG_VERSION"));
+/// Where clients are sent for a token (A-8.6).
+const CHALLENGE: &str = "Bearer authorization_uri=https://login.microsoftonline.com/\
+     00000000-0000-0000-0000-000000000000/oauth2/authorize resource_id=https://storage.azure.com";
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
+
+/// What is known of a request when its answer is written, however early it failed.
+pub(crate) struct Heading {
+    pub(crate) id: RequestId,
+    pub(crate) now: Timestamp,
+    /// The version served, once it is known to be one (T-2.7).
+    pub(crate) version: Option<String>,
+    /// The preference in force: errors repeat it (T-2.55).
+    pub(crate) preference: Option<Preference>,
+    pub(crate) operation: &'static str,
+    accept: Option<String>,
+    accepted: Accepted,
+    client_request_id: Option<HeaderValue>,
+    xml_operation: bool,
+    head: bool,
+}
+
+impl Heading {
+    pub(crate) fn new(id: RequestId, now: Timestamp, parts: &Parts) -> Self {
+        let text = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let client_request_id = parts
+            .headers
+            .get(CLIENT_REQUEST_ID)
+            .filter(|value| value.len() <= CLIENT_REQUEST_ID_BYTES_MAX && value.to_str().is_ok());
+        Self {
+            id,
+            now,
+            version: None,
+            preference: None,
+            operation: "Unknown",
+            accept: text(header::ACCEPT).map(str::to_owned),
+            accepted: media::negotiate(text(header::ACCEPT), None),
+            client_request_id: client_request_id.cloned(),
+            xml_operation: false,
+            head: parts.method == http::Method::HEAD,
+        }
+    }
+
+    /// Takes in what the query says about the form of the answer (T-2.15, T-2.23).
+    pub(crate) fn negotiate(&mut self, query: &Query<'_>) {
+        self.xml_operation = query.contains("comp");
+        self.accepted = media::negotiate(self.accept.as_deref(), query.get("$format"));
+    }
+
+    /// The answer to a request that failed.
+    pub(crate) fn error_reply(&self, error: ApiError) -> Reply {
+        if let Some(cause) = &error.cause {
+            tracing::error!(id = self.id.as_str(), operation = self.operation, %cause, "failed");
+        }
+        if is_authentication(error.code) {
+            return self.authentication_reply(&error);
+        }
+        let form = ErrorForm::of(self.accepted, self.xml_operation);
+        let preference_applied = self.preference.map(Preference::text);
+        Reply { preference_applied, ..error_reply(&error, form, None, self.id, self.now) }
+    }
+
+    /// Failed authentication is told by another part of the service, with its own headers (T-7.3).
+    fn authentication_reply(&self, error: &ApiError) -> Reply {
+        let message = error_body::message_with_trailer(error.message(), self.id.as_str(), self.now);
+        let name = error.code.name();
+        let mut body = Vec::with_capacity(512);
+        let content_type = match self.accepted {
+            Accepted::Json(_) if !self.xml_operation => {
+                error_body::write(&mut body, Shape::Json, name, &message);
+                "application/json"
+            }
+            _ => {
+                error_body::write(&mut body, Shape::PrefixedXml, name, &message);
+                "application/xml"
+            }
+        };
+        let challenged = error.code.status() == 401;
+        Reply {
+            status: error.code.status(),
+            content_type: Some(content_type.into()),
+            error_code: Some(name),
+            www_authenticate: challenged.then_some(CHALLENGE),
+            body,
+            ..Reply::default()
+        }
+    }
+
+    /// The HTTP response.
+    pub(crate) fn respond(self, reply: Reply) -> Response<Full<Bytes>> {
+        let mut headers = HeaderMap::with_capacity(16);
+        headers.insert(header::SERVER, HeaderValue::from_static(SERVER));
+        insert(&mut headers, REQUEST_ID, self.id.as_str());
+        if let Some(version) = &self.version {
+            insert(&mut headers, VERSION, version);
+        }
+        if let Some(id) = self.client_request_id {
+            headers.insert(CLIENT_REQUEST_ID, id);
+        }
+        write_reply_headers(&mut headers, &reply);
+        // A HEAD is answered without the body; its errors are named by the header (T-7.8).
+        let body = if self.head { Bytes::new() } else { reply.body.into() };
+        let mut response = Response::new(Full::new(body));
+        let internal = StatusCode::INTERNAL_SERVER_ERROR;
+        *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(internal);
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+/// An error in one of the three forms of the OData and XML operations. In a batch the message
+/// begins with the index of the operation that failed (T-6.38).
+pub(crate) fn error_reply(
+    error: &ApiError,
+    form: ErrorForm,
+    index: Option<usize>,
+    id: RequestId,
+    now: Timestamp,
+) -> Reply {
+    let text = match index {
+        Some(index) => Cow::Owned(error_body::with_index(index, error.message())),
+        None => Cow::Borrowed(error.message()),
+    };
+    let message = error_body::message_with_trailer(&text, id.as_str(), now);
+    let (status, name) = (error.code.status(), error.code.name());
+    let mut body = Vec::with_capacity(512);
+    match form {
+        ErrorForm::Json(level) => {
+            error_body::write(&mut body, Shape::Json, name, &message);
+            Reply::odata_body(status, Format::Json(level).content_type(), body)
+        }
+        ErrorForm::Xml => {
+            error_body::write(&mut body, Shape::CompactXml, name, &message);
+            Reply::odata_body(status, "application/xml;charset=utf-8", body)
+        }
+        ErrorForm::PrefixedXml => {
+            error_body::write(&mut body, Shape::PrefixedXml, name, &message);
+            Reply { error_code: Some(name), ..Reply::xml(status, body) }
+        }
+    }
+}
+
+const fn is_authentication(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::AuthenticationFailed
+            | ErrorCode::NoAuthenticationInformation
+            | ErrorCode::InvalidAuthenticationInfo
+            | ErrorCode::InvalidBearerToken
+    )
+}
+
+fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
+    if reply.odata {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    if let Some(content_type) = &reply.content_type {
+        insert(headers, header::CONTENT_TYPE, content_type);
+    }
+    if let Some(etag) = reply.etag {
+        let mut text = Vec::with_capacity(48);
+        etag.write(&mut text);
+        if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
+            headers.insert(header::ETAG, value);
+        }
+    }
+    if let Some(location) = &reply.location {
+        insert(headers, header::LOCATION, location);
+        if reply.status == 204 {
+            insert(headers, DATA_SERVICE_ID, location);
+        }
+    }
+    if let Some(preference) = reply.preference_applied {
+        headers.insert(PREFERENCE_APPLIED, HeaderValue::from_static(preference));
+    }
+    if let Some(code) = reply.error_code {
+        headers.insert(ERROR_CODE, HeaderValue::from_static(code));
+    }
+    if let Some(challenge) = reply.www_authenticate {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
+    for (name, token) in &reply.continuation {
+        insert(headers, HeaderName::from_static(name), token);
+    }
+}
+
+/// What cannot stand in a header is left out; none of our texts can hold such a thing.
+fn insert(headers: &mut HeaderMap, name: HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}

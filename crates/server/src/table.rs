@@ -1,0 +1,384 @@
+//! Handlers of the OData operations: decode, call the service, encode.
+
+use crate::encode::{self, Encoder};
+use crate::error::{ApiError, ApiResult, body_key_error, filter_error};
+use crate::operation::Operation;
+use crate::reply::{DataServiceVersion, Reply};
+use crate::request::{
+    BodyFormat, CallHeaders, Preference, RequestContext, body_format, check_options,
+    response_format,
+};
+use lazuli_model::limits::PAGE_ITEMS_MAX;
+use lazuli_model::{
+    ETag, EntityKey, Filter, IfMatch, PartitionKey, Properties, RowKey, TableName, Timestamp,
+};
+use lazuli_table::{
+    Continuation, EntityQuery, KeyBounds, Mutation, MutationKind, TableService, TablesQuery,
+};
+use lazuli_wire::continuation;
+use lazuli_wire::error_code::{ErrorCode, message};
+use lazuli_wire::media::{self, Accepted};
+use lazuli_wire::odata::{self, EntityBody, Select};
+use lazuli_wire::uri::{self, Query};
+
+/// One operation with what it was sent, alone or as a part of a batch.
+pub(crate) struct Call<'a> {
+    pub(crate) operation: &'a Operation,
+    pub(crate) headers: CallHeaders<'a>,
+    pub(crate) query: &'a Query<'a>,
+    pub(crate) body: &'a [u8],
+}
+
+impl Call<'_> {
+    pub(crate) fn accepted(&self) -> Accepted {
+        media::negotiate(self.headers.accept, self.query.get("$format"))
+    }
+
+    /// The preference that applies to this operation.
+    pub(crate) fn preference(&self) -> Option<Preference> {
+        self.headers.preference().filter(|_| self.operation.takes_prefer())
+    }
+
+    fn encoder<'e>(&self, context: &'e RequestContext) -> ApiResult<Encoder<'e>> {
+        let format = response_format(self.accepted(), context.version)?;
+        Encoder::new(context, format)
+    }
+}
+
+/// Runs an operation on tables or entities. `bounds` are the keys the caller may see.
+pub(crate) async fn handle(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    bounds: KeyBounds,
+) -> ApiResult<Reply> {
+    match call.operation {
+        Operation::QueryTables => query_tables(service, context, call).await,
+        Operation::CreateTable => create_table(service, context, call).await,
+        Operation::GetTable { table } => get_table(service, context, call, table).await,
+        Operation::DeleteTable { table } => delete_table(service, context, call, table).await,
+        Operation::QueryEntities { table } => {
+            query_entities(service, context, call, table, bounds).await
+        }
+        Operation::GetEntity { table, key } => get_entity(service, context, call, table, key).await,
+        Operation::KeyedNested { table } => {
+            let account = &context.account.name;
+            service.get_table(account, table).await.map_err(|_| ErrorCode::TableNotFound)?;
+            let text = message::number_of_keys(account.as_str(), table.as_str());
+            Err(ApiError::invalid_input(text))
+        }
+        _ => {
+            let (table, mutation) = decode_mutation(context, call)?;
+            let timestamp = service.mutate(&context.account.name, table, mutation.clone()).await?;
+            mutation_reply(context, call, table, &mutation, timestamp)
+        }
+    }
+}
+
+async fn query_tables(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+) -> ApiResult<Reply> {
+    check_options(call.query)?;
+    let encoder = call.encoder(context)?;
+    let from = match call.query.get("NextTableName") {
+        None => None,
+        Some(token) => {
+            let decoded = continuation::decode_table(token);
+            Some(decoded.ok_or(ErrorCode::InvalidInput)?)
+        }
+    };
+    let query = TablesQuery { filter: filter(call.query)?, top: top(call.query)?, from };
+    let mut tables = encoder.tables();
+    let end = service
+        .query_tables(&context.account.name, query, &mut |table| tables.push(table.name.as_str()))
+        .await?;
+    let mut reply = tables.finish();
+    if let Some(next) = end.next {
+        let token = continuation::encode_table(next.name.lower(), next.created);
+        reply.continuation.push(("x-ms-continuation-nexttablename", token));
+    }
+    Ok(reply)
+}
+
+async fn create_table(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+) -> ApiResult<Reply> {
+    refuse_condition_on_table(&call.headers)?;
+    let preference = call.preference();
+    let encoder = match preference {
+        Some(Preference::NoContent) => None,
+        _ => Some(call.encoder(context)?),
+    };
+    let name = match body_format(call.headers.content_type, context.version)? {
+        BodyFormat::Json => odata::json::read_table_name(call.body)?,
+        BodyFormat::Atom => return Err(ErrorCode::AtomFormatNotSupported.into()),
+    };
+    let table = TableName::parse(&name.ok_or(ErrorCode::PropertiesNeedValue)?)?;
+    service.create_table(&context.account.name, &table).await?;
+    let reply = match encoder {
+        Some(encoder) => encoder.table(201, table.as_str()),
+        None => Reply { data_service_version: DataServiceVersion::V3, ..Reply::odata(204) },
+    };
+    let location = encode::uri(context, |out| uri::write_table_uri(out, table.as_str()));
+    let preference_applied = preference.map(Preference::text);
+    Ok(Reply { location: Some(location), preference_applied, ..reply })
+}
+
+async fn get_table(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    table: &TableName,
+) -> ApiResult<Reply> {
+    check_options(call.query)?;
+    let encoder = call.encoder(context)?;
+    let info = service.get_table(&context.account.name, table).await;
+    // One table of the list is a resource like any other (T-1.12).
+    let info = info.map_err(listed_table_error)?;
+    Ok(encoder.table(200, info.name.as_str()))
+}
+
+async fn delete_table(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    table: &TableName,
+) -> ApiResult<Reply> {
+    refuse_condition_on_table(&call.headers)?;
+    service.delete_table(&context.account.name, table).await.map_err(listed_table_error)?;
+    Ok(Reply::odata(204))
+}
+
+async fn query_entities(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    table: &TableName,
+    bounds: KeyBounds,
+) -> ApiResult<Reply> {
+    check_options(call.query)?;
+    let encoder = call.encoder(context)?;
+    let select = select(call.query)?;
+    let query = EntityQuery {
+        filter: filter(call.query)?,
+        top: top(call.query)?,
+        from: entity_continuation(call.query)?,
+        bounds,
+    };
+    let mut entities = encoder.entities(table, select.as_ref());
+    let end = service
+        .query(&context.account.name, table, query, &mut |entity| {
+            entities.push(
+                entity.partition_key,
+                entity.row_key,
+                entity.timestamp,
+                entity.record.iter(),
+            );
+        })
+        .await?;
+    tracing::debug!(
+        plan = end.plan.name(),
+        read = end.rows_read,
+        returned = end.rows_returned,
+        "query"
+    );
+    let mut reply = entities.finish();
+    if let Some(next) = end.next {
+        let token = |text: String| continuation::encode(text.as_bytes());
+        reply.continuation.push(("x-ms-continuation-nextpartitionkey", token(next.partition)));
+        if let Some(row) = next.row {
+            reply.continuation.push(("x-ms-continuation-nextrowkey", token(row)));
+        }
+    }
+    Ok(reply)
+}
+
+async fn get_entity(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    table: &TableName,
+    key: &EntityKey,
+) -> ApiResult<Reply> {
+    check_options(call.query)?;
+    let encoder = call.encoder(context)?;
+    let select = select(call.query)?;
+    let entity = service.get(&context.account.name, table, key).await?;
+    let properties = entity.record().iter();
+    let reply = encoder.entity(200, table, select.as_ref(), key, entity.timestamp, properties);
+    Ok(Reply { etag: Some(ETag(entity.timestamp)), ..reply })
+}
+
+/// Turns a call into the change it asks for; the same for a lone request and a part of a batch.
+pub(crate) fn decode_mutation<'a>(
+    context: &RequestContext,
+    call: &Call<'a>,
+) -> ApiResult<(&'a TableName, Mutation<'a>)> {
+    let (table, url_key) = match call.operation {
+        Operation::InsertEntity { table } => (table, None),
+        Operation::PutEntity { table, key }
+        | Operation::MergeEntity { table, key }
+        | Operation::DeleteEntity { table, key } => (table, Some(key)),
+        _ => return Err(ErrorCode::MethodNotAllowed.into()),
+    };
+    let kind = mutation_kind(call)?;
+    if matches!(kind, MutationKind::Insert) && call.preference() != Some(Preference::NoContent) {
+        // The answer will have a body, so its format must be one we may use (T-2.14).
+        response_format(call.accepted(), context.version)?;
+    }
+    let body = match kind {
+        MutationKind::Delete(_) => EntityBody::default(),
+        _ => decode_entity(context, call)?,
+    };
+    // The keys of the URL win over those of the body (T-3.51, T-3.52).
+    let key = match url_key {
+        Some(key) => key.clone(),
+        None => body_key(&body)?,
+    };
+    let properties = Properties::new(body.properties)?;
+    Ok((table, Mutation::new(key, kind, properties)?))
+}
+
+/// The answer to a change that was made.
+pub(crate) fn mutation_reply(
+    context: &RequestContext,
+    call: &Call<'_>,
+    table: &TableName,
+    mutation: &Mutation<'_>,
+    timestamp: Timestamp,
+) -> ApiResult<Reply> {
+    let etag = Some(ETag(timestamp));
+    match mutation.kind() {
+        MutationKind::Insert => {}
+        MutationKind::Delete(_) => return Ok(Reply::odata(204)),
+        _ => return Ok(Reply { etag, ..Reply::odata(204) }),
+    }
+    let key = mutation.key();
+    let preference = call.preference();
+    let reply = match preference {
+        Some(Preference::NoContent) => {
+            Reply { data_service_version: DataServiceVersion::V3, ..Reply::odata(204) }
+        }
+        _ => {
+            let properties = mutation.properties().iter();
+            call.encoder(context)?.entity(201, table, None, key, timestamp, properties)
+        }
+    };
+    let location = encode::uri(context, |out| {
+        uri::write_entity_uri(out, table.as_str(), key.partition.as_str(), key.row.as_str());
+    });
+    let preference_applied = preference.map(Preference::text);
+    Ok(Reply { etag, location: Some(location), preference_applied, ..reply })
+}
+
+fn decode_entity<'a>(context: &RequestContext, call: &Call<'a>) -> ApiResult<EntityBody<'a>> {
+    match body_format(call.headers.content_type, context.version)? {
+        BodyFormat::Json => Ok(odata::json::read_entity(call.body)?),
+        BodyFormat::Atom => Err(ErrorCode::AtomFormatNotSupported.into()),
+    }
+}
+
+fn body_key(body: &EntityBody<'_>) -> ApiResult<EntityKey> {
+    let missing = ErrorCode::PropertiesNeedValue;
+    let partition = body.partition_key.as_deref().ok_or(missing)?;
+    let row = body.row_key.as_deref().ok_or(missing)?;
+    let partition_key = PartitionKey::parse(partition)
+        .map_err(|error| body_key_error(error, "PartitionKey", partition))?;
+    let row_key = RowKey::parse(row).map_err(|error| body_key_error(error, "RowKey", row))?;
+    Ok(EntityKey::new(partition_key, row_key))
+}
+
+/// Reads the condition headers (T-5.1 to T-5.12).
+fn mutation_kind(call: &Call<'_>) -> ApiResult<MutationKind> {
+    let CallHeaders { if_match, if_none_match, .. } = call.headers;
+    if let Operation::InsertEntity { .. } = call.operation {
+        return Ok(MutationKind::Insert);
+    }
+    let deletes = matches!(call.operation, Operation::DeleteEntity { .. });
+    match (if_match, if_none_match) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid_input(message::IF_MATCH_AND_IF_NONE_MATCH));
+        }
+        (None, Some(_)) if deletes => {
+            return Err(ApiError::invalid_input(message::IF_NONE_MATCH_ON_DELETE));
+        }
+        (None, Some(_)) => return Err(ApiError::invalid_input(message::IF_NONE_MATCH_ON_PUT)),
+        (_, None) => {}
+    }
+    let condition = match if_match {
+        None => None,
+        Some(text) => {
+            let malformed = || ApiError::invalid_input(message::etag_not_valid(text));
+            Some(IfMatch::parse(text).ok_or_else(malformed)?)
+        }
+    };
+    match (call.operation, condition) {
+        (Operation::PutEntity { .. }, None) => Ok(MutationKind::InsertOrReplace),
+        (Operation::PutEntity { .. }, Some(condition)) => Ok(MutationKind::Replace(condition)),
+        (Operation::MergeEntity { .. }, None) => Ok(MutationKind::InsertOrMerge),
+        (Operation::MergeEntity { .. }, Some(condition)) => Ok(MutationKind::Merge(condition)),
+        (_, Some(condition)) => Ok(MutationKind::Delete(condition)),
+        (_, None) => Err(ErrorCode::MissingRequiredHeader.into()),
+    }
+}
+
+/// Tables have no etag (T-5.11).
+fn refuse_condition_on_table(headers: &CallHeaders<'_>) -> ApiResult<()> {
+    match (headers.if_match, headers.if_none_match) {
+        (None, None) => Ok(()),
+        _ => Err(ApiError::invalid_input(message::TARGET_HAS_NO_ETAG)),
+    }
+}
+
+fn listed_table_error(error: lazuli_table::TableError) -> ApiError {
+    match error {
+        lazuli_table::TableError::TableNotFound => {
+            ApiError { before_execution: false, ..ErrorCode::ResourceNotFound.into() }
+        }
+        other => other.into(),
+    }
+}
+
+fn filter(query: &Query<'_>) -> ApiResult<Option<Filter>> {
+    match query.get("$filter") {
+        None => Ok(None),
+        Some(text) if text.trim().is_empty() => Ok(None),
+        Some(text) => {
+            let parsed = odata::filter::parse(text);
+            parsed.map(Some).map_err(|error| filter_error(&error, text))
+        }
+    }
+}
+
+fn select(query: &Query<'_>) -> ApiResult<Option<Select>> {
+    let text = query.get("$select").filter(|text| !text.trim().is_empty());
+    let parsed = text.map(Select::parse).transpose();
+    parsed.map_err(|_| ErrorCode::InvalidInput.into())
+}
+
+/// `$top` is a page size from 0 to 1000 (T-4.47 to T-4.51).
+fn top(query: &Query<'_>) -> ApiResult<usize> {
+    let Some(text) = query.get("$top") else { return Ok(PAGE_ITEMS_MAX) };
+    let top = text.trim().parse().ok().filter(|top| *top <= PAGE_ITEMS_MAX);
+    top.ok_or_else(|| ErrorCode::InvalidInput.into())
+}
+
+/// The place a query goes on from; an empty or forged token is refused (T-4.54 to T-4.59, T-4.69).
+fn entity_continuation(query: &Query<'_>) -> ApiResult<Option<Continuation>> {
+    let token = |name| match query.get(name) {
+        None => Ok(None),
+        Some(text) => {
+            let decoded = continuation::decode_key(text);
+            decoded.map(Some).ok_or_else(|| ApiError::from(ErrorCode::InvalidInput))
+        }
+    };
+    match (token("NextPartitionKey")?, token("NextRowKey")?) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(ErrorCode::InvalidInput.into()),
+        (Some(partition), row) => Ok(Some(Continuation { partition, row })),
+    }
+}
