@@ -11,6 +11,7 @@ pub mod error_code;
 pub mod media;
 pub mod multipart;
 pub mod odata;
+pub mod sas;
 pub mod shared_key;
 pub mod uri;
 pub mod version;

@@ -151,16 +151,27 @@ pub fn write_table_uri(out: &mut Vec<u8>, table: &str) {
     out.extend_from_slice(b"')");
 }
 
+/// Appends `text` with everything but unreserved characters escaped, as a parameter's value needs.
+pub fn percent_encode(out: &mut Vec<u8>, text: &str) {
+    text.bytes().for_each(|byte| write_escaped(out, byte));
+}
+
 /// Quotes are doubled and left raw; all else but unreserved characters is escaped.
 fn write_key(out: &mut Vec<u8>, key: &str) {
+    for byte in key.bytes() {
+        match byte {
+            b'\'' => out.extend_from_slice(b"''"),
+            _ => write_escaped(out, byte),
+        }
+    }
+}
+
+fn write_escaped(out: &mut Vec<u8>, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |nibble: u8| HEX.get(usize::from(nibble)).copied().unwrap_or_default();
-    for &byte in key.as_bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(byte),
-            b'\'' => out.extend_from_slice(b"''"),
-            _ => out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]),
-        }
+    match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(byte),
+        _ => out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]),
     }
 }
 

@@ -1,0 +1,165 @@
+//! Shared access signatures: parse a token, check who signed it, say what it permits; and make one.
+//!
+//! A token is authenticated in two steps, because a table's stored policies lie in the database:
+//! the signature first, then, with the policy it names if any, the rest. The order of the checks is
+//! that of: what a caller may not do is told only to callers with a valid signature.
+
+mod account;
+mod delegation;
+mod permissions;
+mod restrictions;
+mod table;
+
+pub use account::{AccountGrant, AccountSas};
+pub use delegation::UserDelegationSas;
+pub use permissions::{Permissions, ResourceTypes};
+pub use restrictions::Caller;
+pub use table::{KeyRange, TableGrant, TableSas};
+
+use crate::error_code::ErrorCode;
+use crate::shared_key::{Signature, SigningKey};
+use crate::uri::{Query, percent_encode};
+use crate::version::ApiVersion;
+use lazuli_model::Timestamp;
+
+/// The token of a request, by its kind.
+#[derive(Clone, Copy, Debug)]
+pub enum Sas<'a> {
+    Table(TableSas<'a>),
+    Account(AccountSas<'a>),
+    /// Parsed, so that it can be refused for what it is.
+    UserDelegation(UserDelegationSas<'a>),
+}
+
+/// Why a token does not authorise a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SasError {
+    #[error("the parameter {0} is missing")]
+    Missing(&'static str),
+    #[error("{0} is malformed")]
+    Malformed(&'static str),
+    #[error("the version in sv has no such tokens")]
+    Version,
+    #[error("the signature is not that of any key of the account")]
+    Signature,
+    #[error("the table has no stored access policy of that name")]
+    UnknownPolicy,
+    #[error("{0} is given both in the token and in the stored access policy")]
+    GivenTwice(&'static str),
+    #[error("the token is not valid before {0}")]
+    NotStarted(Timestamp),
+    #[error("the token expired at {0}")]
+    Expired(Timestamp),
+    #[error("the token is for https only")]
+    Protocol,
+    #[error("the caller's address is outside the token's range")]
+    SourceIp,
+    #[error("the token is not for the Table service")]
+    Service,
+    #[error("the token is not for this type of resource")]
+    ResourceType,
+    #[error("the token lacks the permission")]
+    Permission,
+    #[error("the token is for another table, or not for this resource at all")]
+    Resource,
+    #[error("the entity lies outside the token's range of keys")]
+    KeyRange,
+}
+
+impl SasError {
+    /// The code it is answered with.
+    pub const fn code(self) -> ErrorCode {
+        match self {
+            Self::Missing(_)
+            | Self::Malformed(_)
+            | Self::Version
+            | Self::Signature
+            | Self::UnknownPolicy
+            | Self::GivenTwice(_)
+            | Self::NotStarted(_)
+            | Self::Expired(_) => ErrorCode::AuthenticationFailed,
+            Self::Protocol => ErrorCode::AuthorizationProtocolMismatch,
+            Self::SourceIp => ErrorCode::AuthorizationSourceIPMismatch,
+            Self::Service => ErrorCode::AuthorizationServiceMismatch,
+            Self::ResourceType => ErrorCode::AuthorizationResourceTypeMismatch,
+            Self::Permission => ErrorCode::AuthorizationPermissionMismatch,
+            Self::Resource | Self::KeyRange => ErrorCode::AuthorizationFailure,
+        }
+    }
+}
+
+impl<'a> Sas<'a> {
+    /// The token in a request's query; `None` when there is no `sig`.
+    pub fn parse(query: &'a Query<'_>) -> Result<Option<Self>, SasError> {
+        if !query.contains("sig") {
+            return Ok(None);
+        }
+        let sas = if query.contains("ss") || query.contains("srt") {
+            Self::Account(AccountSas::parse(query)?)
+        } else if query.contains("skoid") {
+            Self::UserDelegation(UserDelegationSas::parse(query)?)
+        } else {
+            Self::Table(TableSas::parse(query)?)
+        };
+        Ok(Some(sas))
+    }
+
+    /// The version the token was made for, which a request without one takes as its own (T-2.10).
+    pub fn version(&self) -> Option<ApiVersion> {
+        ApiVersion::parse(match self {
+            Self::Table(sas) => sas.version,
+            Self::Account(sas) => sas.version,
+            Self::UserDelegation(sas) => sas.version,
+        })
+    }
+}
+
+/// A parameter that must be there and not be empty.
+fn required<'a>(query: &'a Query<'_>, name: &'static str) -> Result<&'a str, SasError> {
+    query.get(name).filter(|value| !value.is_empty()).ok_or(SasError::Missing(name))
+}
+
+/// A parameter that may be missing, which is as if it were empty.
+fn optional<'a>(query: &'a Query<'_>, name: &str) -> &'a str {
+    query.get(name).unwrap_or_default()
+}
+
+/// Joins the fields of a string to sign. A line feed within one is refused: it could make two tokens
+/// of different meaning sign the same text.
+fn join(fields: &[&str]) -> Result<String, SasError> {
+    if fields.iter().any(|field| field.contains('\n')) {
+        return Err(SasError::Malformed("a field that is signed"));
+    }
+    Ok(fields.join("\n"))
+}
+
+fn verify(text: &str, keys: &[SigningKey], signature: &str) -> Result<(), SasError> {
+    let signature = Signature::parse(signature).ok_or(SasError::Signature)?;
+    let signed = keys.iter().any(|key| key.verify(&[text.as_bytes()], &signature));
+    if signed { Ok(()) } else { Err(SasError::Signature) }
+}
+
+/// The query string of a token: the parameters that have a value, and its signature.
+fn write_token(parameters: &[(&str, Option<&str>)], signature: &Signature) -> String {
+    let signature = signature.to_string();
+    let mut out = Vec::new();
+    for (name, value) in parameters.iter().chain([&("sig", Some(signature.as_str()))]) {
+        let Some(value) = value else { continue };
+        if !out.is_empty() {
+            out.push(b'&');
+        }
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'=');
+        percent_encode(&mut out, value);
+    }
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// For [`write_token`]: an empty value is left out.
+fn given(value: &str) -> Option<&str> {
+    Some(value).filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests;

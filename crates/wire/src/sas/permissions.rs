@@ -1,0 +1,75 @@
+//! Sets of permissions and of resource types, as small as a byte.
+
+use std::ops::BitOr;
+
+/// Declares a set of named flags, each with its letter.
+macro_rules! flag_set {
+    ($(#[$doc:meta])* $name:ident { $($(#[$flag_doc:meta])* $flag:ident = $letter:literal $bit:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name(u8);
+
+        impl $name {
+            $($(#[$flag_doc])* pub const $flag: Self = Self(1 << $bit);)*
+
+            /// The set of the letters in `text`; those without a meaning here are passed over.
+            pub fn parse(text: &str) -> Self {
+                text.chars().fold(Self::default(), |set, letter| match letter {
+                    $($letter => set | Self::$flag,)*
+                    _ => set,
+                })
+            }
+
+            /// Whether every flag of `other` is in this set.
+            pub const fn contains(self, other: Self) -> bool {
+                self.0 & other.0 == other.0
+            }
+
+            /// Whether any flag of `other` is in this set.
+            pub const fn intersects(self, other: Self) -> bool {
+                self.0 & other.0 != 0
+            }
+        }
+
+        impl BitOr for $name {
+            type Output = Self;
+
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+    };
+}
+
+flag_set! {
+    /// What a token permits. Tokens for one table know the first four.
+    Permissions {
+        READ = 'r' 0,
+        ADD = 'a' 1,
+        UPDATE = 'u' 2,
+        DELETE = 'd' 3,
+        WRITE = 'w' 4,
+        LIST = 'l' 5,
+        CREATE = 'c' 6,
+    }
+}
+
+flag_set! {
+    /// Which types of resources an account SAS is for.
+    ResourceTypes {
+        SERVICE = 's' 0,
+        /// Tables.
+        CONTAINER = 'c' 1,
+        /// Entities.
+        OBJECT = 'o' 2,
+    }
+}
+
+impl Permissions {
+    /// The letters of a token for a table: some of `raud`, in that order.
+    pub(super) fn parse_ordered(text: &str) -> Option<Self> {
+        let mut allowed = "raud".chars();
+        let ordered = text.chars().all(|letter| allowed.any(|next| next == letter));
+        ordered.then(|| Self::parse(text))
+    }
+}

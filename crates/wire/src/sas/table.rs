@@ -1,0 +1,242 @@
+//! Service SAS for tables: a token for one table, or a range of its entities.
+
+use super::restrictions::{AddressRange, Protocol, Restrictions, parse_time};
+use super::{Caller, Permissions, SasError, given, join, optional, required, verify, write_token};
+use crate::shared_key::SigningKey;
+use crate::uri::Query;
+use crate::version::ApiVersion;
+use lazuli_model::key::compare;
+use lazuli_model::{AccessPolicy, Timestamp};
+use std::cmp::Ordering;
+
+/// A token for a table: the texts of its parameters, decoded. Empty means absent, save for the keys.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TableSas<'a> {
+    /// `sv`
+    pub version: &'a str,
+    /// `tn`, in any case.
+    pub table: &'a str,
+    /// `st`
+    pub start: &'a str,
+    /// `se`
+    pub expiry: &'a str,
+    /// `sp`
+    pub permissions: &'a str,
+    /// `si`: the stored access policy that completes the token.
+    pub policy: &'a str,
+    /// `sip`
+    pub addresses: &'a str,
+    /// `spr`
+    pub protocol: &'a str,
+    /// `spk`; likewise the next three are `srk`, `epk` and `erk`.
+    pub start_partition_key: Option<&'a str>,
+    pub start_row_key: Option<&'a str>,
+    pub end_partition_key: Option<&'a str>,
+    pub end_row_key: Option<&'a str>,
+    /// `sig`; empty in a token not yet signed.
+    pub signature: &'a str,
+}
+
+/// What a valid token for a table permits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableGrant {
+    /// In lower case.
+    table: String,
+    permissions: Permissions,
+    range: KeyRange,
+}
+
+/// A range of entities by key, ends included. A row key that is absent leaves its end open within
+/// the partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyRange {
+    pub start: Option<(String, Option<String>)>,
+    pub end: Option<(String, Option<String>)>,
+}
+
+impl<'a> TableSas<'a> {
+    pub(super) fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
+        let sas = Self {
+            version: required(query, "sv")?,
+            table: required(query, "tn")?,
+            start: optional(query, "st"),
+            expiry: optional(query, "se"),
+            permissions: optional(query, "sp"),
+            policy: optional(query, "si"),
+            addresses: optional(query, "sip"),
+            protocol: optional(query, "spr"),
+            start_partition_key: query.get("spk"),
+            start_row_key: query.get("srk"),
+            end_partition_key: query.get("epk"),
+            end_row_key: query.get("erk"),
+            signature: required(query, "sig")?,
+        };
+        sas.form()?;
+        Ok(sas)
+    }
+
+    /// The text a token signs, by its version.
+    pub fn string_to_sign(&self, account: &str) -> Result<String, SasError> {
+        let version = self.form()?;
+        let prefix = if version.signs_service_prefix() { "/table" } else { "" };
+        let resource = format!("{prefix}/{account}/{}", self.table.to_ascii_lowercase());
+        let mut fields =
+            vec![self.permissions, self.start, self.expiry, resource.as_str(), self.policy];
+        if version.has_account_sas() {
+            fields.extend([self.addresses, self.protocol]);
+        }
+        fields.push(self.version);
+        fields.extend(self.keys().map(Option::unwrap_or_default));
+        join(&fields)
+    }
+
+    /// Checks that a key of the account made the signature.
+    pub fn verify(&self, account: &str, keys: &[SigningKey]) -> Result<(), SasError> {
+        verify(&self.string_to_sign(account)?, keys, self.signature)
+    }
+
+    /// What the token permits `caller` now. `policy` is the stored one of the name in
+    /// [`TableSas::policy`], if the table has it. The signature must have been checked before.
+    pub fn grant(
+        &self,
+        policy: Option<&AccessPolicy>,
+        caller: &Caller,
+    ) -> Result<TableGrant, SasError> {
+        let terms = self.terms(policy)?;
+        // An older token does not sign these two: whoever holds it could have added or removed them.
+        let signs_both = self.form()?.has_account_sas();
+        let (addresses, protocol) =
+            if signs_both { (self.addresses, self.protocol) } else { ("", "") };
+        let restrictions = Restrictions {
+            start: terms.start,
+            expiry: terms.expiry,
+            protocol: Protocol::parse(protocol)?,
+            addresses: AddressRange::parse(addresses)?,
+        };
+        let range = self.key_range()?;
+        restrictions.check(caller)?;
+        Ok(TableGrant {
+            table: self.table.to_ascii_lowercase(),
+            permissions: terms.permissions,
+            range,
+        })
+    }
+
+    /// Signs the token and returns it as a query string.
+    pub fn token(&self, account: &str, key: &SigningKey) -> Result<String, SasError> {
+        let signature = key.sign(&[self.string_to_sign(account)?.as_bytes()]);
+        let [spk, srk, epk, erk] = self.keys();
+        let parameters = [
+            ("sv", given(self.version)),
+            ("st", given(self.start)),
+            ("se", given(self.expiry)),
+            ("sp", given(self.permissions)),
+            ("si", given(self.policy)),
+            ("sip", given(self.addresses)),
+            ("spr", given(self.protocol)),
+            ("tn", given(self.table)),
+            ("spk", spk),
+            ("srk", srk),
+            ("epk", epk),
+            ("erk", erk),
+        ];
+        Ok(write_token(&parameters, &signature))
+    }
+
+    /// The version, if tokens for tables existed then.
+    fn form(&self) -> Result<ApiVersion, SasError> {
+        let version = ApiVersion::parse(self.version).ok_or(SasError::Version)?;
+        if version.has_table_acl() { Ok(version) } else { Err(SasError::Version) }
+    }
+
+    fn keys(&self) -> [Option<&'a str>; 4] {
+        [self.start_partition_key, self.start_row_key, self.end_partition_key, self.end_row_key]
+    }
+
+    /// Start, expiry and permission, each from the token or from the stored policy, never from both;
+    /// the latter two must come from somewhere.
+    fn terms(&self, policy: Option<&AccessPolicy>) -> Result<Terms, SasError> {
+        let policy = match (self.policy, policy) {
+            ("", _) => None,
+            (name, Some(policy)) if policy.id == name => Some(policy),
+            _ => return Err(SasError::UnknownPolicy),
+        };
+        let permissions = match self.permissions {
+            "" => None,
+            letters => Some(Permissions::parse_ordered(letters).ok_or(SasError::Malformed("sp"))?),
+        };
+        let stored =
+            policy.and_then(|policy| policy.permissions.as_deref()).map(Permissions::parse);
+        let start = parse_time("st", self.start)?;
+        let expiry = parse_time("se", self.expiry)?;
+        Ok(Terms {
+            start: one_of("st", start, policy.and_then(|policy| policy.start))?,
+            expiry: one_of("se", expiry, policy.and_then(|policy| policy.expiry))?
+                .ok_or(SasError::Missing("se"))?,
+            permissions: one_of("sp", permissions, stored)?.ok_or(SasError::Missing("sp"))?,
+        })
+    }
+
+    /// The range of keys; a row key needs its partition key.
+    fn key_range(&self) -> Result<KeyRange, SasError> {
+        let bound = |partition: Option<&str>, row: Option<&str>, name| match (partition, row) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err(SasError::Missing(name)),
+            (Some(partition), row) => Ok(Some((partition.to_owned(), row.map(str::to_owned)))),
+        };
+        Ok(KeyRange {
+            start: bound(self.start_partition_key, self.start_row_key, "spk")?,
+            end: bound(self.end_partition_key, self.end_row_key, "epk")?,
+        })
+    }
+}
+
+impl TableGrant {
+    /// Whether the token is for the table of this name.
+    pub fn check_table(&self, name: &str) -> Result<(), SasError> {
+        if self.table.eq_ignore_ascii_case(name) { Ok(()) } else { Err(SasError::Resource) }
+    }
+
+    /// Whether the token has all of `permissions`.
+    pub fn check_permissions(&self, permissions: Permissions) -> Result<(), SasError> {
+        if self.permissions.contains(permissions) { Ok(()) } else { Err(SasError::Permission) }
+    }
+
+    /// Whether the token covers an entity.
+    pub fn check_key(&self, partition_key: &str, row_key: &str) -> Result<(), SasError> {
+        if self.range.contains(partition_key, row_key) { Ok(()) } else { Err(SasError::KeyRange) }
+    }
+
+    /// The entities a query may return.
+    pub fn range(&self) -> &KeyRange {
+        &self.range
+    }
+}
+
+impl KeyRange {
+    pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
+        let against = |(partition, row): &(String, Option<String>)| {
+            let row = row.as_deref().map_or(Ordering::Equal, |row| compare(row_key, row));
+            compare(partition_key, partition).then(row)
+        };
+        self.start.as_ref().is_none_or(|start| against(start).is_ge())
+            && self.end.as_ref().is_none_or(|end| against(end).is_le())
+    }
+}
+
+struct Terms {
+    start: Option<Timestamp>,
+    expiry: Timestamp,
+    permissions: Permissions,
+}
+
+fn one_of<T>(
+    name: &'static str,
+    in_token: Option<T>,
+    in_policy: Option<T>,
+) -> Result<Option<T>, SasError> {
+    match (in_token, in_policy) {
+        (Some(_), Some(_)) => Err(SasError::GivenTwice(name)),
+        (in_token, in_policy) => Ok(in_token.or(in_policy)),
+    }
+}
