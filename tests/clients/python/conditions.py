@@ -55,16 +55,20 @@ def a_foreign_weak_etag_matches_nothing(table):
 
 
 @case
-def a_malformed_etag_is_invalid_input(table):
+def a_malformed_etag_is_invalid_input(table, raw):
     table.create_entity({**KEYS, "a": 1})
-    for etag in ["wrong", '"strong"']:
-        text = (
-            f"The etag value '{etag}' specified in one of the request headers is not valid. "
-            "Please make sure only one etag value is specified and is valid."
-        )
-        for _, write in writes(table):
-            with refused(400, "InvalidInput", text):
-                write(etag=etag, match_condition=IF_SAME)
+    text = (
+        "The etag value '{}' specified in one of the request headers is not valid. "
+        "Please make sure only one etag value is specified and is valid."
+    )
+    for _, write in writes(table):
+        with refused(400, "InvalidInput", text.format('"strong"')):
+            write(etag='"strong"', match_condition=IF_SAME)
+    # The SDK would put quotes around this one.
+    path = f"/{table.table_name}(PartitionKey='p',RowKey='r')"
+    for method, body in [("PUT", {}), ("PATCH", {}), ("DELETE", None)]:
+        answer = raw.request(method, path, body, If_Match="wrong")
+        equal(answer.error(), (400, "InvalidInput", text.format("wrong")), method)
 
 
 @case

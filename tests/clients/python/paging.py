@@ -5,7 +5,6 @@ from harness import case, equal, refused
 
 PARTITIONS = ["", "a", "b'c", "ô", "日本", "😀", "\uff5e"]
 PER_PARTITION = 600
-TOTAL = len(PARTITIONS) * PER_PARTITION
 
 
 def fill(table):

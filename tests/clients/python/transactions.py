@@ -5,6 +5,9 @@ from azure.data.tables import RequestTooLargeError, UpdateMode
 from harness import case, equal, refused, rows
 from raw import batch_error
 
+PARTITION = "p'% +😀"
+KEYS = ["o'clock", "100%", "a b", "a+b", "ô", "日本", "😀", ""]
+
 
 def row(key, **properties):
     return {"PartitionKey": "p", "RowKey": key, **properties}
@@ -192,13 +195,11 @@ def a_body_of_more_than_4_mib_is_refused(table):
 
 @case
 def keys_keep_every_character(table):
-    keys = ["o'clock", "100%", "a b", "a+b", "ô", "日本", "😀", ""]
-    partition = "p'% +😀"
-    table.submit_transaction([("create", {"PartitionKey": partition, "RowKey": key}) for key in keys])
+    table.submit_transaction([("create", {"PartitionKey": PARTITION, "RowKey": key}) for key in KEYS])
     table.submit_transaction(
-        [("update", {"PartitionKey": partition, "RowKey": key, "v": key}) for key in keys]
+        [("update", {"PartitionKey": PARTITION, "RowKey": key, "v": key}) for key in KEYS]
     )
     found = {entity["RowKey"]: entity["v"] for entity in table.list_entities()}
-    equal(found, {key: key for key in keys})
-    table.submit_transaction([("delete", {"PartitionKey": partition, "RowKey": key}) for key in keys])
+    equal(found, {key: key for key in KEYS})
+    table.submit_transaction([("delete", {"PartitionKey": PARTITION, "RowKey": key}) for key in KEYS])
     equal(contents(table), [])
