@@ -16,7 +16,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The `Content-Type` of one entity or table, and in JSON of an error (T-2.21, T-2.64, T-7.2).
+    /// The `Content-Type` of one entity or table, and in JSON of an error (T-2.21, T-7.2).
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Json(MetadataLevel::None) => {
@@ -28,16 +28,14 @@ impl Format {
             Self::Json(MetadataLevel::Full) => {
                 "application/json;odata=fullmetadata;streaming=true;charset=utf-8"
             }
-            Self::Atom => "application/atom+xml;type=entry;charset=utf-8",
+            Self::Atom => "application/atom+xml;charset=utf-8",
         }
     }
 
-    /// The `Content-Type` of a query's answer: JSON does not tell it from a lone entity's.
+    /// The `Content-Type` of a query's answer. Recordings of Atom, the newest of version 2011-08-18,
+    /// do not tell it from a lone entity's; the `type=feed` of OData 3 is nowhere to be seen.
     pub const fn collection_content_type(self) -> &'static str {
-        match self {
-            Self::Json(_) => self.content_type(),
-            Self::Atom => "application/atom+xml;type=feed;charset=utf-8",
-        }
+        self.content_type()
     }
 }
 

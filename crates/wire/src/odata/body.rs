@@ -72,8 +72,7 @@ pub(super) fn value_from_text<'a>(
 
 /// U+0000 is the one character a string value may not hold (T-3.45).
 pub(super) fn string(text: Cow<'_, str>) -> Result<Value<'_>, BodyError> {
-    // No format can spell it without an escape, and an escape makes the text owned.
-    if matches!(&text, Cow::Owned(owned) if owned.contains('\0')) {
+    if memchr::memchr(0, text.as_bytes()).is_some() {
         return Err(BodyError::InvalidValue);
     }
     Ok(Value::String(text))

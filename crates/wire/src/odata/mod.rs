@@ -3,6 +3,7 @@
 //! Reading turns bytes into an [`EntityBody`] that borrows from them; writing appends to a buffer
 //! the caller owns. Neither builds a tree of the document.
 
+pub mod atom;
 pub mod body;
 mod double;
 pub mod filter;

@@ -339,7 +339,7 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
 /// The content of a JSON string. All but ASCII is escaped, and the delete character is ASCII
 /// (T-2.35).
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    let plain = |b: u8| (b >= b' ') & (b < 0x80) & (b != b'"') & (b != b'\\');
+    let plain = |b: u8| (b' '..0x80).contains(&b) & (b != b'"') & (b != b'\\');
     let mut rest = text;
     loop {
         let len = lexical::plain_prefix(rest.as_bytes(), plain);
