@@ -5,8 +5,9 @@ use super::lexer::{Lexer, Token};
 use lazuli_model::limits::{FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
 use lazuli_model::{Filter, Operator, Property, Value};
 
-/// Parentheses open at one time. They cost memory only, so the limit is that of comparisons.
-const PARENTHESES_MAX: usize = FILTER_COMPARISONS_MAX;
+/// Parentheses open at one time. Ours: they cost no depth, but each pair may move all it encloses
+/// into the junction around it.
+const PARENTHESES_MAX: usize = 1024;
 
 /// Parses the decoded text of a `$filter`.
 pub fn parse(text: &str) -> Result<Filter, FilterError> {
@@ -281,7 +282,11 @@ impl Junction {
 
     /// Takes over the parts of a junction of the same kind and the given depth.
     fn extend(&mut self, filters: Vec<Filter>, depth: usize) {
-        self.filters.extend(filters);
+        if self.filters.is_empty() {
+            self.filters = filters;
+        } else {
+            self.filters.extend(filters);
+        }
         self.depth = self.depth.max(depth.saturating_sub(1));
     }
 
