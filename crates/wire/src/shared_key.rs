@@ -1,8 +1,7 @@
 //! Shared Key and Shared Key Lite: what a request signs, and who signed it.
 //!
-//! A signature is base64 of HMAC-SHA256 over a string made of parts of the request. The
-//! parts are fed to the HMAC one by one; the string itself is never put together unless a person
-//! wants to read it.
+//! A signature is base64 of HMAC-SHA256 over a text made of parts of the request. The parts
+//! are slices of the request; they are joined once, without formatting, and hashed in one go.
 
 use aws_lc_rs::{constant_time, hmac};
 use base64::Engine;
@@ -30,12 +29,10 @@ impl SigningKey {
 
     /// Signs the text that `parts` make when joined.
     pub fn sign(&self, parts: &[&[u8]]) -> Signature {
-        let mut context = hmac::Context::with_key(&self.0);
-        for part in parts {
-            context.update(part);
-        }
+        // Measured: one update over a joined buffer beats a dozen small ones.
+        let tag = hmac::sign(&self.0, &parts.concat());
         let mut signature = Signature([0; Signature::BYTES]);
-        for (to, from) in signature.0.iter_mut().zip(context.sign().as_ref()) {
+        for (to, from) in signature.0.iter_mut().zip(tag.as_ref()) {
             *to = *from;
         }
         signature

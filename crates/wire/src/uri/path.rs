@@ -2,6 +2,7 @@
 
 use super::predicate::{PredicateError, parse_key_predicate, parse_table_key};
 use crate::error_code::message;
+use memchr::memchr;
 use std::borrow::Cow;
 
 /// A resource of an account. Table names are as in the URL, not yet checked.
@@ -125,13 +126,18 @@ impl<'a> Iterator for Segments<'a> {
         if self.0.is_empty() {
             return None;
         }
-        let mut quoted = false;
-        let end = self.0.bytes().position(|byte| {
-            quoted ^= byte == b'\'';
-            byte == b'/' && !quoted
-        });
+        // Most paths have no further slash, and then no quote needs to be looked at.
+        let end = memchr(b'/', self.0.as_bytes()).and_then(|_| unquoted_slash(self.0));
         let (segment, rest) = self.0.split_at_checked(end.unwrap_or(self.0.len()))?;
         self.0 = rest;
         Some(segment)
     }
+}
+
+fn unquoted_slash(path: &str) -> Option<usize> {
+    let mut quoted = false;
+    path.bytes().position(|byte| {
+        quoted ^= byte == b'\'';
+        byte == b'/' && !quoted
+    })
 }
