@@ -36,7 +36,6 @@ fn bytes_of(line: &str) -> Vec<u8> {
 }
 
 /// What the code writes for the example `name`; the page must show the same.
-#[track_caller]
 fn encoded(name: &'static str) -> Vec<u8> {
     match name {
         "entity-key" => key::entity(TABLE, &EntityKey::parse("Sales", "12").unwrap()),

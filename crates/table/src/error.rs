@@ -70,7 +70,11 @@ impl From<CommitError> for TableError {
             CommitError::TooLarge { what, max, got } => Self::TooLarge { what, max, got },
             CommitError::Engine(error) => Self::Engine(error),
             // Somebody else was faster, and nothing was written.
-            _ => Self::Busy,
+            CommitError::CheckFailed { .. } | CommitError::Conflict | CommitError::Busy => {
+                Self::Busy
+            }
+            // What this code does not know, it does not call a failure.
+            _ => Self::Undetermined,
         }
     }
 }

@@ -104,12 +104,8 @@ impl TableService {
                 Ok(revision) => return Ok(timestamp(revision)),
                 // The table was dropped, and perhaps created again: look anew.
                 Err(CommitError::CheckFailed { index: 0, .. } | CommitError::Conflict) => {}
-                Err(CommitError::Undetermined(_)) => {
-                    let settled = self.did_not_happen(not_before, &keys).await;
-                    if !settled.map_err(|error| first(error.into()))? {
-                        return Err(first(TableError::Undetermined));
-                    }
-                }
+                Err(CommitError::Undetermined(_))
+                    if self.did_not_happen(not_before, &keys).await => {}
                 Err(error) => return Err(failure_of(steps, error)),
             }
             yield_now().await;

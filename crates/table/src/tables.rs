@@ -196,7 +196,7 @@ impl TableService {
                 Ok(_) => return Ok(()),
                 Err(CommitError::CheckFailed { .. } | CommitError::Conflict) => {}
                 Err(CommitError::Undetermined(_))
-                    if self.did_not_happen(not_before, &keys).await? => {}
+                    if self.did_not_happen(not_before, &keys).await => {}
                 Err(error) => return Err(error.into()),
             }
             yield_now().await;
