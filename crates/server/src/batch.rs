@@ -1,15 +1,15 @@
 //! Entity group transactions: parts in, one commit, parts out.
 
-use crate::auth::Principal;
 use crate::error::{ApiError, ApiResult};
 use crate::operation::Operation;
+use crate::permit::Principal;
 use crate::reply::Reply;
 use crate::request::{CallHeaders, ErrorForm, Preference, RequestContext};
 use crate::respond::error_reply;
 use crate::route::{self, Verb};
 use crate::table::{self, Call};
-use lazuli_model::AccountName;
-use lazuli_table::{Batch, BatchFailure, TableService};
+use lazuli_model::{AccountName, TableName};
+use lazuli_table::{Batch, BatchFailure, Mutation, TableService};
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::media;
 use lazuli_wire::multipart::{self, BatchBody, BatchWriter, Part};
@@ -128,7 +128,7 @@ async fn change(
     let mut operations = Vec::with_capacity(parts.len());
     let mut fault = None;
     for (index, (part, head)) in parts.iter().zip(heads).enumerate() {
-        match resolve(account, part, head) {
+        match resolve(context, part, head) {
             Ok(operation) => operations.push(operation),
             Err(error) => {
                 fault = Some(Fault { index, error });
@@ -140,7 +140,7 @@ async fn change(
     for (index, operation) in operations.iter().enumerate() {
         let (Some(part), Some(head)) = (parts.get(index), heads.get(index)) else { break };
         let call = head.call(operation, part);
-        match principal.permit(&call).and_then(|()| table::decode_mutation(context, &call)) {
+        match decode(context, &call, principal) {
             Ok((table, mutation)) => mutations.push((table.clone(), mutation)),
             Err(error) => {
                 fault = Some(Fault { index, error });
@@ -170,6 +170,18 @@ async fn change(
     batch.mutations().iter().enumerate().map(answer).collect()
 }
 
+/// The permission of each operation is its own; its key is known once it is decoded.
+fn decode<'a>(
+    context: &RequestContext,
+    call: &Call<'a>,
+    principal: &Principal,
+) -> ApiResult<(&'a TableName, Mutation<'a>)> {
+    principal.permit(call)?;
+    let (table, mutation) = table::decode_mutation(context, call)?;
+    principal.permit_key(mutation.key())?;
+    Ok((table, mutation))
+}
+
 async fn query(
     service: &TableService,
     context: &RequestContext,
@@ -177,32 +189,32 @@ async fn query(
     head: &PartHead<'_>,
     principal: &Principal,
 ) -> ApiResult<Reply> {
-    let operation = resolve(&context.account.name, part, head)?;
+    let operation = resolve(context, part, head)?;
     let call = head.call(&operation, part);
-    principal.permit(&call)?;
     match operation {
         Operation::GetEntity { .. } | Operation::QueryEntities { .. } => {
-            table::handle(service, context, &call, principal.bounds()).await
+            table::handle(service, context, &call, principal).await
         }
         _ => Err(ErrorCode::NotImplemented.into()),
     }
 }
 
 /// Names the operation of a part, through the router that lone requests pass.
-fn resolve(account: &AccountName, part: &Part<'_>, head: &PartHead<'_>) -> ApiResult<Operation> {
+fn resolve(context: &RequestContext, part: &Part<'_>, head: &PartHead<'_>) -> ApiResult<Operation> {
+    let account = &context.account.name;
     let tunnels =
         part.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-http-method"));
     let verb = Verb::parse(part.method).tunnelled(tunnels.map(|(_, value)| value))?;
-    let path = uri::percent_decode_lenient(without_account(head.path, account));
+    let path = uri::percent_decode_lenient(without_account(head.path, account, context.path_style));
     route::resolve(verb, ResourcePath::parse(&path), &head.query, account)
 }
 
 /// Inner URIs repeat the account segment in path style, and have none in host style or when they
 /// are relative (T-6.6, T-6.7).
-fn without_account<'a>(path: &'a str, account: &AccountName) -> &'a str {
+fn without_account<'a>(path: &'a str, account: &AccountName, path_style: bool) -> &'a str {
     let (segment, rest) = uri::split_account(path);
     let names_account = uri::split_location(segment).0 == account.as_str();
-    if names_account && rest.len() > 1 { rest } else { path }
+    if path_style && names_account { rest } else { path }
 }
 
 /// Writes the replies as the parts of one multipart answer (T-6.25 to T-6.35).

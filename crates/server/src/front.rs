@@ -1,17 +1,20 @@
 //! One function read top to bottom: id, limits, account, authenticate, route, handle, answer.
 
 use crate::accounts::Accounts;
-use crate::auth::{self, Presented, Principal};
+use crate::auth::{self, Presented};
 use crate::batch;
 use crate::body::{BodyFailure, BodyMemory};
+use crate::cors::{self, Cors};
 use crate::error::{ApiError, ApiResult};
 use crate::operation::Operation;
+use crate::permit::Principal;
 use crate::reply::Reply;
 use crate::request::{CallHeaders, RequestContext};
 use crate::request_id::RequestIds;
 use crate::respond::Heading;
 use crate::route::{self, Verb};
 use crate::table::{self, Call};
+use crate::xml_resources;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, header};
@@ -21,6 +24,7 @@ use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_model::{AccountName, Clock};
 use lazuli_table::TableService;
 use lazuli_wire::error_code::{ErrorCode, message};
+use lazuli_wire::sas::Caller;
 use lazuli_wire::uri::{self, Location, Query, ResourcePath};
 use lazuli_wire::version::ApiVersion;
 use std::net::SocketAddr;
@@ -73,6 +77,7 @@ pub struct Front {
     options: FrontOptions,
     ids: RequestIds,
     bodies: BodyMemory,
+    cors: Cors,
 }
 
 impl Front {
@@ -84,7 +89,7 @@ impl Front {
     ) -> Self {
         let ids = RequestIds::new(options.request_id_seed);
         let bodies = BodyMemory::new(options.body_bytes_max);
-        Self { service, accounts, clock, options, ids, bodies }
+        Self { service, accounts, clock, options, ids, bodies, cors: Cors::default() }
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
@@ -96,12 +101,17 @@ impl Front {
         let (parts, body) = request.into_parts();
         let mut heading = Heading::new(self.ids.next(), self.clock.now(), &parts);
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
-        let answer = self.answer(&parts, body, &mut heading);
+        let answer = self.answer(&parts, body, peer, &mut heading);
         let outcome = match tokio::time::timeout(deadline, answer).await {
             Ok(outcome) => outcome,
             Err(_) => Err(ErrorCode::OperationTimedOut.into()),
         };
-        let reply = outcome.unwrap_or_else(|error| heading.error_reply(error));
+        let mut reply = outcome.unwrap_or_else(|error| heading.error_reply(error));
+        if let Some(account) = &heading.account
+            && let Ok(rules) = self.cors.rules(&self.service, account).await
+        {
+            cors::decorate(&rules, parts.method.as_str(), &parts.headers, &mut reply);
+        }
         tracing::debug!(
             id = heading.id.as_str(),
             %peer,
@@ -117,6 +127,7 @@ impl Front {
         &self,
         parts: &Parts,
         body: Incoming,
+        peer: SocketAddr,
         heading: &mut Heading,
     ) -> ApiResult<Reply> {
         let query = Query::parse(parts.uri.query().unwrap_or_default())
@@ -126,19 +137,23 @@ impl Front {
         let account = self.accounts.find(target.account).ok_or(ErrorCode::ResourceNotFound)?;
         let version = self.version(parts, &query)?;
         heading.version = Some(version.text.clone());
+        if parts.method == http::Method::OPTIONS {
+            let rules = self.cors.rules(&self.service, &account.name).await?;
+            return cors::preflight(&rules, &parts.headers);
+        }
+        heading.account = Some(account.name.clone());
 
-        let principal = auth::authenticate(
-            &account,
-            &Presented {
-                method: parts.method.as_str(),
-                path: parts.uri.path(),
-                comp: query.get("comp"),
-                headers: &parts.headers,
-                now: heading.now,
-                date_check: self.options.date_check,
-                challenge: version.parsed.has_bearer_challenge(),
-            },
-        )?;
+        let presented = Presented {
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+            query: &query,
+            headers: &parts.headers,
+            version: version.parsed,
+            caller: Caller { now: heading.now, address: peer.ip(), https: false },
+            date_check: self.options.date_check,
+        };
+        let principal = auth::authenticate(&self.service, &account, &presented).await?;
+        heading.authenticated = true;
 
         let path =
             uri::percent_decode(target.path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
@@ -160,8 +175,10 @@ impl Front {
             id: heading.id,
             now: heading.now,
             account,
+            location: target.location,
             version: version.parsed,
             base: target.base,
+            path_style: target.path_style,
         };
         self.dispatch(&context, &call, &principal).await
     }
@@ -174,10 +191,15 @@ impl Front {
     ) -> ApiResult<Reply> {
         match call.operation {
             Operation::Transaction => batch::handle(&self.service, context, call, principal).await,
-            _ => {
+            operation if operation.is_xml() => {
                 principal.permit(call)?;
-                table::handle(&self.service, context, call, principal.bounds()).await
+                let outcome = xml_resources::handle(&self.service, context, call).await;
+                if *operation == Operation::SetServiceProperties {
+                    self.cors.forget(&context.account.name);
+                }
+                outcome
             }
+            _ => table::handle(&self.service, context, call, principal).await,
         }
     }
 
@@ -193,11 +215,13 @@ impl Front {
         let path = parts.uri.path();
         if let Some(label) = self.account_label(host) {
             let (account, location) = uri::split_location(label);
-            return Ok(Target { account, location, path, base: format!("http://{host}/") });
+            let base = format!("http://{host}/");
+            return Ok(Target { account, location, path, path_style: false, base });
         }
         let (segment, rest) = uri::split_account(path);
         let (account, location) = uri::split_location(segment);
-        Ok(Target { account, location, path: rest, base: format!("http://{host}/{segment}/") })
+        let base = format!("http://{host}/{segment}/");
+        Ok(Target { account, location, path: rest, path_style: true, base })
     }
 
     /// The label before a configured suffix, when `host` has one.
@@ -237,6 +261,7 @@ struct Target<'a> {
     location: Location,
     /// The path after the account, still encoded.
     path: &'a str,
+    path_style: bool,
     base: String,
 }
 

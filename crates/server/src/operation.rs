@@ -51,7 +51,6 @@ pub(crate) enum Operation {
     GetServiceProperties,
     SetServiceProperties,
     GetServiceStats,
-    Preflight,
 }
 
 impl Operation {
@@ -75,7 +74,6 @@ impl Operation {
             Self::GetServiceProperties => "GetTableServiceProperties",
             Self::SetServiceProperties => "SetTableServiceProperties",
             Self::GetServiceStats => "GetTableServiceStats",
-            Self::Preflight => "TablePreflightRequest",
         }
     }
 
@@ -89,8 +87,7 @@ impl Operation {
             | Self::GetTableAcl { .. }
             | Self::GetServiceProperties
             | Self::GetServiceStats
-            | Self::KeyedNested { .. }
-            | Self::Preflight => false,
+            | Self::KeyedNested { .. } => false,
             Self::CreateTable
             | Self::DeleteTable { .. }
             | Self::InsertEntity { .. }
@@ -112,20 +109,6 @@ impl Operation {
                 | Self::GetServiceProperties
                 | Self::SetServiceProperties
                 | Self::GetServiceStats
-        )
-    }
-
-    /// Whether success has a body in the negotiated format. Inserts asked to return no content have
-    /// none.
-    pub(crate) const fn returns_odata(&self) -> bool {
-        matches!(
-            self,
-            Self::QueryTables
-                | Self::CreateTable
-                | Self::GetTable { .. }
-                | Self::QueryEntities { .. }
-                | Self::InsertEntity { .. }
-                | Self::GetEntity { .. }
         )
     }
 

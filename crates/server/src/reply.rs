@@ -12,7 +12,8 @@ pub(crate) struct Reply {
     /// The URI of what was made; repeated as DataServiceId when there is no body (T-2.52).
     pub(crate) location: Option<String>,
     pub(crate) preference_applied: Option<&'static str>,
-    pub(crate) continuation: Vec<(&'static str, String)>,
+    /// Headers that only some answers have: continuations, CORS.
+    pub(crate) more: Vec<(&'static str, String)>,
     pub(crate) error_code: Option<&'static str>,
     pub(crate) www_authenticate: Option<&'static str>,
     /// Whether it speaks OData: such answers are marked not to be cached or sniffed (T-2.59).

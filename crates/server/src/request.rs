@@ -7,7 +7,7 @@ use lazuli_model::Timestamp;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{Accepted, Format, MetadataLevel};
 use lazuli_wire::multipart::Part;
-use lazuli_wire::uri::Query;
+use lazuli_wire::uri::{Location, Query};
 use lazuli_wire::version::ApiVersion;
 use std::sync::Arc;
 
@@ -17,9 +17,12 @@ pub(crate) struct RequestContext {
     pub(crate) id: RequestId,
     pub(crate) now: Timestamp,
     pub(crate) account: Arc<Account>,
+    pub(crate) location: Location,
     pub(crate) version: ApiVersion,
     /// The absolute URI of the account, ending in `/`, as the client addressed it (T-1.6).
     pub(crate) base: String,
+    /// Whether the account is the first segment of the path, and not of the host.
+    pub(crate) path_style: bool,
 }
 
 /// The headers that change what an operation does, from a request or from a part of a batch.

@@ -9,10 +9,9 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use http_body_util::Full;
-use lazuli_model::Timestamp;
 use lazuli_model::limits::CLIENT_REQUEST_ID_BYTES_MAX;
+use lazuli_model::{AccountName, Timestamp};
 use lazuli_wire::error_body::{self, Shape};
-use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{self, Accepted, Format};
 use lazuli_wire::uri::Query;
 use std::borrow::Cow;
@@ -36,6 +35,10 @@ pub(crate) struct Heading {
     pub(crate) now: Timestamp,
     /// The version served, once it is known to be one (T-2.7).
     pub(crate) version: Option<String>,
+    /// Whether the credentials were found good.
+    pub(crate) authenticated: bool,
+    /// The account addressed, once it is known to be one of ours.
+    pub(crate) account: Option<AccountName>,
     /// The preference in force: errors repeat it (T-2.55).
     pub(crate) preference: Option<Preference>,
     pub(crate) operation: &'static str,
@@ -57,6 +60,8 @@ impl Heading {
             id,
             now,
             version: None,
+            authenticated: false,
+            account: None,
             preference: None,
             operation: "Unknown",
             accept: text(header::ACCEPT).map(str::to_owned),
@@ -78,7 +83,7 @@ impl Heading {
         if let Some(cause) = &error.cause {
             tracing::error!(id = self.id.as_str(), operation = self.operation, %cause, "failed");
         }
-        if is_authentication(error.code) {
+        if !self.authenticated && self.account.is_some() {
             return self.authentication_reply(&error);
         }
         let form = ErrorForm::of(self.accepted, self.xml_operation);
@@ -166,16 +171,6 @@ pub(crate) fn error_reply(
     }
 }
 
-const fn is_authentication(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::AuthenticationFailed
-            | ErrorCode::NoAuthenticationInformation
-            | ErrorCode::InvalidAuthenticationInfo
-            | ErrorCode::InvalidBearerToken
-    )
-}
-
 fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     if reply.odata {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -206,8 +201,8 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     if let Some(challenge) = reply.www_authenticate {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
-    for (name, token) in &reply.continuation {
-        insert(headers, HeaderName::from_static(name), token);
+    for (name, text) in &reply.more {
+        insert(headers, HeaderName::from_static(name), text);
     }
 }
 

@@ -71,7 +71,10 @@ pub(crate) fn resolve(
         return Err(ErrorCode::MissingRequiredQueryParameter.into());
     }
     match path {
-        ResourcePath::Service => Err(ErrorCode::InvalidUri.into()),
+        ResourcePath::Service => match verb {
+            Verb::Get | Verb::Head => Err(ErrorCode::InvalidUri.into()),
+            _ => Err(ErrorCode::MethodNotAllowed.into()),
+        },
         ResourcePath::Tables => match verb {
             Verb::Get => Ok(Operation::QueryTables),
             Verb::Post => Ok(Operation::CreateTable),

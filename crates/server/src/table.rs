@@ -3,6 +3,7 @@
 use crate::encode::{self, Encoder};
 use crate::error::{ApiError, ApiResult, body_key_error, filter_error};
 use crate::operation::Operation;
+use crate::permit::Principal;
 use crate::reply::{DataServiceVersion, Reply};
 use crate::request::{
     BodyFormat, CallHeaders, Preference, RequestContext, body_format, check_options,
@@ -45,22 +46,26 @@ impl Call<'_> {
     }
 }
 
-/// Runs an operation on tables or entities. `bounds` are the keys the caller may see.
+/// Runs an operation on tables or entities, if `principal` may.
 pub(crate) async fn handle(
     service: &TableService,
     context: &RequestContext,
     call: &Call<'_>,
-    bounds: KeyBounds,
+    principal: &Principal,
 ) -> ApiResult<Reply> {
+    principal.permit(call)?;
     match call.operation {
         Operation::QueryTables => query_tables(service, context, call).await,
         Operation::CreateTable => create_table(service, context, call).await,
         Operation::GetTable { table } => get_table(service, context, call, table).await,
         Operation::DeleteTable { table } => delete_table(service, context, call, table).await,
         Operation::QueryEntities { table } => {
-            query_entities(service, context, call, table, bounds).await
+            query_entities(service, context, call, table, principal.bounds()).await
         }
-        Operation::GetEntity { table, key } => get_entity(service, context, call, table, key).await,
+        Operation::GetEntity { table, key } => {
+            principal.permit_key(key)?;
+            get_entity(service, context, call, table, key).await
+        }
         Operation::KeyedNested { table } => {
             let account = &context.account.name;
             service.get_table(account, table).await.map_err(|_| ErrorCode::TableNotFound)?;
@@ -69,6 +74,7 @@ pub(crate) async fn handle(
         }
         _ => {
             let (table, mutation) = decode_mutation(context, call)?;
+            principal.permit_key(mutation.key())?;
             let timestamp = service.mutate(&context.account.name, table, mutation.clone()).await?;
             mutation_reply(context, call, table, &mutation, timestamp)
         }
@@ -97,7 +103,7 @@ async fn query_tables(
     let mut reply = tables.finish();
     if let Some(next) = end.next {
         let token = continuation::encode_table(next.name.lower(), next.created);
-        reply.continuation.push(("x-ms-continuation-nexttablename", token));
+        reply.more.push(("x-ms-continuation-nexttablename", token));
     }
     Ok(reply)
 }
@@ -137,7 +143,6 @@ async fn get_table(
     check_options(call.query)?;
     let encoder = call.encoder(context)?;
     let info = service.get_table(&context.account.name, table).await;
-    // One table of the list is a resource like any other (T-1.12).
     let info = info.map_err(listed_table_error)?;
     Ok(encoder.table(200, info.name.as_str()))
 }
@@ -189,9 +194,9 @@ async fn query_entities(
     let mut reply = entities.finish();
     if let Some(next) = end.next {
         let token = |text: String| continuation::encode(text.as_bytes());
-        reply.continuation.push(("x-ms-continuation-nextpartitionkey", token(next.partition)));
+        reply.more.push(("x-ms-continuation-nextpartitionkey", token(next.partition)));
         if let Some(row) = next.row {
-            reply.continuation.push(("x-ms-continuation-nextrowkey", token(row)));
+            reply.more.push(("x-ms-continuation-nextrowkey", token(row)));
         }
     }
     Ok(reply)
@@ -334,7 +339,8 @@ fn refuse_condition_on_table(headers: &CallHeaders<'_>) -> ApiResult<()> {
     }
 }
 
-fn listed_table_error(error: lazuli_table::TableError) -> ApiError {
+/// A table that is asked for itself, and not for its entities, is a resource (T-1.12).
+pub(crate) fn listed_table_error(error: lazuli_table::TableError) -> ApiError {
     match error {
         lazuli_table::TableError::TableNotFound => {
             ApiError { before_execution: false, ..ErrorCode::ResourceNotFound.into() }
@@ -355,8 +361,7 @@ fn filter(query: &Query<'_>) -> ApiResult<Option<Filter>> {
 }
 
 fn select(query: &Query<'_>) -> ApiResult<Option<Select>> {
-    let text = query.get("$select").filter(|text| !text.trim().is_empty());
-    let parsed = text.map(Select::parse).transpose();
+    let parsed = query.get("$select").map(Select::parse).transpose();
     parsed.map_err(|_| ErrorCode::InvalidInput.into())
 }
 
