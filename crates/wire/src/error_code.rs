@@ -1,6 +1,6 @@
 //! The error codes of the Table service: name, status and message of each, in one table.
 //!
-//! The texts are the service's own, its spelling mistakes included (T-7.2 to T-7.4). A code whose
+//! The texts are the service's own, its spelling mistakes included (table.md 7.2 to 7.4). A code whose
 //! message has parameters, or one code with several messages, finds them in [`message`].
 
 /// Declares the enum and its three columns from one table. A code is named like its variant unless
@@ -68,7 +68,7 @@ error_codes! {
     InvalidInput 400 "One of the request inputs is not valid."
     InvalidValueType 400 "The value specified is invalid."
     JsonFormatNotSupported 415 "JSON format is not supported."
-    /// The live text is not known (T-3.2); this one is modelled on that of property values.
+    /// The live text is not known (table.md 13); this one is modelled on that of property values.
     KeyValueTooLarge 400
         "The key value exceeds the maximum allowed size (1KB)."
     /// The live text lacks its full stop (T-2.15a).
@@ -173,14 +173,15 @@ error_codes! {
         "The server is currently unable to receive requests. Please retry your request."
 }
 
-/// Messages of codes that have more than one, or whose message has parameters (T-7.3).
+/// Messages of codes that have more than one, or whose message has parameters (table.md 7.3).
 pub mod message {
+    use super::ErrorCode;
     use std::net::IpAddr;
 
     /// `InvalidInput`: the body is malformed or a value does not convert (T-3.31, T-5.32).
     pub const ERROR_WHILE_PROCESSING: &str = "An error occurred while processing this request.";
     /// `InvalidInput`: `eq null`, an empty `NextRowKey`, other faults of meaning (T-4.18, T-4.58).
-    pub const INPUT_NOT_VALID: &str = "One of the request inputs is not valid.";
+    pub const INPUT_NOT_VALID: &str = ErrorCode::InvalidInput.message();
     /// `InvalidInput`: a key in the URL holds a forbidden character, or its predicate does not
     /// parse (T-1.27).
     pub const ERROR_IN_QUERY_SYNTAX: &str = "Bad Request - Error in query syntax.";
