@@ -15,7 +15,7 @@ use lazuli_table::{
 };
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A clock that stands still unless it is turned, or told to move whenever it is looked at.
@@ -47,6 +47,8 @@ pub(crate) enum Fault {
     LoseAnswer,
     /// The commit is lost, and so is its answer.
     LoseCommit,
+    /// The store is gone, and nobody knows what became of the commit.
+    LoseStore,
     Conflict,
     Busy,
     /// Something else happens first.
@@ -57,6 +59,7 @@ pub(crate) enum Fault {
 pub(crate) struct FaultyEngine {
     inner: Arc<MemoryEngine>,
     faults: Mutex<VecDeque<Fault>>,
+    is_gone: AtomicBool,
 }
 
 impl FaultyEngine {
@@ -71,6 +74,10 @@ impl Engine for FaultyEngine {
     }
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        if self.is_gone.load(Ordering::SeqCst) {
+            let gone = EngineError::Unavailable("gone".into());
+            return Box::pin(std::future::ready(Err(gone)));
+        }
         self.inner.view()
     }
 
@@ -85,6 +92,10 @@ impl Engine for FaultyEngine {
                     lost()
                 }
                 Some(Fault::LoseCommit) => lost(),
+                Some(Fault::LoseStore) => {
+                    self.is_gone.store(true, Ordering::SeqCst);
+                    lost()
+                }
                 Some(Fault::Conflict) => Err(CommitError::Conflict),
                 Some(Fault::Busy) => Err(CommitError::Busy),
                 Some(Fault::After(first)) => {
@@ -119,8 +130,11 @@ impl Fixture {
 
     pub(crate) async fn with_options(options: MemoryOptions) -> Self {
         let memory = Arc::new(MemoryEngine::new(options));
-        let faults = Mutex::default();
-        let engine = Arc::new(FaultyEngine { inner: memory.clone(), faults });
+        let engine = Arc::new(FaultyEngine {
+            inner: memory.clone(),
+            faults: Mutex::default(),
+            is_gone: AtomicBool::new(false),
+        });
         let now = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
         let ticks = AtomicU64::new(now.ticks());
         let clock = Arc::new(ManualClock { ticks, step: AtomicU64::new(0) });

@@ -204,6 +204,19 @@ async fn a_lost_answer_is_neither_success_nor_failure() {
 }
 
 #[tokio::test]
+async fn an_outcome_that_cannot_be_read_back_stays_unknown() {
+    // The failed look at the store was once passed on, as if the write had failed.
+    let fixture = Fixture::new().await;
+    fixture.insert("p", "r").await;
+    fixture.engine.plan([Fault::LoseStore]);
+    assert_eq!(word(&fixture.mutate(InsertOrReplace, KEY, &[]).await), "undetermined");
+    let fixture = Fixture::new().await;
+    fixture.engine.plan([Fault::LoseStore]);
+    let result = fixture.service.delete_table(&fixture.account, &fixture.table).await;
+    assert!(matches!(result, Err(TableError::Undetermined)));
+}
+
+#[tokio::test]
 async fn a_commit_that_was_provably_lost_is_tried_again() {
     // The entity is older than the attempt, so the attempt has not happened.
     let fixture = Fixture::new().await;
