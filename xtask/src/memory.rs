@@ -23,17 +23,23 @@ const PAYLOAD_CHARS: usize = 200;
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Options {
     /// Entities to load
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = Self::default().entities)]
     entities: usize,
     /// Connections that write at once in the last phase
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = Self::default().connections)]
     connections: usize,
     /// Batches that each of them writes
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = Self::default().batches)]
     batches: usize,
     /// Fail when the server's resident memory ever exceeds this
-    #[arg(long, value_name = "MIB", default_value_t = 600)]
+    #[arg(long, value_name = "MIB", default_value_t = Self::default().limit_mib)]
     limit_mib: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { entities: 1_000_000, connections: 256, batches: 20, limit_mib: 600 }
+    }
 }
 
 pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {

@@ -4,12 +4,13 @@
 //!
 //! | comment | what happens |
 //! | --- | --- |
-//! | `<!-- check: start -->` | the one line is run in the project's root and must start the server; it stays up for the blocks that follow |
+//! | `<!-- check: server -->` | the one line is run in the project's root and must start the server; it stays up for the blocks that follow |
 //! | `<!-- check: shell -->` | `bash -euo pipefail`, with the Python environment of the client tests first in the path |
 //! | `<!-- check: python -->` | that environment's `python` |
 //! | `<!-- check: output -->` | must equal what the block before it printed, line by line |
 //! | `<!-- check: test -->` | must be one of `cargo xtask`'s own commands; it is parsed, not run |
 //!
+//! A shell or Python block must end well, print something, and be refused nothing.
 //! The blocks name the well-known port, so that port must be free here.
 
 use crate::client;
@@ -38,7 +39,7 @@ struct Block {
 pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
     let text = fs::read_to_string(workspace.root.join("README.md")).context("read README.md")?;
     let blocks = blocks(&text)?;
-    for needed in ["start", "test", "shell", "python"] {
+    for needed in ["server", "test", "shell", "python"] {
         ensure!(
             blocks.iter().any(|block| block.kind == needed),
             "README.md has no block marked <!-- check: {needed} -->"
@@ -110,7 +111,7 @@ impl<'a> Reader<'a> {
 
     fn check(&mut self, block: &Block) -> Result<()> {
         match block.kind.as_str() {
-            "start" => self.start(&block.text),
+            "server" => self.start(&block.text),
             "shell" => self.execute("bash", &["-euo", "pipefail", "-c", &block.text]),
             "python" => self.execute("python", &["-c", &block.text]),
             "output" => {
@@ -158,6 +159,8 @@ impl<'a> Reader<'a> {
         self.output = String::from_utf8_lossy(&output.stdout).into_owned();
         print!("{}", self.output);
         ensure!(output.status.success(), "it ended with {}", output.status);
+        ensure!(!self.output.trim().is_empty(), "it printed nothing");
+        ensure!(!self.output.contains("odata.error"), "the server refused a request");
         Ok(())
     }
 }

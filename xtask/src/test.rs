@@ -3,7 +3,7 @@
 use crate::client::{self, AZ, CLIENTS, Client};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{NoSkip, kill, process, readme};
+use crate::{NoSkip, kill, memory, process, readme};
 use anyhow::{Result, bail};
 use clap::Args;
 use std::time::Instant;
@@ -27,6 +27,7 @@ enum Suite {
     Unit,
     Client(&'static Client),
     Kill,
+    Memory,
     Readme,
 }
 
@@ -34,7 +35,7 @@ impl Suite {
     fn all() -> Vec<Self> {
         let mut suites = vec![Self::Format, Self::Lints, Self::Unit];
         suites.extend(CLIENTS.iter().map(Self::Client));
-        suites.extend([Self::Kill, Self::Readme]);
+        suites.extend([Self::Kill, Self::Memory, Self::Readme]);
         suites
     }
 
@@ -45,6 +46,7 @@ impl Suite {
             Self::Unit => "unit",
             Self::Client(client) => client.name,
             Self::Kill => "kill",
+            Self::Memory => "memory",
             Self::Readme => "readme",
         }
     }
@@ -60,6 +62,7 @@ impl Suite {
             }
             Self::Client(client) => client::run(workspace, client),
             Self::Kill => kill::run(workspace, kill::Options::default()),
+            Self::Memory => memory::run(workspace, memory::Options::default()),
             Self::Readme => readme::run(workspace),
         }
     }
