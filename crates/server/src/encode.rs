@@ -1,12 +1,10 @@
 //! Writes OData answers in the negotiated format.
 
-use crate::error::{ApiError, ApiResult};
 use crate::reply::Reply;
 use crate::request::RequestContext;
 use lazuli_model::{EntityKey, TableName, Timestamp, ValueRef};
-use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{Format, MetadataLevel};
-use lazuli_wire::odata::{Context, Select, json};
+use lazuli_wire::odata::{Context, Select, atom, json};
 
 /// Room for a small answer, so that most are written without growing the buffer.
 const BODY_BYTES_EXPECTED: usize = 2048;
@@ -16,29 +14,31 @@ const PAGE_BYTES_EXPECTED: usize = 64 * 1024;
 /// Writes what an operation returns.
 #[derive(Clone, Copy)]
 pub(crate) struct Encoder<'a> {
-    context: &'a RequestContext,
-    level: MetadataLevel,
-    format: Format,
+    pub(crate) context: &'a RequestContext,
+    pub(crate) format: Format,
 }
 
 impl<'a> Encoder<'a> {
-    pub(crate) fn new(context: &'a RequestContext, format: Format) -> ApiResult<Self> {
-        match format {
-            Format::Json(level) => Ok(Self { context, level, format }),
-            Format::Atom => Err(ApiError::from(ErrorCode::AtomFormatNotSupported)),
-        }
-    }
-
     pub(crate) fn table(&self, status: u16, name: &str) -> Reply {
         let mut body = Vec::with_capacity(BODY_BYTES_EXPECTED);
+        let RequestContext { base, now, .. } = self.context;
         let account = self.context.account.name.as_str();
-        json::write_table(&mut body, &self.context.base, account, self.level, name);
+        match self.format {
+            Format::Json(level) => json::write_table(&mut body, base, account, level, name),
+            Format::Atom => atom::write_table(&mut body, base, account, *now, name),
+        }
         Reply::odata_body(status, self.format.content_type(), body)
     }
 
     pub(crate) fn tables(self) -> Tables<'a> {
         let mut body = Vec::with_capacity(BODY_BYTES_EXPECTED);
-        let list = json::TableCollection::begin(&mut body, &self.context.base, self.level);
+        let RequestContext { base, now, .. } = self.context;
+        let list = match self.format {
+            Format::Json(level) => {
+                TableList::Json(json::TableCollection::begin(&mut body, base, level), level)
+            }
+            Format::Atom => TableList::Atom(atom::TableCollection::begin(&mut body, base, *now)),
+        };
         Tables { encoder: self, body, list }
     }
 
@@ -52,28 +52,45 @@ impl<'a> Encoder<'a> {
         properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
     ) -> Reply {
         let mut body = Vec::with_capacity(BODY_BYTES_EXPECTED);
+        let out = &mut body;
         let context = self.odata_context(table, select);
-        let (partition_key, row_key) = (key.partition.as_str(), key.row.as_str());
-        json::write_entity(&mut body, &context, partition_key, row_key, timestamp, properties);
+        let (pk, rk) = (key.partition.as_str(), key.row.as_str());
+        match self.format {
+            Format::Json(_) => json::write_entity(out, &context, pk, rk, timestamp, properties),
+            Format::Atom => {
+                let updated = self.context.now;
+                atom::write_entity(out, &context, updated, pk, rk, timestamp, properties);
+            }
+        }
         Reply::odata_body(status, self.format.content_type(), body)
     }
 
     pub(crate) fn entities(self, table: &'a TableName, select: Option<&'a Select>) -> Entities<'a> {
         let mut body = Vec::with_capacity(PAGE_BYTES_EXPECTED);
         let context = self.odata_context(table, select);
-        let list = json::EntityCollection::begin(&mut body, &context);
-        Entities { context, content_type: self.format.collection_content_type(), body, list }
+        let list = match self.format {
+            Format::Json(_) => EntityList::Json(json::EntityCollection::begin(&mut body, &context)),
+            Format::Atom => {
+                let updated = self.context.now;
+                EntityList::Atom(atom::EntityCollection::begin(&mut body, &context, updated))
+            }
+        };
+        Entities { context, content_type: self.format.content_type(), body, list }
     }
 
     fn odata_context<'c>(&self, table: &'c TableName, select: Option<&'c Select>) -> Context<'c>
     where
         'a: 'c,
     {
+        let level = match self.format {
+            Format::Json(level) => level,
+            Format::Atom => MetadataLevel::Full,
+        };
         Context {
             base: &self.context.base,
             account: self.context.account.name.as_str(),
             table: table.as_str(),
-            level: self.level,
+            level,
             select,
         }
     }
@@ -83,20 +100,32 @@ impl<'a> Encoder<'a> {
 pub(crate) struct Tables<'a> {
     encoder: Encoder<'a>,
     body: Vec<u8>,
-    list: json::TableCollection,
+    list: TableList,
+}
+
+enum TableList {
+    Json(json::TableCollection, MetadataLevel),
+    Atom(atom::TableCollection),
 }
 
 impl Tables<'_> {
     pub(crate) fn push(&mut self, name: &str) {
-        let Encoder { context, level, .. } = self.encoder;
-        let account = context.account.name.as_str();
-        self.list.table(&mut self.body, &context.base, account, level, name);
+        let context = self.encoder.context;
+        let (base, account) = (context.base.as_str(), context.account.name.as_str());
+        match &mut self.list {
+            TableList::Json(list, level) => {
+                list.table(&mut self.body, base, account, *level, name);
+            }
+            TableList::Atom(list) => list.table(&mut self.body, base, account, name),
+        }
     }
 
     pub(crate) fn finish(mut self) -> Reply {
-        self.list.end(&mut self.body);
-        let content_type = self.encoder.format.collection_content_type();
-        Reply::odata_body(200, content_type, self.body)
+        match self.list {
+            TableList::Json(list, _) => list.end(&mut self.body),
+            TableList::Atom(list) => list.end(&mut self.body),
+        }
+        Reply::odata_body(200, self.encoder.format.content_type(), self.body)
     }
 }
 
@@ -105,23 +134,34 @@ pub(crate) struct Entities<'a> {
     context: Context<'a>,
     content_type: &'static str,
     body: Vec<u8>,
-    list: json::EntityCollection,
+    list: EntityList,
+}
+
+enum EntityList {
+    Json(json::EntityCollection),
+    Atom(atom::EntityCollection),
 }
 
 impl Entities<'_> {
     pub(crate) fn push<'p>(
         &mut self,
-        partition_key: &str,
-        row_key: &str,
+        pk: &str,
+        rk: &str,
         timestamp: Timestamp,
         properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
     ) {
         let Self { context, body, list, .. } = self;
-        list.entity(body, context, partition_key, row_key, timestamp, properties);
+        match list {
+            EntityList::Json(list) => list.entity(body, context, pk, rk, timestamp, properties),
+            EntityList::Atom(list) => list.entity(body, context, pk, rk, timestamp, properties),
+        }
     }
 
     pub(crate) fn finish(mut self) -> Reply {
-        self.list.end(&mut self.body);
+        match self.list {
+            EntityList::Json(list) => list.end(&mut self.body),
+            EntityList::Atom(list) => list.end(&mut self.body, &self.context),
+        }
         Reply::odata_body(200, self.content_type, self.body)
     }
 }

@@ -114,8 +114,14 @@ pub(crate) fn filter_error(error: &FilterError, filter: &str) -> ApiError {
 }
 
 impl From<BodyError> for ApiError {
-    fn from(_: BodyError) -> Self {
-        Self::invalid_input(message::ERROR_WHILE_PROCESSING)
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::DuplicateProperty => ErrorCode::DuplicatePropertiesSpecified.into(),
+            BodyError::Malformed
+            | BodyError::KeyNotString
+            | BodyError::UnknownType
+            | BodyError::InvalidValue => Self::invalid_input(message::ERROR_WHILE_PROCESSING),
+        }
     }
 }
 

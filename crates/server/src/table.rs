@@ -42,7 +42,7 @@ impl Call<'_> {
 
     fn encoder<'e>(&self, context: &'e RequestContext) -> ApiResult<Encoder<'e>> {
         let format = response_format(self.accepted(), context.version)?;
-        Encoder::new(context, format)
+        Ok(Encoder { context, format })
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn handle(
         _ => {
             let (table, mutation) = decode_mutation(context, call)?;
             principal.permit_key(mutation.key())?;
-            let timestamp = service.mutate(&context.account.name, table, mutation.clone()).await?;
+            let timestamp = service.mutate(&context.account.name, table, &mutation).await?;
             mutation_reply(context, call, table, &mutation, timestamp)
         }
     }
@@ -121,7 +121,7 @@ async fn create_table(
     };
     let name = match body_format(call.headers.content_type, context.version)? {
         BodyFormat::Json => odata::json::read_table_name(call.body)?,
-        BodyFormat::Atom => return Err(ErrorCode::AtomFormatNotSupported.into()),
+        BodyFormat::Atom => odata::atom::read_table_name(call.body)?,
     };
     let table = TableName::parse(&name.ok_or(ErrorCode::PropertiesNeedValue)?)?;
     service.create_table(&context.account.name, &table).await?;
@@ -283,7 +283,7 @@ pub(crate) fn mutation_reply(
 fn decode_entity<'a>(context: &RequestContext, call: &Call<'a>) -> ApiResult<EntityBody<'a>> {
     match body_format(call.headers.content_type, context.version)? {
         BodyFormat::Json => Ok(odata::json::read_entity(call.body)?),
-        BodyFormat::Atom => Err(ErrorCode::AtomFormatNotSupported.into()),
+        BodyFormat::Atom => Ok(odata::atom::read_entity(call.body)?),
     }
 }
 

@@ -43,11 +43,10 @@ impl TableService {
     pub async fn transact(
         &self,
         account: &AccountName,
-        batch: Batch<'_>,
+        batch: &Batch<'_>,
     ) -> Result<Timestamp, BatchFailure> {
-        let Batch { table, mutations } = batch;
-        let steps: Vec<Step> = mutations.into_iter().map(Step::from).collect();
-        self.apply(account, &table, &steps).await
+        let steps: Vec<Step<'_>> = batch.mutations.iter().map(Step::from).collect();
+        self.apply(account, &batch.table, &steps).await
     }
 }
 

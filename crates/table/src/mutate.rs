@@ -79,7 +79,7 @@ impl TableService {
         &self,
         account: &AccountName,
         table: &TableName,
-        mutation: Mutation<'_>,
+        mutation: &Mutation<'_>,
     ) -> Result<Timestamp, TableError> {
         let steps = [Step::from(mutation)];
         let applied = self.apply(account, table, &steps).await;
@@ -91,7 +91,7 @@ impl TableService {
         &self,
         account: &AccountName,
         name: &TableName,
-        steps: &[Step],
+        steps: &[Step<'_>],
     ) -> Result<Timestamp, BatchFailure> {
         // What goes wrong before any step is blamed on the first (T-6.46).
         let first = |error| BatchFailure::new(0, error);
@@ -115,9 +115,9 @@ impl TableService {
 }
 
 /// The commit of `steps`, to be stored under `keys`. Its first check is that the table lives.
-fn commit_of(steps: &[Step], keys: &[Key], not_before: Revision, table: OpenTable) -> Commit {
+fn commit_of(steps: &[Step<'_>], keys: &[Key], not_before: Revision, table: OpenTable) -> Commit {
     let with_keys = || steps.iter().zip(keys);
-    let check = |(step, key): (&Step, &Key)| {
+    let check = |(step, key): (&Step<'_>, &Key)| {
         let key = key.clone();
         step.expect.map(|expect| Check { key, expect })
     };
@@ -130,7 +130,7 @@ fn commit_of(steps: &[Step], keys: &[Key], not_before: Revision, table: OpenTabl
 
 /// Finds the step that a failed commit is about: writes are its steps in order, checks those of the
 /// steps that have one, after the check of the table.
-fn failure_of(steps: &[Step], error: CommitError) -> BatchFailure {
+fn failure_of(steps: &[Step<'_>], error: CommitError) -> BatchFailure {
     match error {
         CommitError::CheckFailed { index, found } => {
             let mut checked = steps.iter().enumerate().filter(|(_, step)| step.expect.is_some());
@@ -145,8 +145,8 @@ fn failure_of(steps: &[Step], error: CommitError) -> BatchFailure {
 }
 
 /// A mutation made ready for the engine, but for the table that it will find.
-pub(crate) struct Step {
-    key: EntityKey,
+pub(crate) struct Step<'a> {
+    key: &'a EntityKey,
     expect: Option<Expect>,
     effect: Effect,
 }
@@ -157,8 +157,8 @@ enum Effect {
     Delete,
 }
 
-impl From<Mutation<'_>> for Step {
-    fn from(mutation: Mutation<'_>) -> Self {
+impl<'a> From<&'a Mutation<'_>> for Step<'a> {
+    fn from(mutation: &'a Mutation<'_>) -> Self {
         let expect = match mutation.kind {
             MutationKind::Insert => Some(Expect::Absent),
             MutationKind::InsertOrReplace | MutationKind::InsertOrMerge => None,
@@ -173,16 +173,16 @@ impl From<Mutation<'_>> for Step {
             MutationKind::InsertOrMerge | MutationKind::Merge(_) => {
                 Effect::Modify(Arc::new(MergePatch {
                     key: mutation.key.clone(),
-                    patch: mutation.properties.into_owned(),
+                    patch: mutation.properties.clone().into_owned(),
                 }))
             }
             MutationKind::Delete(_) => Effect::Delete,
         };
-        Self { key: mutation.key, expect, effect }
+        Self { key: &mutation.key, expect, effect }
     }
 }
 
-impl Step {
+impl Step<'_> {
     fn write(&self, key: Key) -> Write {
         match &self.effect {
             Effect::Put(value) => Write::Put(key, value.clone()),
@@ -201,7 +201,7 @@ impl Step {
     }
 
     fn stored_key(&self, table: TableId) -> Key {
-        key::entity(table, &self.key).into()
+        key::entity(table, self.key).into()
     }
 }
 

@@ -144,7 +144,7 @@ async fn a_missing_table_is_blamed_on_the_first_operation() {
     let operations = vec![operation("missing", "p", "1"), operation("missing", "p", "2")];
     let batch = Batch::new(operations).unwrap();
     assert_eq!((batch.table().as_str(), batch.mutations().len()), ("missing", 2));
-    let result = fixture.service.transact(&fixture.account, batch).await;
+    let result = fixture.service.transact(&fixture.account, &batch).await;
     assert!(matches!(result, Err(BatchFailure { index: 0, error: TableError::TableNotFound })));
 }
 

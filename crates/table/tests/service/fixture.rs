@@ -156,7 +156,7 @@ impl Fixture {
         key: (&str, &str),
         pairs: &[(&str, Value<'_>)],
     ) -> Result<Timestamp, TableError> {
-        self.service.mutate(&self.account, &self.table, mutation(kind, key, pairs)).await
+        self.service.mutate(&self.account, &self.table, &mutation(kind, key, pairs)).await
     }
 
     pub(crate) async fn insert(&self, partition: &str, row: &str) -> Timestamp {
@@ -168,7 +168,7 @@ impl Fixture {
         mutations: Vec<Mutation<'_>>,
     ) -> Result<Timestamp, BatchFailure> {
         let operations = mutations.into_iter().map(|m| (self.table.clone(), m)).collect();
-        self.service.transact(&self.account, Batch::new(operations)?).await
+        self.service.transact(&self.account, &Batch::new(operations)?).await
     }
 
     /// The properties of an entity as text, in the order stored; `None` if it does not exist.

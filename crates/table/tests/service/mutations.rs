@@ -159,12 +159,12 @@ async fn a_merge_beyond_one_mebibyte_is_refused_and_changes_nothing() {
     let (first, last) = names.split_at(8);
     for (kind, names) in [(Insert, first), (InsertOrMerge, &last[..7])] {
         let mutation = Mutation::new(key.clone(), kind, blocks(names)).unwrap();
-        fixture.service.mutate(&fixture.account, &fixture.table, mutation).await.unwrap();
+        fixture.service.mutate(&fixture.account, &fixture.table, &mutation).await.unwrap();
     }
     let before = fixture.timestamp("p", "r").await;
     for kind in [InsertOrMerge, Merge(IfMatch::Any), Merge(version(before))] {
         let mutation = Mutation::new(key.clone(), kind, blocks(&last[7..])).unwrap();
-        let result = fixture.service.mutate(&fixture.account, &fixture.table, mutation).await;
+        let result = fixture.service.mutate(&fixture.account, &fixture.table, &mutation).await;
         assert!(matches!(result, Err(TableError::Entity(EntityError::EntityTooLarge))));
     }
     assert_eq!(fixture.timestamp("p", "r").await, before);

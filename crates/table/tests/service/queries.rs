@@ -99,7 +99,7 @@ async fn a_page_ends_at_its_byte_budget() {
     for row in 0..20 {
         let key = EntityKey::parse("p", &format!("{row:02}")).unwrap();
         let mutation = Mutation::new(key, Insert, properties(&pairs)).unwrap();
-        fixture.service.mutate(&fixture.account, &fixture.table, mutation).await.unwrap();
+        fixture.service.mutate(&fixture.account, &fixture.table, &mutation).await.unwrap();
     }
     // Eight entities of half a mebibyte reach four.
     let (keys, end) = fixture.page(EntityQuery::default()).await;
@@ -218,7 +218,7 @@ async fn odd_continuations_stay_within_the_table() {
         let table = TableName::parse(name).unwrap();
         fixture.service.create_table(&fixture.account, &table).await.unwrap();
         let mutation = mutation(Insert, ("p", "other"), &[]);
-        fixture.service.mutate(&fixture.account, &table, mutation).await.unwrap();
+        fixture.service.mutate(&fixture.account, &table, &mutation).await.unwrap();
     }
     let long = "\u{FFFF}".repeat(100_000);
     for text in ["", "\0", "\u{1}", "p", "p\0", "/\\#?", "\u{10FFFF}", "\u{FFFF}", &long] {
@@ -301,8 +301,8 @@ async fn a_page_is_one_snapshot() {
         let (elsewhere, account, table) = (elsewhere.clone(), account.clone(), table.clone());
         let write = async move {
             let any = Delete(IfMatch::Any);
-            let _ = elsewhere.mutate(&account, &table, mutation(any, ("p", "3"), &[])).await;
-            elsewhere.mutate(&account, &table, mutation(Insert, ("p", "2a"), &[])).await
+            let _ = elsewhere.mutate(&account, &table, &mutation(any, ("p", "3"), &[])).await;
+            elsewhere.mutate(&account, &table, &mutation(Insert, ("p", "2a"), &[])).await
         };
         let handle = handle.clone();
         let _ = std::thread::scope(|scope| scope.spawn(|| handle.block_on(write)).join());

@@ -75,7 +75,7 @@ async fn insert_on(
         let row = format!("{writer}-{row}");
         let done = drops[1].load(Ordering::SeqCst);
         let insert = mutation(Insert, ("p", &row), &[]);
-        match service.mutate(&account, &table, insert).await {
+        match service.mutate(&account, &table, &insert).await {
             Ok(_) => acknowledged.push((row, done, drops[0].load(Ordering::SeqCst))),
             Err(TableError::TableNotFound | TableError::Busy) => {}
             Err(error) => panic!("{error}"),
@@ -137,7 +137,7 @@ async fn a_storm_of_merges_on_one_entity_loses_nothing() {
                 let pairs =
                     [(name.as_str(), Value::Int32(index as i32)), ("last", Value::Int32(0))];
                 let merge = mutation(InsertOrMerge, ("p", "r"), &pairs);
-                service.mutate(&account, &table, merge).await.unwrap()
+                service.mutate(&account, &table, &merge).await.unwrap()
             })
         })
         .collect();
@@ -161,7 +161,7 @@ async fn of_many_inserts_of_one_key_exactly_one_succeeds() {
             let (service, account) = (fixture.elsewhere(), fixture.account.clone());
             let table = fixture.table.clone();
             tokio::spawn(async move {
-                service.mutate(&account, &table, mutation(Insert, ("p", "r"), &[])).await
+                service.mutate(&account, &table, &mutation(Insert, ("p", "r"), &[])).await
             })
         })
         .collect();

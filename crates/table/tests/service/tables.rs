@@ -225,7 +225,7 @@ async fn the_space_of_a_dropped_table_comes_back_when_nobody_can_read_it() {
     }
     service.create_table(account, &name("kept")).await.unwrap();
     let kept = mutation(Insert, ("p", "r"), &[("a", Value::Int32(1))]);
-    service.mutate(account, &name("kept"), kept).await.unwrap();
+    service.mutate(account, &name("kept"), &kept).await.unwrap();
     // The counter, two catalog records, 26 entities.
     assert_eq!(stored(&fixture).await, 29);
     service.delete_table(account, table).await.unwrap();
@@ -254,7 +254,7 @@ async fn many_processes_creating_many_tables_never_share_an_id() {
         tasks.push(tokio::spawn(async move {
             service.create_table(&account, &table).await.unwrap();
             let row = index.to_string();
-            service.mutate(&account, &table, mutation(Insert, ("p", &row), &[])).await.unwrap();
+            service.mutate(&account, &table, &mutation(Insert, ("p", &row), &[])).await.unwrap();
         }));
     }
     for task in tasks {
