@@ -64,12 +64,25 @@ async fn serve(arguments: &ServeArguments, data: &Path) -> Result<()> {
 
 fn start_logging(arguments: &ServeArguments) -> Result<()> {
     let level = if arguments.silent { "error" } else { arguments.log.as_str() };
-    let filter = EnvFilter::try_new(level).map_err(|error| {
+    let filter = EnvFilter::try_new(log_filter(level)).map_err(|error| {
         let advice = "use error, warn, info, debug or trace";
         with_hint(format!("--log '{level}' is not a filter: {error}"), advice)
     })?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
     Ok(())
+}
+
+/// A bare level is for our own words; what we build on speaks up from warnings on.
+fn log_filter(level: &str) -> String {
+    match level {
+        "error" => level.to_owned(),
+        "warn" | "info" | "debug" | "trace" => {
+            let ours = ["lazuli", "lazuli_server", "lazuli_table", "lazuli_engine_local"];
+            let ours: Vec<String> = ours.iter().map(|name| format!("{name}={level}")).collect();
+            format!("warn,{}", ours.join(","))
+        }
+        filter => filter.to_owned(),
+    }
 }
 
 fn accounts(arguments: &ServeArguments) -> Result<Arc<Accounts>> {
