@@ -5,7 +5,7 @@ use crate::failure::{chain, with_hint};
 use anyhow::{Context, Result};
 use lazuli_engine::Reclaimed;
 use lazuli_engine_local::{LocalEngine, LocalOptions, OpenError};
-use lazuli_model::SystemClock;
+use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
     Accounts, Front, FrontOptions, ListenOptions, VersionCheck, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
@@ -105,7 +105,9 @@ fn front_options(arguments: &ServeArguments) -> FrontOptions {
     } else {
         VersionCheck::WellFormed
     };
-    FrontOptions { version_check, ..FrontOptions::default() }
+    // The low digits of the clock come first, so that ids of two runs differ at a glance.
+    let request_id_seed = SystemClock.now().ticks().reverse_bits();
+    FrontOptions { version_check, request_id_seed, ..FrontOptions::default() }
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener> {

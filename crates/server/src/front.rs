@@ -9,7 +9,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::operation::Operation;
 use crate::permit::Principal;
 use crate::reply::Reply;
-use crate::request::{CallHeaders, RequestContext};
+use crate::request::{CallHeaders, RequestContext, operation_time};
 use crate::request_id::RequestIds;
 use crate::respond::Heading;
 use crate::route::{self, Verb};
@@ -17,7 +17,7 @@ use crate::table::{self, Call};
 use crate::xml_resources;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response, header};
+use http::{HeaderMap, Request, Response, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use lazuli_model::limits::REQUEST_MS_MAX;
@@ -102,10 +102,8 @@ impl Front {
         let mut heading = Heading::new(self.ids.next(), self.clock.now(), &parts);
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
         let answer = self.answer(&parts, body, peer, &mut heading);
-        let outcome = match tokio::time::timeout(deadline, answer).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(ErrorCode::OperationTimedOut.into()),
-        };
+        let outcome = tokio::time::timeout(deadline, answer).await;
+        let outcome = outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()));
         let mut reply = outcome.unwrap_or_else(|error| heading.error_reply(error));
         if let Some(account) = &heading.account
             && let Ok(rules) = self.cors.rules(&self.service, account).await
@@ -167,6 +165,9 @@ impl Front {
             return Err(ApiError::with_text(code, message::WRITE_TO_SECONDARY));
         }
 
+        if operation.takes_body() && !has_length(&parts.headers) {
+            return Err(ErrorCode::MissingContentLengthHeader.into());
+        }
         let body = self.bodies.read(body).await.map_err(body_failure)?;
         let headers = CallHeaders::of_request(&parts.headers);
         let call = Call { operation: &operation, headers, query: &query, body: &body.bytes };
@@ -180,7 +181,9 @@ impl Front {
             base: target.base,
             path_style: target.path_style,
         };
-        self.dispatch(&context, &call, &principal).await
+        let time = operation_time(&query)?;
+        let outcome = tokio::time::timeout(time, self.dispatch(&context, &call, &principal)).await;
+        outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()))
     }
 
     async fn dispatch(
@@ -269,6 +272,11 @@ struct Version {
     parsed: ApiVersion,
     /// As sent: the answer repeats it (T-2.7).
     text: String,
+}
+
+/// Whether the extent of the body is told (T-2.5).
+fn has_length(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING)
 }
 
 fn body_failure(failure: BodyFailure) -> ApiError {

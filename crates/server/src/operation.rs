@@ -112,6 +112,20 @@ impl Operation {
         )
     }
 
+    /// Whether a request body belongs to it.
+    pub(crate) const fn takes_body(&self) -> bool {
+        matches!(
+            self,
+            Self::CreateTable
+                | Self::InsertEntity { .. }
+                | Self::PutEntity { .. }
+                | Self::MergeEntity { .. }
+                | Self::Transaction
+                | Self::SetTableAcl { .. }
+                | Self::SetServiceProperties
+        )
+    }
+
     /// Whether `Prefer` applies (T-2.51).
     pub(crate) const fn takes_prefer(&self) -> bool {
         matches!(self, Self::CreateTable | Self::InsertEntity { .. })

@@ -4,12 +4,14 @@ use crate::accounts::Account;
 use crate::error::{ApiError, ApiResult};
 use crate::request_id::RequestId;
 use lazuli_model::Timestamp;
+use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{Accepted, Format, MetadataLevel};
 use lazuli_wire::multipart::Part;
 use lazuli_wire::uri::{Location, Query};
 use lazuli_wire::version::ApiVersion;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What every operation of a request shares.
 #[derive(Debug)]
@@ -91,6 +93,8 @@ pub(crate) enum ErrorForm {
     Xml,
     /// `<m:error …>`: the ACL and service operations.
     PrefixedXml,
+    /// `<error …>`, indented and with a byte-order mark: a version that is none (T-7.4a).
+    IndentedXml,
 }
 
 impl ErrorForm {
@@ -141,6 +145,19 @@ pub(crate) fn body_format(
 pub(crate) enum BodyFormat {
     Json,
     Atom,
+}
+
+/// How long an operation may take: what `timeout` says in seconds, at most 30 (T-1.37, T-1.38).
+pub(crate) fn operation_time(query: &Query<'_>) -> ApiResult<Duration> {
+    let longest = Duration::from_millis(REQUEST_MS_MAX);
+    match query.get("timeout") {
+        None | Some("") => Ok(longest),
+        Some(text) => match text.parse::<u64>() {
+            Ok(0) => Ok(longest),
+            Ok(seconds) => Ok(Duration::from_secs(seconds).min(longest)),
+            Err(_) => Err(ErrorCode::InvalidQueryParameterValue.into()),
+        },
+    }
 }
 
 /// Refuses OData options we do not know or the service does not have (T-1.36, T-4.46).

@@ -12,6 +12,7 @@ use http_body_util::Full;
 use lazuli_model::limits::CLIENT_REQUEST_ID_BYTES_MAX;
 use lazuli_model::{AccountName, Timestamp};
 use lazuli_wire::error_body::{self, Shape};
+use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{self, Accepted, Format};
 use lazuli_wire::uri::Query;
 use std::borrow::Cow;
@@ -86,7 +87,10 @@ impl Heading {
         if !self.authenticated && self.account.is_some() {
             return self.authentication_reply(&error);
         }
-        let form = ErrorForm::of(self.accepted, self.xml_operation);
+        let form = match self.version {
+            None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::IndentedXml,
+            _ => ErrorForm::of(self.accepted, self.xml_operation),
+        };
         let preference_applied = self.preference.map(Preference::text);
         Reply { preference_applied, ..error_reply(&error, form, None, self.id, self.now) }
     }
@@ -167,6 +171,10 @@ pub(crate) fn error_reply(
         ErrorForm::PrefixedXml => {
             error_body::write(&mut body, Shape::PrefixedXml, name, &message);
             Reply { error_code: Some(name), ..Reply::xml(status, body) }
+        }
+        ErrorForm::IndentedXml => {
+            error_body::write(&mut body, Shape::IndentedXml, name, &message);
+            Reply::xml(status, body)
         }
     }
 }
