@@ -5,9 +5,10 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "python"))
 
-import entities  # noqa: E402  (the newest SDK's cases, found through the path above)
+import main  # noqa: E402, F401  (the newest SDK's cases, found through the path above)
+import cases  # noqa: E402
+import entities  # noqa: E402
 import harness  # noqa: E402
-import main  # noqa: E402
 import paging  # noqa: E402
 import transactions  # noqa: E402
 from azure.core.pipeline.transport import RequestsTransport  # noqa: E402
@@ -28,8 +29,5 @@ transactions.PARTITION = transactions.PARTITION.replace("'", "")
 for keys in [entities.KEYS, paging.PARTITIONS, transactions.KEYS]:
     keys[:] = [key for key in keys if key and "'" not in key]
 
-# Cases that this version cannot take part in, each with the reason.
-SKIPPED = {}
-
 if __name__ == "__main__":
-    main.main(SKIPPED)
+    cases.main(harness.supplies)

@@ -1,6 +1,4 @@
-"""Runs named cases against one server, prints one line for each, and counts.
-
-A case is a function marked `@case`. It names what it needs as parameters:
+"""What the cases of this SDK share. A case may ask for:
 
 service     a TableServiceClient
 table       a TableClient of a table made for this case and dropped after it
@@ -9,18 +7,17 @@ connection  the connection string itself
 """
 
 import contextlib
-import inspect
 import json
+import pathlib
 import sys
-import traceback
-import uuid
 
 from azure.core.exceptions import HttpResponseError
 from azure.data.tables import TableServiceClient
 
-from raw import Raw
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "common"))
 
-CASES = []
+from cases import case, equal, fresh_name  # noqa: E402, F401  (for the cases)
+from raw import Raw  # noqa: E402
 
 
 def client_options():
@@ -29,56 +26,15 @@ def client_options():
     return {"retry_total": 0}
 
 
-def case(function):
-    CASES.append(function)
-    return function
-
-
-def name_of(function):
-    return f"{function.__module__}.{function.__name__}"
-
-
-def run(connection, wanted, skipped=None):
-    """Runs the cases whose name contains one of `wanted` (all when there is none)."""
-    skipped = skipped or {}
-    counts = {"ok": 0, "FAILED": 0, "skipped": 0}
-    for function in CASES:
-        name = name_of(function)
-        if wanted and not any(part in name for part in wanted):
-            continue
-        if name in skipped:
-            outcome = "skipped"
-            print(f"test {name} ... skipped: {skipped[name]}", flush=True)
-        else:
-            outcome = run_one(connection, function)
-            print(f"test {name} ... {outcome}", flush=True)
-        counts[outcome] += 1
-    summary = f"{counts['ok']} passed, {counts['FAILED']} failed"
-    print(summary + (f", {counts['skipped']} skipped" if counts["skipped"] else ""))
-    sys.exit(1 if counts["FAILED"] or not counts["ok"] else 0)
-
-
-def run_one(connection, function):
-    with contextlib.ExitStack() as stack:
-        try:
-            function(**supplies(connection, function, stack))
-            return "ok"
-        except Exception:
-            traceback.print_exc(file=sys.stdout)
-            return "FAILED"
-
-
-def supplies(connection, function, stack):
-    """The arguments that a case asks for by name."""
+def supplies(connection, stack):
     service = TableServiceClient.from_connection_string(connection, **client_options())
     stack.callback(service.close)
-    makers = {
+    return {
         "connection": lambda: connection,
         "service": lambda: service,
         "table": lambda: fresh_table(service, stack),
         "raw": lambda: Raw(connection),
     }
-    return {name: makers[name]() for name in inspect.signature(function).parameters}
 
 
 def fresh_table(service, stack):
@@ -86,10 +42,6 @@ def fresh_table(service, stack):
     table = service.create_table(name)
     stack.callback(service.delete_table, name)
     return table
-
-
-def fresh_name(prefix="T"):
-    return prefix + uuid.uuid4().hex
 
 
 @contextlib.contextmanager
@@ -112,11 +64,6 @@ def refused(status, code, message=None, index=None):
             equal(error.index, index)
         return
     raise AssertionError(f"accepted, where {status} {code} was due")
-
-
-def equal(got, expected, note=""):
-    if got != expected:
-        raise AssertionError(f"{note}\n     got: {got!r}\nexpected: {expected!r}")
 
 
 def rows(entities):
