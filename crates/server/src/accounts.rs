@@ -34,7 +34,7 @@ pub enum AccountsError {
     Empty,
 }
 
-/// All accounts; the list can be replaced while requests are served.
+/// All accounts, by name in lower case; the list can be replaced while requests are served.
 #[derive(Debug)]
 pub struct Accounts(ArcSwap<HashMap<Box<str>, Arc<Account>>>);
 
@@ -55,7 +55,16 @@ impl Accounts {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Account>> {
-        self.0.load().get(name).cloned()
+        let account = match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            true => self.find_in_host(&name.to_ascii_lowercase()),
+            false => self.find_in_host(name),
+        };
+        account.filter(|account| account.name.as_str() == name)
+    }
+
+    /// Finds an account whose name was part of a host, which has no case: `lower` is in lower case.
+    pub(crate) fn find_in_host(&self, lower: &str) -> Option<Arc<Account>> {
+        self.0.load().get(lower).cloned()
     }
 }
 
@@ -63,7 +72,8 @@ fn by_name(accounts: Vec<Account>) -> Result<HashMap<Box<str>, Arc<Account>>, Ac
     let mut map = HashMap::with_capacity(accounts.len());
     for account in accounts {
         let name = account.name.to_string();
-        if map.insert(name.as_str().into(), Arc::new(account)).is_some() {
+        // In a host two names that differ in case are one.
+        if map.insert(name.to_ascii_lowercase().into(), Arc::new(account)).is_some() {
             return Err(AccountsError::Duplicate(name));
         }
     }
@@ -107,5 +117,6 @@ mod tests {
         assert_eq!(message("a/b:c2VjcmV0"), "'a/b' is not an account name");
         assert_eq!(message("abc:not base64"), "a key of account 'abc' is not base64");
         assert_eq!(message("abc:AAAA;abc:BBBB"), "account 'abc' is given twice");
+        assert_eq!(message("abc:AAAA;Abc:BBBB"), "account 'Abc' is given twice");
     }
 }

@@ -6,6 +6,7 @@ use crate::batch;
 use crate::body::{BodyFailure, BodyMemory};
 use crate::cors::{self, Cors};
 use crate::error::{ApiError, ApiResult};
+use crate::listen::Peer;
 use crate::operation::Operation;
 use crate::permit::Principal;
 use crate::reply::Reply;
@@ -14,20 +15,20 @@ use crate::request_id::RequestIds;
 use crate::respond::Heading;
 use crate::route::{self, Verb};
 use crate::table::{self, Call};
+use crate::target::Target;
 use crate::xml_resources;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
+use lazuli_model::Clock;
 use lazuli_model::limits::REQUEST_MS_MAX;
-use lazuli_model::{AccountName, Clock};
 use lazuli_table::TableService;
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::sas::Caller;
 use lazuli_wire::uri::{self, Location, Query, ResourcePath};
 use lazuli_wire::version::ApiVersion;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,7 +97,7 @@ impl Front {
     pub(crate) async fn handle(
         &self,
         request: Request<Incoming>,
-        peer: SocketAddr,
+        peer: Peer,
     ) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
         let mut heading = Heading::new(self.ids.next(), self.clock.now(), &parts);
@@ -112,7 +113,7 @@ impl Front {
         }
         tracing::debug!(
             id = heading.id.as_str(),
-            %peer,
+            peer = %peer.address,
             method = %parts.method,
             path = parts.uri.path(),
             status = reply.status,
@@ -125,14 +126,15 @@ impl Front {
         &self,
         parts: &Parts,
         body: Incoming,
-        peer: SocketAddr,
+        peer: Peer,
         heading: &mut Heading,
     ) -> ApiResult<Reply> {
         let query = Query::parse(parts.uri.query().unwrap_or_default())
             .map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
         heading.negotiate(&query);
-        let target = self.target(parts)?;
-        let account = self.accounts.find(target.account).ok_or(ErrorCode::ResourceNotFound)?;
+        let suffixes = &self.options.host_suffixes;
+        let Target { account, location, path, path_style, base } =
+            Target::find(parts, peer.scheme(), &self.accounts, suffixes)?;
         let version = self.version(parts, &query)?;
         heading.version = Some(version.text.clone());
         if parts.method == http::Method::OPTIONS {
@@ -147,20 +149,19 @@ impl Front {
             query: &query,
             headers: &parts.headers,
             version: version.parsed,
-            caller: Caller { now: heading.now, address: peer.ip(), https: false },
+            caller: Caller { now: heading.now, address: peer.address.ip(), https: peer.https },
             date_check: self.options.date_check,
         };
         let principal = auth::authenticate(&self.service, &account, &presented).await?;
         heading.authenticated = true;
 
-        let path =
-            uri::percent_decode(target.path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
+        let path = uri::percent_decode(path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
         let tunnels = parts.headers.get_all("x-http-method").iter();
         let verb = Verb::parse(parts.method.as_str())
             .tunnelled(tunnels.map(|value| value.to_str().unwrap_or_default()))?;
         let operation = route::resolve(verb, ResourcePath::parse(&path), &query, &account.name)?;
         heading.operation = operation.name();
-        if target.location == Location::Secondary && operation.writes() {
+        if location == Location::Secondary && operation.writes() {
             let code = ErrorCode::InsufficientAccountPermissions;
             return Err(ApiError::with_text(code, message::WRITE_TO_SECONDARY));
         }
@@ -176,10 +177,10 @@ impl Front {
             id: heading.id,
             now: heading.now,
             account,
-            location: target.location,
+            location,
             version: version.parsed,
-            base: target.base,
-            path_style: target.path_style,
+            base,
+            path_style,
         };
         let time = operation_time(&query)?;
         let outcome = tokio::time::timeout(time, self.dispatch(&context, &call, &principal)).await;
@@ -206,36 +207,6 @@ impl Front {
         }
     }
 
-    /// Finds the account in the host or in the first segment of the path (T-1.2).
-    fn target<'a>(&self, parts: &'a Parts) -> ApiResult<Target<'a>> {
-        let host = parts
-            .headers
-            .get(header::HOST)
-            .and_then(|host| host.to_str().ok())
-            .or_else(|| parts.uri.authority().map(|authority| authority.as_str()))
-            .filter(|host| !host.is_empty())
-            .ok_or(ErrorCode::HostInformationNotPresent)?;
-        let path = parts.uri.path();
-        if let Some(label) = self.account_label(host) {
-            let (account, location) = uri::split_location(label);
-            let base = format!("http://{host}/");
-            return Ok(Target { account, location, path, path_style: false, base });
-        }
-        let (segment, rest) = uri::split_account(path);
-        let (account, location) = uri::split_location(segment);
-        let base = format!("http://{host}/{segment}/");
-        Ok(Target { account, location, path: rest, path_style: true, base })
-    }
-
-    /// The label before a configured suffix, when `host` has one.
-    fn account_label<'a>(&self, host: &'a str) -> Option<&'a str> {
-        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-        self.options.host_suffixes.iter().find_map(|suffix| {
-            let label = name.strip_suffix(suffix.as_str())?.strip_suffix('.')?;
-            AccountName::parse(uri::split_location(label).0).map(|_| label)
-        })
-    }
-
     /// The version of a request: its header, else what a shared access signature says (T-2.10).
     fn version(&self, parts: &Parts, query: &Query<'_>) -> ApiResult<Version> {
         let header = parts.headers.get("x-ms-version").map(|value| value.to_str());
@@ -256,16 +227,6 @@ impl Front {
         let parsed = served.ok_or(ErrorCode::InvalidHeaderValue)?;
         Ok(Version { parsed, text: text.to_owned() })
     }
-}
-
-/// What a request addresses.
-struct Target<'a> {
-    account: &'a str,
-    location: Location,
-    /// The path after the account, still encoded.
-    path: &'a str,
-    path_style: bool,
-    base: String,
 }
 
 struct Version {

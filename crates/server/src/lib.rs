@@ -22,6 +22,7 @@ mod request_id;
 mod respond;
 mod route;
 mod table;
+mod target;
 mod xml_resources;
 
 pub use accounts::{Account, Accounts, AccountsError, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};

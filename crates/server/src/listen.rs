@@ -58,6 +58,7 @@ pub async fn serve(
             () = &mut shutdown => break,
         };
         let (stream, peer, place) = accepted;
+        let peer = Peer::new(peer, false);
         let connection = Connection { stream, peer, place, stopping: stopping.clone() };
         tokio::spawn(connection.run(front.clone(), options.clone()));
     }
@@ -100,9 +101,27 @@ async fn recover(error: &io::Error) {
     }
 }
 
+/// Who is at the other end of a connection, and how it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: SocketAddr,
+    pub(crate) https: bool,
+}
+
+impl Peer {
+    /// An IPv4 client of a socket that takes both families is known by its IPv4 address.
+    fn new(address: SocketAddr, https: bool) -> Self {
+        Self { address: SocketAddr::new(address.ip().to_canonical(), address.port()), https }
+    }
+
+    pub(crate) const fn scheme(self) -> &'static str {
+        if self.https { "https" } else { "http" }
+    }
+}
+
 struct Connection {
     stream: TcpStream,
-    peer: SocketAddr,
+    peer: Peer,
     place: Option<OwnedSemaphorePermit>,
     stopping: watch::Receiver<bool>,
 }
@@ -132,7 +151,7 @@ impl Connection {
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%peer, %error, "connection ended");
+            tracing::debug!(peer = %peer.address, %error, "connection ended");
         }
         drop(place);
     }

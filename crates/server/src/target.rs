@@ -1,0 +1,265 @@
+//! What a request addresses: an account, one of its locations, and a path within it (T-1.1 to T-1.7).
+//!
+//! The account is a label of the host (`acct.table.localhost`) when the host lies under a configured
+//! suffix, and the first segment of the path otherwise (T-1.2).
+
+use crate::accounts::{Account, Accounts};
+use crate::error::ApiResult;
+use http::header;
+use http::request::Parts;
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::uri::{self, Location};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+/// What marks the secondary location in a label or a segment (T-1.3).
+const SECONDARY: &str = "-secondary";
+
+/// What a request addresses.
+#[derive(Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) account: Arc<Account>,
+    pub(crate) location: Location,
+    /// The path after the account, still encoded.
+    pub(crate) path: &'a str,
+    /// Whether the account is the first segment of the path, and not a label of the host.
+    pub(crate) path_style: bool,
+    /// The absolute URI of the account, ending in `/`, as the client addressed it (T-1.6).
+    pub(crate) base: String,
+}
+
+impl<'a> Target<'a> {
+    /// Finds the account that the head of a request names, under the scheme it came by.
+    pub(crate) fn find(
+        parts: &'a Parts,
+        scheme: &str,
+        accounts: &Accounts,
+        suffixes: &[String],
+    ) -> ApiResult<Self> {
+        let host = host(parts).ok_or(ErrorCode::HostInformationNotPresent)?;
+        let name = without_port(host);
+        let unknown = ErrorCode::ResourceNotFound;
+        if let Some(label) = suffixes.iter().find_map(|suffix| label_before(name, suffix)) {
+            // Names of hosts have no case, and clients send them in lower case.
+            let label = label.to_ascii_lowercase();
+            let (account, location) = uri::split_location(&label);
+            return Ok(Self {
+                account: accounts.find_in_host(account).ok_or(unknown)?,
+                location,
+                path: parts.uri.path(),
+                path_style: false,
+                base: format!("{scheme}://{host}/"),
+            });
+        }
+        let (segment, rest) = uri::split_account(parts.uri.path());
+        let (account, location) = uri::split_location(segment);
+        Ok(Self {
+            account: accounts.find(account).ok_or(unknown)?,
+            location: if is_secondary(name) { Location::Secondary } else { location },
+            path: without_repeated_account(rest, account, location),
+            path_style: true,
+            base: format!("{scheme}://{host}/{segment}/"),
+        })
+    }
+}
+
+/// The authority of the request: that of an absolute target, else the Host header. One that could
+/// not be the authority of a URI is as none, since answers repeat it.
+fn host(parts: &Parts) -> Option<&str> {
+    let absolute = parts.uri.authority().map(|authority| authority.as_str());
+    let sent = || parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    absolute.or_else(sent).filter(|host| !host.is_empty() && host.bytes().all(plain))
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        // A colon before a bracket belongs to an IPv6 address.
+        Some((name, port)) if !port.contains(']') => name,
+        _ => host,
+    }
+}
+
+/// The one label before `suffix`, when `name` is made of the two.
+fn label_before<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let (front, end) = name.split_at_checked(name.len().checked_sub(suffix.len())?)?;
+    let label = front.strip_suffix('.').filter(|_| end.eq_ignore_ascii_case(suffix))?;
+    (!label.is_empty() && !label.contains('.')).then_some(label)
+}
+
+/// Whether the host of a path-style URL was made into a secondary one by a client that expects host
+/// style: the JavaScript library marks the first label, whatever it is, as in
+/// `lazuli-secondary.localhost`. Only names that cannot be those of another machine are read so.
+fn is_secondary(name: &str) -> bool {
+    let Some((front, end)) = name.split_once(SECONDARY) else { return false };
+    let under_localhost = || end.to_ascii_lowercase().ends_with(".localhost");
+    let is_address = || [front, end].concat().parse::<Ipv4Addr>().is_ok();
+    match end {
+        "" => front.eq_ignore_ascii_case("localhost") || is_address(),
+        _ => end.starts_with('.') && (under_localhost() || is_address()),
+    }
+}
+
+/// Removes from `rest`, the path after the account's segment, further segments that name the
+/// account.
+///
+/// The Python library, and `az` with it, replaces the host of a URL by host and account segment when
+/// it turns to the other location: `/acct/Tables` becomes `/acct-secondary/acct/Tables`, and on the
+/// way back `/acct/acct-secondary/acct/Tables`. No table can be named with a hyphen; the account's
+/// own name is removed only after such a segment and before a slash, for a table may bear it.
+fn without_repeated_account<'a>(rest: &'a str, account: &str, location: Location) -> &'a str {
+    let after_segment = |rest: &'a str, mark: &str| {
+        let after = rest.strip_prefix('/')?.strip_prefix(account)?.strip_prefix(mark)?;
+        after.starts_with('/').then_some(after)
+    };
+    let mut rest = rest;
+    let mut after_secondary = location == Location::Secondary;
+    // Ends: each round makes `rest` shorter.
+    loop {
+        rest = match (after_segment(rest, SECONDARY), after_segment(rest, "")) {
+            (Some(after), _) => {
+                after_secondary = true;
+                after
+            }
+            (None, Some(after)) if after_secondary => {
+                after_secondary = false;
+                after
+            }
+            _ => return rest,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUFFIXES: [&str; 2] = ["table.localhost", "table.example.org"];
+
+    /// Account, `s` for the secondary, path and base: or the code of the refusal.
+    fn find(target: &str, host: Option<&str>) -> Result<(String, String), ErrorCode> {
+        let mut request = http::Request::builder().uri(target);
+        if let Some(host) = host {
+            request = request.header(header::HOST, host);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let accounts = Accounts::parse("acct:AAAA;Mixed_Case:AAAA").unwrap();
+        let accounts = Accounts::new(accounts).unwrap();
+        let suffixes = SUFFIXES.map(str::to_owned);
+        let found = Target::find(&parts, "https", &accounts, &suffixes);
+        let found = found.map_err(|error| error.code)?;
+        let location = if found.location == Location::Secondary { " s" } else { "" };
+        let style = if found.path_style { " path" } else { " host" };
+        Ok((format!("{}{style}{location} {}", found.account.name, found.path), found.base))
+    }
+
+    #[track_caller]
+    fn check(host: &str, path: &str, expect: &str) {
+        assert_eq!(find(path, Some(host)).map(|(found, _)| found).as_deref(), Ok(expect));
+    }
+
+    #[track_caller]
+    fn check_refused(host: &str, path: &str, expect: ErrorCode) {
+        assert_eq!(find(path, Some(host)).map(|(found, _)| found), Err(expect));
+    }
+
+    #[test]
+    fn addresses_and_other_names_are_path_style() {
+        for host in [
+            "127.0.0.1:10002",
+            "127.0.0.1",
+            "[::1]:10002",
+            "[::1]",
+            "[fe80::1]:1",
+            "localhost:10002",
+            "lazuli",
+            "db.corp.example.org:80",
+            "table.localhost:10002",
+            ".table.localhost",
+            "a.b.table.localhost",
+        ] {
+            check(host, "/acct/Tables", "acct path /Tables");
+            check(host, "/acct-secondary/Tables", "acct path s /Tables");
+            check(host, "/acct", "acct path ");
+        }
+    }
+
+    #[test]
+    fn a_label_before_a_suffix_is_the_account() {
+        for port in ["", ":10002", "."] {
+            check(&format!("acct.table.localhost{port}"), "/Tables", "acct host /Tables");
+            check(&format!("acct-secondary.table.example.org{port}"), "/", "acct host s /");
+        }
+        check_refused("other.table.localhost", "/acct/Tables", ErrorCode::ResourceNotFound);
+    }
+
+    #[test]
+    fn hosts_have_no_case_and_paths_have() {
+        check("ACCT.Table.LocalHost:1", "/Tables", "acct host /Tables");
+        check("Acct-Secondary.TABLE.localhost", "/Tables", "acct host s /Tables");
+        check("mixed_case.table.localhost", "/Tables", "Mixed_Case host /Tables");
+        check("127.0.0.1", "/Mixed_Case/Tables", "Mixed_Case path /Tables");
+        check_refused("127.0.0.1", "/ACCT/Tables", ErrorCode::ResourceNotFound);
+    }
+
+    #[test]
+    fn clients_that_mark_any_host_as_secondary_are_understood() {
+        for host in [
+            "127-secondary.0.0.1:10002",
+            "127.0.0.1-secondary:10002",
+            "localhost-secondary:10002",
+            "lazuli-secondary.localhost",
+        ] {
+            check(host, "/acct/Tables", "acct path s /Tables");
+        }
+    }
+
+    #[test]
+    fn a_machine_may_be_called_secondary() {
+        check("db-secondary.example.org", "/acct/Tables", "acct path /Tables");
+        check("db-secondary", "/acct/Tables", "acct path /Tables");
+        check("db-secondaryx.localhost", "/acct/Tables", "acct path /Tables");
+    }
+
+    #[test]
+    fn segments_that_clients_repeat_are_removed() {
+        check("127.0.0.1", "/acct-secondary/acct/?comp=stats", "acct path s /");
+        check("127.0.0.1", "/acct-secondary/acct/Tables", "acct path s /Tables");
+        check("127.0.0.1", "/acct/acct-secondary/acct/Tables", "acct path /Tables");
+        let thrice = "/acct-secondary/acct/acct-secondary/acct/Tables";
+        check("127.0.0.1", thrice, "acct path s /Tables");
+    }
+
+    #[test]
+    fn a_table_may_be_named_like_the_account() {
+        check("127.0.0.1", "/acct/acct", "acct path /acct");
+        check("127.0.0.1", "/acct/acct/", "acct path /acct/");
+        check("127.0.0.1", "/acct-secondary/acct", "acct path s /acct");
+        check("127.0.0.1", "/acct-secondary/acct()", "acct path s /acct()");
+        check("127.0.0.1", "/acct-secondary/accts/", "acct path s /accts/");
+    }
+
+    #[test]
+    fn the_base_repeats_how_the_client_came() {
+        let base = |host, path| find(path, Some(host)).unwrap().1;
+        assert_eq!(base("[::1]:1", "/acct/Tables"), "https://[::1]:1/acct/");
+        assert_eq!(base("h", "/acct-secondary/acct/Tables"), "https://h/acct-secondary/");
+        assert_eq!(base("Acct.table.localhost:1", "/T"), "https://Acct.table.localhost:1/");
+    }
+
+    #[test]
+    fn an_absolute_target_wins_over_the_host_header() {
+        let found = find("http://acct.table.localhost/Tables", Some("127.0.0.1")).unwrap();
+        assert_eq!(found.0, "acct host /Tables");
+    }
+
+    #[test]
+    fn a_host_that_is_none_is_refused() {
+        let absent = ErrorCode::HostInformationNotPresent;
+        assert_eq!(find("/acct/Tables", None).map(|_| ()), Err(absent));
+        for host in ["", "a b", "a\"b", "a/b", "user@host"] {
+            check_refused(host, "/acct/Tables", absent);
+        }
+    }
+}
