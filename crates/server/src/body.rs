@@ -8,6 +8,9 @@ use lazuli_model::limits::REQUEST_BODY_BYTES_MAX;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// Bytes of a refused body that are still read. Ours: enough for an honest mistake.
+const DISCARDED_BYTES_MAX: usize = 4 * REQUEST_BODY_BYTES_MAX;
+
 /// Why a body was not read.
 #[derive(Debug)]
 pub(crate) enum BodyFailure {
@@ -43,12 +46,30 @@ impl BodyMemory {
         }
         let hint = body.size_hint();
         if hint.lower() > REQUEST_BODY_BYTES_MAX as u64 {
+            discard(&mut body).await;
             return Err(BodyFailure::TooLarge);
         }
         let bytes_max = hint.upper().unwrap_or(u64::MAX).min(REQUEST_BODY_BYTES_MAX as u64);
         let share = self.0.clone().acquire_many_owned(bytes_max as u32).await.ok();
-        let bytes = collect(&mut body, bytes_max as usize).await?;
-        Ok(RequestBody { bytes, _share: share })
+        match collect(&mut body, bytes_max as usize).await {
+            Ok(bytes) => Ok(RequestBody { bytes, _share: share }),
+            Err(failure) => {
+                drop(share);
+                discard(&mut body).await;
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// Reads on without keeping anything. A connection closed on a client that is still sending takes
+/// the refusal with it, so that the client learns nothing but that the connection broke.
+async fn discard(body: &mut Incoming) {
+    let mut left = DISCARDED_BYTES_MAX;
+    while let Some(Ok(frame)) = body.frame().await {
+        let bytes = frame.data_ref().map_or(0, Bytes::len);
+        let Some(fewer) = left.checked_sub(bytes) else { return };
+        left = fewer;
     }
 }
 
