@@ -1,10 +1,10 @@
-//! Who sends a request: Shared Key, Shared Key Lite, shared access signatures.
+//! Who sends a request: Shared Key, Shared Key Lite, shared access signatures, bearer tokens.
 
 use crate::accounts::Account;
+use crate::bearer::TokenIssuer;
 use crate::error::{ApiError, ApiResult};
 use crate::permit::Principal;
-use http::HeaderMap;
-use http::header;
+use http::{HeaderMap, HeaderValue, header};
 use lazuli_model::limits::REQUEST_DATE_SKEW_MINUTES_MAX;
 use lazuli_model::{AccessPolicies, TableName, Timestamp};
 use lazuli_table::{TableError, TableService};
@@ -13,6 +13,44 @@ use lazuli_wire::sas::{Caller, Sas, SasError};
 use lazuli_wire::shared_key::{Authorization, Scheme, SignedRequest};
 use lazuli_wire::uri::Query;
 use lazuli_wire::version::ApiVersion;
+use std::sync::Arc;
+
+/// Where clients are sent for a token unless the operator says otherwise: a tenant that is none.
+const AUTHORIZATION_URI: &str =
+    "https://login.microsoftonline.com/00000000-0000-0000-0000-000000000000/oauth2/authorize";
+
+/// Which credentials are taken beside account keys and the tokens signed with them.
+#[derive(Clone, Debug)]
+pub struct AuthOptions {
+    /// Whose bearer tokens are taken; without one, nobody's.
+    pub issuer: Option<Arc<TokenIssuer>>,
+    /// Whether they are also taken where others can read them.
+    pub bearer_over_http: bool,
+    /// Where the challenge sends clients for a token.
+    pub authorization_uri: String,
+}
+
+impl Default for AuthOptions {
+    fn default() -> Self {
+        Self {
+            issuer: None,
+            bearer_over_http: false,
+            authorization_uri: AUTHORIZATION_URI.to_owned(),
+        }
+    }
+}
+
+impl AuthOptions {
+    /// The challenge of a 401; a URI that no header can hold is the default one.
+    pub(crate) fn challenge(&self) -> HeaderValue {
+        let challenge = |uri: &str| {
+            let resource = "https://storage.azure.com";
+            HeaderValue::try_from(format!("Bearer authorization_uri={uri} resource_id={resource}"))
+        };
+        let ours = challenge(&self.authorization_uri).or_else(|_| challenge(AUTHORIZATION_URI));
+        ours.unwrap_or_else(|_| HeaderValue::from_static("Bearer"))
+    }
+}
 
 /// The parts of a request that credentials speak of.
 pub(crate) struct Presented<'a> {
@@ -45,6 +83,7 @@ impl<'a> Presented<'a> {
 pub(crate) async fn authenticate(
     service: &TableService,
     account: &Account,
+    options: &AuthOptions,
     presented: &Presented<'_>,
 ) -> ApiResult<Principal> {
     let header = presented.headers.get(header::AUTHORIZATION);
@@ -53,7 +92,7 @@ pub(crate) async fn authenticate(
         (None, None) => Err(missing(presented).into()),
         (Some(header), None) => {
             let text = header.to_str().map_err(|_| ErrorCode::InvalidAuthenticationInfo)?;
-            by_header(account, presented, text)
+            by_header(account, options, presented, text).await
         }
         (None, Some(sas)) => {
             let outcome = by_sas(service, account, presented, &sas).await?;
@@ -76,7 +115,12 @@ fn missing(presented: &Presented<'_>) -> ErrorCode {
     }
 }
 
-fn by_header(account: &Account, presented: &Presented<'_>, text: &str) -> ApiResult<Principal> {
+async fn by_header(
+    account: &Account,
+    options: &AuthOptions,
+    presented: &Presented<'_>,
+    text: &str,
+) -> ApiResult<Principal> {
     match Authorization::parse(text).map_err(|_| ErrorCode::InvalidAuthenticationInfo)? {
         Authorization::Signed { scheme, account: named, signature } => {
             if named != account.name.as_str() {
@@ -84,12 +128,33 @@ fn by_header(account: &Account, presented: &Presented<'_>, text: &str) -> ApiRes
             }
             verify_signature(account, presented, scheme, signature)
         }
-        // Before the challenge existed a token was a bad signature like any other.
-        Authorization::Bearer(_) if presented.version.has_bearer_challenge() => {
-            Err(ErrorCode::InvalidBearerToken.into())
-        }
-        Authorization::Bearer(_) => Err(ErrorCode::AuthenticationFailed.into()),
+        Authorization::Bearer(token) => by_token(account, options, presented, token).await,
     }
+}
+
+async fn by_token(
+    account: &Account,
+    options: &AuthOptions,
+    presented: &Presented<'_>,
+    token: &str,
+) -> ApiResult<Principal> {
+    // Before the challenge existed a token was a bad signature like any other.
+    let refused = || match presented.version.has_bearer_challenge() {
+        true => ErrorCode::InvalidBearerToken,
+        false => ErrorCode::AuthenticationFailed,
+    };
+    let issuer = options.issuer.as_ref().ok_or_else(refused)?;
+    if !presented.caller.https && !options.bearer_over_http {
+        // Another token would not help, so there is no challenge. The code is unverified.
+        tracing::debug!("bearer tokens are taken over https only");
+        return Err(ErrorCode::AuthenticationFailed.into());
+    }
+    let identity = issuer.check(token, &account.name, presented.caller.now).await;
+    let identity = identity.map_err(|error| {
+        tracing::debug!(%error, "bearer token refused");
+        refused()
+    })?;
+    Ok(Principal::Bearer(identity))
 }
 
 /// The signature is checked before the stored policy is read: strangers learn nothing of it.
@@ -203,7 +268,8 @@ mod tests {
         };
         let engine = Arc::new(lazuli_engine::MemoryEngine::default());
         let service = TableService::new(engine, Arc::new(lazuli_model::SystemClock));
-        let outcome = authenticate(&service, &account(), &presented).await;
+        let options = AuthOptions::default();
+        let outcome = authenticate(&service, &account(), &options, &presented).await;
         outcome.map(|_| ()).map_err(|error| error.code)
     }
 

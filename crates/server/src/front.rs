@@ -1,7 +1,7 @@
 //! One function read top to bottom: id, limits, account, authenticate, route, handle, answer.
 
 use crate::accounts::Accounts;
-use crate::auth::{self, Presented};
+use crate::auth::{self, AuthOptions, Presented};
 use crate::batch;
 use crate::body::{BodyFailure, BodyMemory};
 use crate::cors::{self, Cors};
@@ -19,7 +19,7 @@ use crate::target::Target;
 use crate::xml_resources;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use lazuli_model::Clock;
@@ -56,6 +56,7 @@ pub struct FrontOptions {
     pub host_suffixes: Vec<String>,
     /// Tells the request ids of one run of the server from those of another.
     pub request_id_seed: u64,
+    pub auth: AuthOptions,
 }
 
 impl Default for FrontOptions {
@@ -66,6 +67,7 @@ impl Default for FrontOptions {
             body_bytes_max: 256 * 1024 * 1024,
             host_suffixes: vec!["table.localhost".to_owned(), "table.core.windows.net".to_owned()],
             request_id_seed: 0,
+            auth: AuthOptions::default(),
         }
     }
 }
@@ -79,6 +81,8 @@ pub struct Front {
     ids: RequestIds,
     bodies: BodyMemory,
     cors: Cors,
+    /// What a 401 sends clients to.
+    challenge: HeaderValue,
 }
 
 impl Front {
@@ -90,7 +94,9 @@ impl Front {
     ) -> Self {
         let ids = RequestIds::new(options.request_id_seed);
         let bodies = BodyMemory::new(options.body_bytes_max);
-        Self { service, accounts, clock, options, ids, bodies, cors: Cors::default() }
+        let challenge = options.auth.challenge();
+        let cors = Cors::default();
+        Self { service, accounts, clock, options, ids, bodies, cors, challenge }
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
@@ -105,7 +111,7 @@ impl Front {
         let answer = self.answer(&parts, body, peer, &mut heading);
         let outcome = tokio::time::timeout(deadline, answer).await;
         let outcome = outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()));
-        let mut reply = outcome.unwrap_or_else(|error| heading.error_reply(error));
+        let mut reply = outcome.unwrap_or_else(|error| heading.error_reply(error, &self.challenge));
         if let Some(account) = &heading.account
             && let Ok(rules) = self.cors.rules(&self.service, account).await
         {
@@ -152,7 +158,8 @@ impl Front {
             caller: Caller { now: heading.now, address: peer.address.ip(), https: peer.https },
             date_check: self.options.date_check,
         };
-        let principal = auth::authenticate(&self.service, &account, &presented).await?;
+        let options = &self.options.auth;
+        let principal = auth::authenticate(&self.service, &account, options, &presented).await?;
         heading.authenticated = true;
 
         let path = uri::percent_decode(path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;

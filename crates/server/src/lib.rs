@@ -8,6 +8,7 @@
 mod accounts;
 mod auth;
 mod batch;
+mod bearer;
 mod body;
 mod cors;
 mod encode;
@@ -26,5 +27,9 @@ mod target;
 mod xml_resources;
 
 pub use accounts::{Account, Accounts, AccountsError, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+pub use auth::AuthOptions;
+pub use bearer::{
+    IssuerOptions, KeySource, KeySourceError, KeysError, RoleGrant, RoleMap, RoleMapError, TokenIssuer,
+};
 pub use front::{Front, FrontOptions, VersionCheck};
 pub use listen::{ListenOptions, serve};

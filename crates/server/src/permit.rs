@@ -1,10 +1,12 @@
 //! What a valid credential lets its holder do: the permissions of each operation.
 
+use crate::bearer::{Identity, RoleGrant};
 use crate::error::{ApiError, ApiResult};
 use crate::operation::Operation;
 use crate::table::Call;
 use lazuli_model::EntityKey;
 use lazuli_table::KeyBounds;
+use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::sas::{AccountGrant, Permissions, ResourceTypes, SasError, TableGrant};
 
 /// Whom a valid credential names.
@@ -16,6 +18,8 @@ pub(crate) enum Principal {
     Table(TableGrant),
     /// A holder of a token for the account.
     Account(AccountGrant),
+    /// Somebody whom a bearer token names.
+    Bearer(Identity),
 }
 
 impl Principal {
@@ -25,13 +29,14 @@ impl Principal {
             Self::Owner => Ok(()),
             Self::Table(grant) => Ok(permit_by_table(grant, call)?),
             Self::Account(grant) => Ok(permit_by_account(grant, call)?),
+            Self::Bearer(identity) => permit_by_roles(&identity.grant, call),
         }
     }
 
     /// Refuses an entity outside the credential's range of keys.
     pub(crate) fn permit_key(&self, key: &EntityKey) -> ApiResult<()> {
         match self {
-            Self::Owner | Self::Account(_) => Ok(()),
+            Self::Owner | Self::Account(_) | Self::Bearer(_) => Ok(()),
             Self::Table(grant) => Ok(grant.check_key(key.partition.as_str(), key.row.as_str())?),
         }
     }
@@ -39,7 +44,7 @@ impl Principal {
     /// The entities a query may show; the others are passed over in silence.
     pub(crate) fn bounds(&self) -> KeyBounds {
         match self {
-            Self::Owner | Self::Account(_) => KeyBounds::default(),
+            Self::Owner | Self::Account(_) | Self::Bearer(_) => KeyBounds::default(),
             Self::Table(grant) => {
                 let range = grant.range().clone();
                 KeyBounds { start: range.start, end: range.end }
@@ -100,6 +105,27 @@ fn permit_by_account(grant: &AccountGrant, call: &Call<'_>) -> Result<(), SasErr
         // Access policies need the account key; a batch is judged part by part.
         _ => Err(SasError::Resource),
     }
+}
+
+/// What the roles of a bearer token permit.
+fn permit_by_roles(grant: &RoleGrant, call: &Call<'_>) -> ApiResult<()> {
+    let permitted = match call.operation {
+        Operation::QueryTables | Operation::GetTable { .. } => {
+            grant.tables.contains(Permissions::READ)
+        }
+        Operation::CreateTable => grant.tables.contains(Permissions::CREATE),
+        Operation::DeleteTable { .. } => grant.tables.contains(Permissions::DELETE),
+        Operation::GetServiceProperties | Operation::GetServiceStats => {
+            grant.service.contains(Permissions::READ)
+        }
+        Operation::SetServiceProperties => grant.service.contains(Permissions::WRITE),
+        // For such a caller access policies do not exist (A-8.9, TR-104).
+        Operation::GetTableAcl { .. } | Operation::SetTableAcl { .. } => {
+            return Err(ErrorCode::ResourceNotFound.into());
+        }
+        _ => entity_permissions(call).is_some_and(|needed| grant.entities.contains(needed)),
+    };
+    if permitted { Ok(()) } else { Err(SasError::Permission.into()) }
 }
 
 impl From<SasError> for ApiError {

@@ -1,5 +1,6 @@
 //! What a handler answers, before it becomes an HTTP response or a part of a batch.
 
+use http::HeaderValue;
 use lazuli_model::ETag;
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ pub(crate) struct Reply {
     /// Headers that only some answers have: continuations, CORS.
     pub(crate) more: Vec<(&'static str, String)>,
     pub(crate) error_code: Option<&'static str>,
-    pub(crate) www_authenticate: Option<&'static str>,
+    pub(crate) www_authenticate: Option<HeaderValue>,
     /// Whether it speaks OData: such answers are marked not to be cached or sniffed (T-2.59).
     pub(crate) odata: bool,
     /// The version that parts of a batch name (T-2.20).

@@ -19,10 +19,6 @@ use std::borrow::Cow;
 
 /// Tools recognise the service by the first word (T-2.58).
 const SERVER: &str = concat!("Windows-Azure-Table/1.0 Lazuli/", env!("CARGO_PKG_VERSION"));
-/// Where clients are sent for a token (A-8.6).
-const CHALLENGE: &str = "Bearer authorization_uri=https://login.microsoftonline.com/\
-     00000000-0000-0000-0000-000000000000/oauth2/authorize resource_id=https://storage.azure.com";
-
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
@@ -80,12 +76,14 @@ impl Heading {
     }
 
     /// The answer to a request that failed.
-    pub(crate) fn error_reply(&self, error: ApiError) -> Reply {
+    ///
+    /// `challenge` tells strangers where to get a token (A-8.6).
+    pub(crate) fn error_reply(&self, error: ApiError, challenge: &HeaderValue) -> Reply {
         if let Some(cause) = &error.cause {
             tracing::error!(id = self.id.as_str(), operation = self.operation, %cause, "failed");
         }
         if !self.authenticated && self.account.is_some() {
-            return self.authentication_reply(&error);
+            return self.authentication_reply(&error, challenge);
         }
         let form = match self.version {
             None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::IndentedXml,
@@ -96,7 +94,7 @@ impl Heading {
     }
 
     /// Failed authentication is told by another part of the service, with its own headers (T-7.3).
-    fn authentication_reply(&self, error: &ApiError) -> Reply {
+    fn authentication_reply(&self, error: &ApiError, challenge: &HeaderValue) -> Reply {
         let message = error_body::message_with_trailer(error.message(), self.id.as_str(), self.now);
         let name = error.code.name();
         let mut body = Vec::with_capacity(512);
@@ -115,7 +113,7 @@ impl Heading {
             status: error.code.status(),
             content_type: Some(content_type.into()),
             error_code: Some(name),
-            www_authenticate: challenged.then_some(CHALLENGE),
+            www_authenticate: challenged.then(|| challenge.clone()),
             body,
             ..Reply::default()
         }
@@ -206,8 +204,8 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     if let Some(code) = reply.error_code {
         headers.insert(ERROR_CODE, HeaderValue::from_static(code));
     }
-    if let Some(challenge) = reply.www_authenticate {
-        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    if let Some(challenge) = &reply.www_authenticate {
+        headers.insert(header::WWW_AUTHENTICATE, challenge.clone());
     }
     for (name, text) in &reply.more {
         insert(headers, HeaderName::from_static(name), text);
