@@ -24,6 +24,7 @@ mod respond;
 mod route;
 mod table;
 mod target;
+mod tls;
 mod xml_resources;
 
 pub use accounts::{Account, Accounts, AccountsError, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
@@ -33,3 +34,4 @@ pub use bearer::{
 };
 pub use front::{Front, FrontOptions, VersionCheck};
 pub use listen::{ListenOptions, serve};
+pub use tls::{Certificate, CertificateError, SelfSigned, Tls};

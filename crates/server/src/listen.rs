@@ -1,6 +1,7 @@
 //! Accepts connections, bounds them, and ends them without cutting a request short.
 
 use crate::front::Front;
+use crate::tls::{self, Tls};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -9,13 +10,18 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_rustls::server::TlsStream;
 
-/// Bounds on connections.
+/// What connections speak, and their bounds.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
+    /// HTTPS with this certificate; without it plain HTTP.
+    pub tls: Option<Arc<Tls>>,
     /// Connections served at once; further ones wait in the listener's backlog.
     pub connections_max: usize,
     /// Bytes of a request line and its headers.
@@ -24,6 +30,8 @@ pub struct ListenOptions {
     pub headers_max: usize,
     /// How long a connection may stand idle, or take to send its headers.
     pub header_read_timeout: Duration,
+    /// How long a client may take to agree on TLS.
+    pub handshake_timeout: Duration,
     /// How long requests in flight may go on after shutdown began.
     pub shutdown_grace: Duration,
 }
@@ -31,10 +39,12 @@ pub struct ListenOptions {
 impl Default for ListenOptions {
     fn default() -> Self {
         Self {
+            tls: None,
             connections_max: 16 * 1024,
             header_bytes_max: 64 * 1024,
             headers_max: 100,
             header_read_timeout: Duration::from_secs(60),
+            handshake_timeout: Duration::from_secs(10),
             shutdown_grace: Duration::from_secs(30),
         }
     }
@@ -51,6 +61,7 @@ pub async fn serve(
 ) -> usize {
     let places = Arc::new(Semaphore::new(options.connections_max));
     let (stop, stopping) = watch::channel(false);
+    let server = Arc::new(Server { front, options, tls_seen_on_plain: AtomicBool::new(false) });
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
@@ -58,13 +69,15 @@ pub async fn serve(
             () = &mut shutdown => break,
         };
         let (stream, peer, place) = accepted;
-        let peer = Peer::new(peer, false);
-        let connection = Connection { stream, peer, place, stopping: stopping.clone() };
-        tokio::spawn(connection.run(front.clone(), options.clone()));
+        let peer = Peer::new(peer, server.options.tls.is_some());
+        let connection =
+            Connection { server: server.clone(), peer, _place: place, stopping: stopping.clone() };
+        tokio::spawn(connection.run(stream));
     }
     drop(listener);
     // Nobody listens when no connection is open; that is no error.
     let _ = stop.send(true);
+    let options = &server.options;
     let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
     match tokio::time::timeout(options.shutdown_grace, places.acquire_many(all)).await {
         Ok(_) => 0,
@@ -119,21 +132,50 @@ impl Peer {
     }
 }
 
+/// What all connections share.
+struct Server {
+    front: Arc<Front>,
+    options: ListenOptions,
+    /// Whether the log has already told of a client that speaks TLS where there is none.
+    tls_seen_on_plain: AtomicBool,
+}
+
 struct Connection {
-    stream: TcpStream,
+    server: Arc<Server>,
     peer: Peer,
-    place: Option<OwnedSemaphorePermit>,
     stopping: watch::Receiver<bool>,
+    /// Given back when the connection ends, however it ends.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Connection {
-    async fn run(self, front: Arc<Front>, options: ListenOptions) {
-        let Self { stream, peer, place, mut stopping } = self;
+    async fn run(mut self, stream: TcpStream) {
         // Answers are written whole; waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
-        let service = service_fn(move |request| {
-            let front = front.clone();
-            async move { Ok::<_, Infallible>(front.handle(request, peer).await) }
+        let opened = tokio::select! {
+            opened = self.server.open(stream) => opened,
+            // Nothing was asked yet.
+            () = stopped(&mut self.stopping) => return,
+        };
+        let ended = match opened {
+            Ok(Some(Opened::Plain(stream))) => self.serve(stream).await.map_err(BoxError::from),
+            Ok(Some(Opened::Tls(stream))) => self.serve(stream).await.map_err(BoxError::from),
+            Ok(None) => Ok(()),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = ended {
+            tracing::debug!(peer = %self.peer.address, %error, "connection ended");
+        }
+    }
+
+    async fn serve<S>(&mut self, stream: S) -> hyper::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let Self { server, peer, stopping, .. } = self;
+        let options = &server.options;
+        let service = service_fn(|request| async {
+            Ok::<_, Infallible>(server.front.handle(request, *peer).await)
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -143,17 +185,72 @@ impl Connection {
             .auto_date_header(true)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
-        let ended = tokio::select! {
+        tokio::select! {
             ended = connection.as_mut() => ended,
-            () = stopped(&mut stopping) => {
+            () = stopped(stopping) => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-        };
-        if let Err(error) = ended {
-            tracing::debug!(peer = %peer.address, %error, "connection ended");
         }
-        drop(place);
+    }
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A connection that is ready for HTTP.
+enum Opened {
+    Plain(TcpStream),
+    /// In a box: it is many times the size of a socket, which most connections are.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Server {
+    /// Makes a connection ready for HTTP; `None` when its client speaks something else.
+    async fn open(&self, stream: TcpStream) -> io::Result<Option<Opened>> {
+        match &self.options.tls {
+            Some(tls) => {
+                let opened =
+                    tokio::time::timeout(self.options.handshake_timeout, shake(stream, tls));
+                opened.await?
+            }
+            None => {
+                let first = tls::opens_with_tls(&stream);
+                let first = tokio::time::timeout(self.options.header_read_timeout, first).await??;
+                if first == Some(true) {
+                    self.tell_of_tls(&stream);
+                }
+                Ok((first == Some(false)).then_some(Opened::Plain(stream)))
+            }
+        }
+    }
+
+    /// The first such client is worth a line; a misconfigured fleet is not worth thousands.
+    fn tell_of_tls(&self, stream: &TcpStream) {
+        let peer = stream.peer_addr().ok();
+        if self.tls_seen_on_plain.swap(true, Ordering::Relaxed) {
+            tracing::debug!(?peer, "closed: the client speaks TLS, this port plain HTTP");
+        } else {
+            tracing::info!(
+                ?peer,
+                "a client speaks TLS to this port, which speaks plain HTTP: let it use http://, \
+                 or start with --tls (further clients are told of at debug)"
+            );
+        }
+    }
+}
+
+/// Agrees on TLS with a client that speaks it, and tells others what to speak.
+async fn shake(stream: TcpStream, tls: &Tls) -> io::Result<Option<Opened>> {
+    match tls::opens_with_tls(&stream).await? {
+        Some(true) => {
+            let stream = tls.acceptor().accept(stream).await?;
+            Ok(Some(Opened::Tls(Box::new(stream))))
+        }
+        Some(false) => {
+            let local = stream.local_addr()?;
+            tls::refuse_plain_http(stream, local).await.map(|()| None)
+        }
+        None => Ok(None),
     }
 }
 
@@ -162,3 +259,6 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     // The sender outlives the wait; were it gone, shutdown would be over too.
     let _ = stopping.wait_for(|stop| *stop).await;
 }
+
+#[cfg(test)]
+mod tests;

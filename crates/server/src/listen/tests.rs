@@ -1,0 +1,146 @@
+use super::*;
+use crate::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+use crate::front::FrontOptions;
+use crate::tls::{Certificate, SelfSigned};
+use lazuli_engine::MemoryEngine;
+use lazuli_model::{Clock, SystemClock};
+use lazuli_table::TableService;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+
+const REQUEST: &[u8] =
+    b"GET /nobody/Tables HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+
+/// A server in this process that speaks TLS, or does not.
+struct Server {
+    address: SocketAddr,
+    tls: Arc<Tls>,
+    made: SelfSigned,
+}
+
+fn certificate(made: &SelfSigned) -> Certificate {
+    Certificate::from_pem(made.certificate.as_bytes(), made.key.as_bytes()).unwrap()
+}
+
+fn generate() -> SelfSigned {
+    SelfSigned::generate(&["127.0.0.1".to_owned()], SystemClock.now()).unwrap()
+}
+
+impl Server {
+    async fn start(https: bool) -> Self {
+        let made = generate();
+        let tls = Arc::new(Tls::new(certificate(&made)));
+        let options = ListenOptions { tls: https.then(|| tls.clone()), ..ListenOptions::default() };
+        let engine = Arc::new(MemoryEngine::default());
+        let service = TableService::new(engine, Arc::new(SystemClock));
+        let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}")).unwrap();
+        let accounts = Arc::new(Accounts::new(accounts).unwrap());
+        let clock = Arc::new(SystemClock);
+        let front = Arc::new(Front::new(service, accounts, clock, FrontOptions::default()));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, front, options, std::future::pending()));
+        Self { address, tls, made }
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// What comes back for `bytes` until the server closes, with or without having read them.
+    async fn exchange(&self, bytes: &[u8]) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(bytes).await.unwrap();
+        let mut answer = Vec::new();
+        if let Err(error) = stream.read_to_end(&mut answer).await {
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        }
+        String::from_utf8(answer).unwrap()
+    }
+
+    /// The answer to [`REQUEST`] over TLS, for a client that trusts `trusted` alone.
+    async fn exchange_tls(&self, trusted: &SelfSigned, protocols: &[&str]) -> io::Result<String> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(trusted.certificate.as_bytes()).unwrap()).unwrap();
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let mut config = ClientConfig::builder_with_provider(provider.into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols =
+            protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        let name = ServerName::from(self.address.ip());
+        let connector = TlsConnector::from(Arc::new(config));
+        let mut stream = connector.connect(name, self.connect().await).await?;
+        stream.write_all(REQUEST).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+}
+
+#[tokio::test]
+async fn plain_http_is_served_without_tls() {
+    let answer = Server::start(false).await.exchange(REQUEST).await;
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+}
+
+#[tokio::test]
+async fn http_is_served_over_tls() {
+    let server = Server::start(true).await;
+    for protocols in [&[][..], &["http/1.1"], &["h2", "http/1.1"]] {
+        let answer = server.exchange_tls(&server.made, protocols).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn only_http_1_1_is_spoken() {
+    let server = Server::start(true).await;
+    assert!(server.exchange_tls(&server.made, &["h2"]).await.is_err());
+}
+
+#[tokio::test]
+async fn plain_http_to_a_tls_port_is_told_what_to_do() {
+    let server = Server::start(true).await;
+    let long = [REQUEST, &[b'x'; 100_000]].concat();
+    for request in [REQUEST, b"G", &long] {
+        let answer = server.exchange(request).await;
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
+        let expect = format!("This port speaks HTTPS; use https://{}\n", server.address);
+        assert_eq!(body, expect);
+        assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn tls_to_a_plain_port_is_closed() {
+    let server = Server::start(false).await;
+    assert_eq!(server.exchange(&[22, 3, 1]).await, "");
+    assert!(server.exchange_tls(&server.made, &[]).await.is_err());
+}
+
+#[tokio::test]
+async fn a_replaced_certificate_is_shown_to_the_next_client() {
+    let server = Server::start(true).await;
+    let other = generate();
+    assert!(server.exchange_tls(&other, &[]).await.is_err());
+    server.tls.replace(certificate(&other));
+    assert!(server.exchange_tls(&other, &[]).await.is_ok());
+    assert!(server.exchange_tls(&server.made, &[]).await.is_err());
+}
+
+/// The clock jumps ahead whenever everybody waits, so the bounds pass without waiting.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_go_on_is_let_go() {
+    for https in [false, true] {
+        assert_eq!(Server::start(https).await.exchange(b"").await, "");
+    }
+    // A record that promises more than it brings.
+    assert_eq!(Server::start(true).await.exchange(&[22, 3, 1, 2, 0, 1]).await, "");
+}

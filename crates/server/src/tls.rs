@@ -1,0 +1,211 @@
+//! HTTPS: the certificate a server shows, and what a client of the wrong protocol is told.
+
+use arc_swap::ArcSwap;
+use lazuli_model::Timestamp;
+use rcgen::{
+    CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+    date_time_ymd,
+};
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+
+/// What a connection is secured with. The certificate can be replaced while requests are served.
+pub struct Tls(ArcSwap<ServerConfig>);
+
+impl Tls {
+    pub fn new(certificate: Certificate) -> Self {
+        Self(ArcSwap::new(certificate.0))
+    }
+
+    /// Shows another certificate to clients that connect from now on.
+    pub fn replace(&self, certificate: Certificate) {
+        self.0.store(certificate.0);
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.0.load_full())
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls(..)")
+    }
+}
+
+/// A certificate chain and its key: one that exists fits together.
+pub struct Certificate(Arc<ServerConfig>);
+
+/// Why a chain and a key cannot be served with.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    #[error("there is no certificate in PEM form")]
+    NoCertificate,
+    #[error("there is no private key in PEM form without a password")]
+    NoKey,
+    #[error("the PEM text is damaged")]
+    Pem(#[source] pem::Error),
+    #[error("the private key is not that of the certificate")]
+    Mismatch,
+    #[error("the certificate cannot be used")]
+    Unusable(#[source] rustls::Error),
+    #[error("no certificate could be made")]
+    Generate(#[source] rcgen::Error),
+}
+
+impl Certificate {
+    /// Reads a chain, the server's own certificate first, and a key of PKCS #1, PKCS #8 or SEC 1.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<_, _>>()
+            .map_err(CertificateError::Pem)?;
+        if chain.is_empty() {
+            return Err(CertificateError::NoCertificate);
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| match error {
+            pem::Error::NoItemsFound => CertificateError::NoKey,
+            error => CertificateError::Pem(error),
+        })?;
+        let mut config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .and_then(|config| config.with_no_client_auth().with_single_cert(chain, key))
+            .map_err(|error| match error {
+                rustls::Error::InconsistentKeys(_) => CertificateError::Mismatch,
+                error => CertificateError::Unusable(error),
+            })?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificate(..)")
+    }
+}
+
+/// A certificate signed with its own key, as PEM, for clients that are told to trust it.
+pub struct SelfSigned {
+    pub certificate: String,
+    pub key: String,
+    pub not_after: Timestamp,
+}
+
+impl SelfSigned {
+    /// Some systems refuse a server's certificate that is valid for more than 825 days.
+    const VALID_SECONDS: u64 = 800 * 24 * 3600;
+
+    /// Makes a key and a certificate for `names`: host names, `*.` patterns and IP addresses.
+    pub fn generate(names: &[String], now: Timestamp) -> Result<Self, CertificateError> {
+        let key = KeyPair::generate().map_err(CertificateError::Generate)?;
+        let mut params = CertificateParams::new(names).map_err(CertificateError::Generate)?;
+        let not_after = now.plus_seconds(Self::VALID_SECONDS);
+        // Clocks of clients may be behind ours.
+        params.not_before = date_time_ymd(1970, 1, 1)
+            + Duration::from_secs(now.unix_seconds().saturating_sub(24 * 3600));
+        params.not_after =
+            date_time_ymd(1970, 1, 1) + Duration::from_secs(not_after.unix_seconds());
+        params.distinguished_name.push(DnType::CommonName, "Lazuli self-signed certificate");
+        // Who trusts it trusts this server and nobody else that holds the key of another.
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.self_signed(&key).map_err(CertificateError::Generate)?;
+        Ok(Self { certificate: certificate.pem(), key: key.serialize_pem(), not_after })
+    }
+}
+
+/// Whether the first bytes of a connection are TLS: its handshake is a record of type 22. `None`
+/// when the peer sends nothing. Nothing is consumed.
+pub(crate) async fn opens_with_tls(stream: &TcpStream) -> io::Result<Option<bool>> {
+    const HANDSHAKE: u8 = 22;
+    let mut first = [0];
+    let read = stream.peek(&mut first).await?;
+    Ok((read > 0).then_some(first == [HANDSHAKE]))
+}
+
+/// Tells a client that speaks plain HTTP what this port wants, in a form it can read.
+pub(crate) async fn refuse_plain_http(mut stream: TcpStream, local: SocketAddr) -> io::Result<()> {
+    /// What is read of a request that nobody will look at.
+    const DRAINED_BYTES_MAX: usize = 1024 * 1024;
+    let text = format!("This port speaks HTTPS; use https://{local}\n");
+    let answer = format!(
+        "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{text}",
+        text.len()
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    // To close with bytes unread would reset the connection before the answer is read.
+    let mut buffer = [0; 8 * 1024];
+    let mut drained = 0;
+    while drained < DRAINED_BYTES_MAX {
+        match stream.read(&mut buffer).await? {
+            0 => break,
+            read => drained += read,
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn generate() -> SelfSigned {
+        let names = ["localhost", "127.0.0.1", "::1", "*.table.localhost"].map(str::to_owned);
+        SelfSigned::generate(&names, Timestamp::from_unix_seconds(1_800_000_000)).unwrap()
+    }
+
+    #[track_caller]
+    fn check(chain: &str, key: &str, expect: &str) {
+        let message = match Certificate::from_pem(chain.as_bytes(), key.as_bytes()) {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(message, expect);
+    }
+
+    #[test]
+    fn a_generated_pair_fits_together() {
+        let made = generate();
+        check(&made.certificate, &made.key, "");
+        check(&format!("a comment\n{}", made.certificate), &made.key, "");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_pair_is_said() {
+        let (one, other) = (generate(), generate());
+        check(&one.certificate, &other.key, "the private key is not that of the certificate");
+        check("", &one.key, "there is no certificate in PEM form");
+        check(&one.key, &one.key, "there is no certificate in PEM form");
+        let no_key = "there is no private key in PEM form without a password";
+        check(&one.certificate, "", no_key);
+        check(&one.certificate, &one.certificate, no_key);
+        check(&one.certificate, &one.key.replace("PRIVATE", "ENCRYPTED PRIVATE"), no_key);
+        let cut = one.certificate.replace("-----END", "");
+        check(&cut, &one.key, "the PEM text is damaged");
+        let garbled = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        check(garbled, &one.key, "the certificate cannot be used");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let made = generate();
+        let certificate =
+            Certificate::from_pem(made.certificate.as_bytes(), made.key.as_bytes()).unwrap();
+        assert_eq!(format!("{certificate:?}"), "Certificate(..)");
+        assert_eq!(format!("{:?}", Tls::new(certificate)), "Tls(..)");
+    }
+}
