@@ -2,6 +2,7 @@
 
 use crate::accounts::Account;
 use crate::bearer::TokenIssuer;
+use crate::delegation;
 use crate::error::{ApiError, ApiResult};
 use crate::permit::Principal;
 use http::{HeaderMap, HeaderValue, header};
@@ -28,6 +29,8 @@ pub struct AuthOptions {
     pub bearer_over_http: bool,
     /// Where the challenge sends clients for a token.
     pub authorization_uri: String,
+    /// Whether keys for user delegation are given out, and tokens signed with them taken.
+    pub user_delegation: bool,
 }
 
 impl Default for AuthOptions {
@@ -36,6 +39,7 @@ impl Default for AuthOptions {
             issuer: None,
             bearer_over_http: false,
             authorization_uri: AUTHORIZATION_URI.to_owned(),
+            user_delegation: false,
         }
     }
 }
@@ -95,7 +99,7 @@ pub(crate) async fn authenticate(
             by_header(account, options, presented, text).await
         }
         (None, Some(sas)) => {
-            let outcome = by_sas(service, account, presented, &sas).await?;
+            let outcome = by_sas(service, account, options, presented, &sas).await?;
             outcome.map_err(|error| refused(error, presented))
         }
         // Two credentials at once are none.
@@ -161,6 +165,7 @@ async fn by_token(
 async fn by_sas(
     service: &TableService,
     account: &Account,
+    options: &AuthOptions,
     presented: &Presented<'_>,
     sas: &Sas<'_>,
 ) -> ApiResult<Result<Principal, SasError>> {
@@ -183,6 +188,11 @@ async fn by_sas(
             };
             let policy = policies.find(sas.policy);
             Ok(sas.grant(policy, &presented.caller).map(Principal::Table))
+        }
+        Sas::UserDelegation(sas) if options.user_delegation => {
+            Ok(delegation::owner_permissions(account, sas).and_then(|owner| {
+                Ok(Principal::Table(sas.grant(&presented.caller)?.within(owner)))
+            }))
         }
         // Nobody can have such a token: we give out no keys to sign it with.
         Sas::UserDelegation(_) => Ok(Err(SasError::Signature)),

@@ -5,6 +5,7 @@ use crate::auth::{self, AuthOptions, Presented};
 use crate::batch;
 use crate::body::{BodyFailure, BodyMemory};
 use crate::cors::{self, Cors};
+use crate::delegation;
 use crate::error::{ApiError, ApiResult};
 use crate::listen::Peer;
 use crate::operation::Operation;
@@ -202,6 +203,10 @@ impl Front {
     ) -> ApiResult<Reply> {
         match call.operation {
             Operation::Transaction => batch::handle(&self.service, context, call, principal).await,
+            Operation::GetUserDelegationKey if self.options.auth.user_delegation => {
+                delegation::give_key(context, call, principal)
+            }
+            Operation::GetUserDelegationKey => Err(ErrorCode::InvalidQueryParameterValue.into()),
             operation if operation.is_xml() => {
                 principal.permit(call)?;
                 let outcome = xml_resources::handle(&self.service, context, call).await;

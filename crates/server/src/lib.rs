@@ -11,6 +11,7 @@ mod batch;
 mod bearer;
 mod body;
 mod cors;
+mod delegation;
 mod encode;
 mod error;
 mod front;

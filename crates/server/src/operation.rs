@@ -51,6 +51,7 @@ pub(crate) enum Operation {
     GetServiceProperties,
     SetServiceProperties,
     GetServiceStats,
+    GetUserDelegationKey,
 }
 
 impl Operation {
@@ -74,6 +75,7 @@ impl Operation {
             Self::GetServiceProperties => "GetTableServiceProperties",
             Self::SetServiceProperties => "SetTableServiceProperties",
             Self::GetServiceStats => "GetTableServiceStats",
+            Self::GetUserDelegationKey => "GetUserDelegationKey",
         }
     }
 
@@ -87,6 +89,7 @@ impl Operation {
             | Self::GetTableAcl { .. }
             | Self::GetServiceProperties
             | Self::GetServiceStats
+            | Self::GetUserDelegationKey
             | Self::KeyedNested { .. } => false,
             Self::CreateTable
             | Self::DeleteTable { .. }
@@ -109,6 +112,7 @@ impl Operation {
                 | Self::GetServiceProperties
                 | Self::SetServiceProperties
                 | Self::GetServiceStats
+                | Self::GetUserDelegationKey
         )
     }
 
@@ -123,6 +127,7 @@ impl Operation {
                 | Self::Transaction
                 | Self::SetTableAcl { .. }
                 | Self::SetServiceProperties
+                | Self::GetUserDelegationKey
         )
     }
 

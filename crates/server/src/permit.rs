@@ -119,6 +119,7 @@ fn permit_by_roles(grant: &RoleGrant, call: &Call<'_>) -> ApiResult<()> {
             grant.service.contains(Permissions::READ)
         }
         Operation::SetServiceProperties => grant.service.contains(Permissions::WRITE),
+        Operation::GetUserDelegationKey => grant.delegation,
         // For such a caller access policies do not exist (A-8.9, TR-104).
         Operation::GetTableAcl { .. } | Operation::SetTableAcl { .. } => {
             return Err(ErrorCode::ResourceNotFound.into());
@@ -130,6 +131,6 @@ fn permit_by_roles(grant: &RoleGrant, call: &Call<'_>) -> ApiResult<()> {
 
 impl From<SasError> for ApiError {
     fn from(error: SasError) -> Self {
-        Self { before_execution: false, ..error.code().into() }
+        Self::at_execution(error.code())
     }
 }

@@ -115,7 +115,7 @@ fn resolve_comp(
                 _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
             }
         }
-        (ResourcePath::Service, "properties" | "stats") => {
+        (ResourcePath::Service, "properties" | "stats" | "userdelegationkey") => {
             match query.get("restype") {
                 Some("service") => {}
                 Some(_) => return invalid(),
@@ -125,6 +125,7 @@ fn resolve_comp(
                 ("properties", Verb::Get) => Ok(Operation::GetServiceProperties),
                 ("properties", Verb::Put) => Ok(Operation::SetServiceProperties),
                 ("stats", Verb::Get) => Ok(Operation::GetServiceStats),
+                ("userdelegationkey", Verb::Post) => Ok(Operation::GetUserDelegationKey),
                 _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
             }
         }
@@ -209,6 +210,7 @@ mod tests {
         check("HEAD", "/abc", "comp=acl", Ok("GetTableAcl"));
         check("PUT", "/abc", "comp=acl", Ok("SetTableAcl"));
         check("GET", "/", "restype=service&comp=properties", Ok("GetTableServiceProperties"));
+        check("POST", "/", "restype=service&comp=userdelegationkey", Ok("GetUserDelegationKey"));
         let invalid = Err(ErrorCode::InvalidQueryParameterValue);
         check("GET", "/abc", "restype=service&comp=properties", invalid);
         check("GET", "/", "comp=nonsense", invalid);

@@ -11,7 +11,7 @@ mod restrictions;
 mod table;
 
 pub use account::{AccountGrant, AccountSas};
-pub use delegation::UserDelegationSas;
+pub use delegation::{DELEGATED_SERVICE, UserDelegationKey, UserDelegationSas};
 pub use permissions::{Permissions, ResourceTypes};
 pub use restrictions::Caller;
 pub use table::{KeyRange, TableGrant, TableSas};
@@ -27,7 +27,7 @@ use lazuli_model::Timestamp;
 pub enum Sas<'a> {
     Table(TableSas<'a>),
     Account(AccountSas<'a>),
-    /// Parsed, so that it can be refused for what it is.
+    /// A token for a table too, but no key of the account signed it.
     UserDelegation(UserDelegationSas<'a>),
 }
 
@@ -110,7 +110,7 @@ impl<'a> Sas<'a> {
         ApiVersion::parse(match self {
             Self::Table(sas) => sas.version,
             Self::Account(sas) => sas.version,
-            Self::UserDelegation(sas) => sas.version,
+            Self::UserDelegation(sas) => sas.table.version,
         })
     }
 }

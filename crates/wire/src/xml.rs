@@ -7,7 +7,10 @@ mod tree;
 mod write;
 
 pub(crate) use write::{BYTE_ORDER_MARK, write_text};
-pub use write::{write_service_properties, write_service_stats, write_signed_identifiers};
+pub use write::{
+    write_service_properties, write_service_stats, write_signed_identifiers,
+    write_user_delegation_key,
+};
 
 use crate::error_code::ErrorCode;
 use crate::version::ApiVersion;
@@ -115,6 +118,15 @@ pub fn read_service_stats(document: &[u8]) -> Result<GeoReplication, XmlError> {
         "unavailable" => Ok(GeoReplication::Unavailable),
         _ => Err(XmlError::InvalidValue),
     }
+}
+
+/// Reads a request for a user delegation key: from when, unless at once, until when.
+pub fn read_key_info(document: &[u8]) -> Result<(Option<Timestamp>, Timestamp), XmlError> {
+    let root = Element::parse(document, "KeyInfo")?;
+    root.expect_children(&["Start", "Expiry"])?;
+    let time = |text: &str| Timestamp::parse_policy(text).ok_or(XmlError::InvalidValue);
+    let start = root.child_text("Start").map(time).transpose()?;
+    Ok((start, time(root.required("Expiry")?.text())?))
 }
 
 /// Every part but the id may be missing, or there and empty (T-9.21).

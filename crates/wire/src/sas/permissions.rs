@@ -20,6 +20,17 @@ macro_rules! flag_set {
                 })
             }
 
+            /// The letters of the set, in the order of its flags.
+            pub fn letters(self) -> String {
+                let all = [$((Self::$flag, $letter),)*];
+                all.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, letter)| letter).collect()
+            }
+
+            /// The flags that are in both sets.
+            pub const fn intersection(self, other: Self) -> Self {
+                Self(self.0 & other.0)
+            }
+
             /// Whether every flag of `other` is in this set.
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0

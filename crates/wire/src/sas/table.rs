@@ -125,8 +125,13 @@ impl<'a> TableSas<'a> {
     /// Signs the token and returns it as a query string.
     pub fn token(&self, account: &str, key: &SigningKey) -> Result<String, SasError> {
         let signature = key.sign(&[self.string_to_sign(account)?.as_bytes()]);
+        Ok(write_token(&self.parameters(), &signature))
+    }
+
+    /// The parameters of the token in the URL, save its signature.
+    pub(super) fn parameters(&self) -> [(&'static str, Option<&'a str>); 12] {
         let [spk, srk, epk, erk] = self.keys();
-        let parameters = [
+        [
             ("sv", given(self.version)),
             ("st", given(self.start)),
             ("se", given(self.expiry)),
@@ -139,8 +144,7 @@ impl<'a> TableSas<'a> {
             ("srk", srk),
             ("epk", epk),
             ("erk", erk),
-        ];
-        Ok(write_token(&parameters, &signature))
+        ]
     }
 
     /// The version, if tokens for tables existed then.
@@ -149,7 +153,7 @@ impl<'a> TableSas<'a> {
         if version.has_table_acl() { Ok(version) } else { Err(SasError::Version) }
     }
 
-    fn keys(&self) -> [Option<&'a str>; 4] {
+    pub(super) fn keys(&self) -> [Option<&'a str>; 4] {
         [self.start_partition_key, self.start_row_key, self.end_partition_key, self.end_row_key]
     }
 
@@ -205,6 +209,16 @@ impl TableGrant {
     /// Whether the token covers an entity.
     pub fn check_key(&self, partition_key: &str, row_key: &str) -> Result<(), SasError> {
         if self.range.contains(partition_key, row_key) { Ok(()) } else { Err(SasError::KeyRange) }
+    }
+
+    /// The same, without the permissions that are not among `others`.
+    pub fn within(self, others: Permissions) -> Self {
+        Self { permissions: self.permissions.intersection(others), ..self }
+    }
+
+    /// What the token permits within its table.
+    pub fn permissions(&self) -> Permissions {
+        self.permissions
     }
 
     /// The entities a query may return.

@@ -164,6 +164,61 @@ fn user_delegation_is_recognised() {
     assert_eq!(text, "r\n\ne\n/table/acct1/t\no\nt\n\n\n\n\n\n\n\n\n2025-07-05\na\n\n\n");
 }
 
+const DELEGATED: UserDelegationSas<'_> = UserDelegationSas {
+    table: TableSas { version: "2025-07-05", permissions: "raud", ..TABLE },
+    key: UserDelegationKey {
+        object_id: "oid",
+        tenant_id: "tid",
+        start: "2026-11-14T00:00:00Z",
+        expiry: "2026-11-16T00:00:00.5Z",
+        service: "t",
+        version: "2025-07-05",
+    },
+    delegate: [""; 2],
+};
+
+#[test]
+fn a_user_delegation_token_is_read_as_it_was_signed() {
+    let token = DELEGATED.token(ACCOUNT, &key()).unwrap();
+    let query = Query::parse(&token).unwrap();
+    let Some(Sas::UserDelegation(sas)) = Sas::parse(&query).unwrap() else { panic!("{token}") };
+    assert_eq!(sas.verify(ACCOUNT, &key()), Ok(()));
+    assert_eq!(sas.verify("other", &key()), Err(SasError::Signature));
+    let grant = sas.grant(&caller()).unwrap().within(Permissions::READ | Permissions::LIST);
+    assert_eq!(grant.permissions(), Permissions::READ);
+    let query = Query::parse("sv=2025-07-05&tn=T&si=p&skoid=o&sig=x").unwrap();
+    assert_eq!(Sas::parse(&query).err(), Some(SasError::Malformed("si")));
+}
+
+#[test]
+fn a_user_delegation_token_lives_no_longer_than_its_key() {
+    let grant = |sas: UserDelegationSas<'_>, now| {
+        sas.grant(&Caller { now: time(now), ..caller() }).map(drop)
+    };
+    let (start, expiry) = (time("2026-11-14T00:00:00Z"), time("2026-11-16T00:00:00Z"));
+    assert_eq!(grant(DELEGATED, "2026-11-14T00:00:00Z"), Ok(()));
+    assert_eq!(grant(DELEGATED, "2026-11-13T23:59:59Z"), Err(SasError::NotStarted(start)));
+    assert_eq!(grant(DELEGATED, "2026-11-15T23:59:59Z"), Ok(()));
+    assert_eq!(grant(DELEGATED, "2026-11-16T00:00:00Z"), Err(SasError::Expired(expiry)));
+    let now = "2026-11-15T00:00:00Z";
+    let with_key = |key| UserDelegationSas { key, ..DELEGATED };
+    let blob = with_key(UserDelegationKey { service: "b", ..DELEGATED.key });
+    assert_eq!(grant(blob, now), Err(SasError::Service));
+    let endless = with_key(UserDelegationKey { expiry: "", ..DELEGATED.key });
+    assert_eq!(grant(endless, now), Err(SasError::Missing("ske")));
+    let bound = UserDelegationSas { delegate: ["", "oid2"], ..DELEGATED };
+    assert_eq!(grant(bound, now), Err(SasError::Malformed("sduoid")));
+    let ended = TableSas { expiry: "2026-11-01", ..DELEGATED.table };
+    assert!(grant(UserDelegationSas { table: ended, ..DELEGATED }, now).is_err());
+}
+
+#[test]
+fn sets_name_their_letters() {
+    assert_eq!(Permissions::parse("duar").letters(), "raud");
+    assert_eq!(ResourceTypes::parse("os").letters(), "so");
+    assert_eq!(Permissions::default().letters(), "");
+}
+
 #[track_caller]
 fn check_grant(sas: TableSas<'_>, caller: Caller, expect: Option<SasError>) {
     assert_eq!(sas.grant(None, &caller).err(), expect);

@@ -1,6 +1,7 @@
 //! Writing the documents.
 
 use super::GeoReplication;
+use crate::sas::UserDelegationKey;
 use crate::version::ApiVersion;
 use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
 use lazuli_model::{AccessPolicies, AccessPolicy, ServiceProperties, Timestamp};
@@ -62,6 +63,21 @@ pub fn write_service_stats(out: &mut Vec<u8>, replication: GeoReplication) {
                 leaf(out, "Status", status);
                 leaf(out, "LastSyncTime", &last_sync);
             });
+        });
+    });
+}
+
+/// Appends a user delegation key and its value, which is base64.
+pub fn write_user_delegation_key(out: &mut Vec<u8>, key: &UserDelegationKey<'_>, value: &str) {
+    write_document(out, |out| {
+        node(out, "UserDelegationKey", |out| {
+            leaf(out, "SignedOid", key.object_id);
+            leaf(out, "SignedTid", key.tenant_id);
+            leaf(out, "SignedStart", key.start);
+            leaf(out, "SignedExpiry", key.expiry);
+            leaf(out, "SignedService", key.service);
+            leaf(out, "SignedVersion", key.version);
+            leaf(out, "Value", value);
         });
     });
 }

@@ -1,0 +1,230 @@
+//! User delegation keys: made from a secret of the account on request, made again to check a token.
+//!
+//! Nothing is stored. A key's value is an HMAC, under a key of the account, over whom it was given
+//! to, from when until when, and what their roles then permitted on entities. A token repeats all of
+//! that but the last, so whoever checks one makes the key for each of the sixteen sets of `raud`:
+//! the one that signed tells what its owner may grant (A-7.7). A change of role counts from the next
+//! key on, a week later at most; replacing the account's key ends all of them at once.
+
+use crate::accounts::Account;
+use crate::error::{ApiError, ApiResult};
+use crate::permit::Principal;
+use crate::reply::Reply;
+use crate::request::RequestContext;
+use crate::table::Call;
+use lazuli_model::Timestamp;
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::sas::{
+    DELEGATED_SERVICE, Permissions, SasError, UserDelegationKey, UserDelegationSas,
+};
+use lazuli_wire::shared_key::{Signature, SigningKey};
+use lazuli_wire::xml::{self, XmlError};
+
+/// How long a key may sign (A-7.1).
+const LIFETIME_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
+/// The tenant of an issuer whose tokens name none.
+const NO_TENANT: &str = "00000000-0000-0000-0000-000000000000";
+/// Begins with a byte that no header and no other signed text can begin with, so that no signature
+/// is ever a key and no key a signature.
+const PURPOSE: &str = "\0lazuli user delegation key 1";
+/// What roles may permit on entities, the frequent ones first.
+const ROLES: [&str; 16] = [
+    "raud", "r", "", "a", "u", "d", "ra", "ru", "rd", "au", "ad", "ud", "rau", "rad", "rud", "aud",
+];
+
+/// Gives the holder of a bearer token a key (Get User Delegation Key).
+pub(crate) fn give_key(
+    context: &RequestContext,
+    call: &Call<'_>,
+    principal: &Principal,
+) -> ApiResult<Reply> {
+    let Principal::Bearer(identity) = principal else {
+        return Err(ErrorCode::AuthenticationFailed.into());
+    };
+    principal.permit(call)?;
+    let (start, expiry) = window(call.body, context.now)?;
+    let (start, expiry) = (start.to_string(), expiry.to_string());
+    let version = context.version.to_string();
+    let key = UserDelegationKey {
+        object_id: &identity.object_id,
+        tenant_id: Some(identity.tenant_id.as_str())
+            .filter(|id| !id.is_empty())
+            .unwrap_or(NO_TENANT),
+        start: &start,
+        expiry: &expiry,
+        service: DELEGATED_SERVICE,
+        version: &version,
+    };
+    let nameless =
+        key.object_id.is_empty() || [key.object_id, key.tenant_id].concat().contains('\n');
+    let secret = context.account.keys.first().filter(|_| !nameless);
+    let secret = secret.ok_or(ErrorCode::AuthorizationFailure)?;
+    let value = derive(&context.account, secret, &key, &identity.grant.entities.letters())?;
+    let mut body = Vec::with_capacity(1024);
+    xml::write_user_delegation_key(&mut body, &key, &value.to_string());
+    Ok(Reply::xml(200, body))
+}
+
+/// Finds the key that signed a token, and with it what its owner may grant.
+pub(crate) fn owner_permissions(
+    account: &Account,
+    sas: &UserDelegationSas<'_>,
+) -> Result<Permissions, SasError> {
+    for secret in &account.keys {
+        for roles in ROLES {
+            let value = derive(account, secret, &sas.key, roles)?.to_string();
+            let key = SigningKey::from_base64(&value).map_err(|_| SasError::Signature)?;
+            if sas.verify(account.name.as_str(), &key).is_ok() {
+                return Ok(Permissions::parse(roles));
+            }
+        }
+    }
+    Err(SasError::Signature)
+}
+
+/// From when until when a key is wanted: not over already, and a week at most.
+fn window(body: &[u8], now: Timestamp) -> ApiResult<(Timestamp, Timestamp)> {
+    let (start, expiry) = xml::read_key_info(body)?;
+    let second = |time: Timestamp| Timestamp::UNIX_EPOCH.plus_seconds(time.unix_seconds());
+    let (start, expiry) = (second(start.unwrap_or(now)), second(expiry));
+    if expiry <= now || expiry <= start || expiry > start.plus_seconds(LIFETIME_SECONDS_MAX) {
+        return Err(ApiError::from(XmlError::OutOfRange));
+    }
+    Ok((start, expiry))
+}
+
+/// The value of a key. Its times count by the second: clients spell them anew.
+fn derive(
+    account: &Account,
+    secret: &SigningKey,
+    key: &UserDelegationKey<'_>,
+    roles: &str,
+) -> Result<Signature, SasError> {
+    let (start, expiry) = key.window()?;
+    let (start, expiry) = (start.to_string(), expiry.to_string());
+    let fields = [
+        PURPOSE,
+        account.name.as_str(),
+        key.object_id,
+        key.tenant_id,
+        &start,
+        &expiry,
+        key.service,
+        key.version,
+        roles,
+    ];
+    Ok(secret.sign(&[fields.join("\n").as_bytes()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+    use lazuli_wire::sas::TableSas;
+
+    const KEY: UserDelegationKey<'_> = UserDelegationKey {
+        object_id: "11111111-1111-1111-1111-111111111111",
+        tenant_id: "22222222-2222-2222-2222-222222222222",
+        start: "2026-11-14T00:00:00Z",
+        expiry: "2026-11-16T00:00:00Z",
+        service: "t",
+        version: "2025-07-05",
+    };
+
+    fn account(keys: &str) -> Account {
+        Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{keys}")).unwrap().remove(0)
+    }
+
+    /// Signs a token as a client would that was given the key for `roles`.
+    fn permissions(
+        account: &Account,
+        roles: &str,
+        alter: impl FnOnce(&mut UserDelegationSas<'_>),
+    ) -> Result<Permissions, SasError> {
+        let value = derive(account, &account.keys[0], &KEY, roles).unwrap().to_string();
+        let table = TableSas {
+            version: "2025-07-05",
+            table: "Orders",
+            expiry: "2030-01-01",
+            permissions: "r",
+            ..TableSas::default()
+        };
+        let mut sas = UserDelegationSas { table, key: KEY, ..UserDelegationSas::default() };
+        let text = sas.string_to_sign(WELL_KNOWN_ACCOUNT).unwrap();
+        let signature =
+            SigningKey::from_base64(&value).unwrap().sign(&[text.as_bytes()]).to_string();
+        alter(&mut sas);
+        let table = TableSas { signature: &signature, ..sas.table };
+        owner_permissions(account, &UserDelegationSas { table, ..sas })
+    }
+
+    #[test]
+    fn a_key_tells_what_its_owner_may_grant() {
+        let account = account(WELL_KNOWN_KEY);
+        for roles in ROLES {
+            assert_eq!(permissions(&account, roles, |_| {}), Ok(Permissions::parse(roles)));
+        }
+        let mut sets = ROLES.map(|roles| Permissions::parse(roles).letters());
+        assert_eq!(sets, ROLES, "each is spelled as the set spells itself");
+        sets.sort_unstable();
+        assert!(sets.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn whoever_the_token_names_must_own_the_key() {
+        let account = account(WELL_KNOWN_KEY);
+        let altered =
+            |key: UserDelegationKey<'static>| permissions(&account, "r", |sas| sas.key = key);
+        assert!(altered(KEY).is_ok());
+        // The same instant, spelled otherwise, has another string to sign: only the key is the same.
+        for key in [
+            UserDelegationKey { object_id: "other", ..KEY },
+            UserDelegationKey { tenant_id: "other", ..KEY },
+            UserDelegationKey { expiry: "2027-11-16T00:00:00Z", ..KEY },
+            UserDelegationKey { start: "2026-11-14", ..KEY },
+            UserDelegationKey { service: "q", ..KEY },
+            UserDelegationKey { version: "2025-11-05", ..KEY },
+        ] {
+            assert_eq!(altered(key), Err(SasError::Signature), "{key:?}");
+        }
+        let other = UserDelegationKey { expiry: "", ..KEY };
+        assert_eq!(altered(other), Err(SasError::Missing("ske")));
+    }
+
+    #[test]
+    fn a_key_ends_with_the_account_key_it_was_made_from() {
+        let (old, new) = (account("AAAA"), account("BBBB"));
+        let both = account("BBBB:AAAA");
+        let value = derive(&old, &old.keys[0], &KEY, "r").unwrap().to_string();
+        let table = TableSas { version: "2025-07-05", table: "T", ..TableSas::default() };
+        let sas = UserDelegationSas { table, key: KEY, ..UserDelegationSas::default() };
+        let text = sas.string_to_sign(WELL_KNOWN_ACCOUNT).unwrap();
+        let signature =
+            SigningKey::from_base64(&value).unwrap().sign(&[text.as_bytes()]).to_string();
+        let sas = UserDelegationSas { table: TableSas { signature: &signature, ..table }, ..sas };
+        assert!(owner_permissions(&old, &sas).is_ok());
+        assert!(owner_permissions(&both, &sas).is_ok());
+        assert_eq!(owner_permissions(&new, &sas), Err(SasError::Signature));
+    }
+
+    #[test]
+    fn a_key_is_for_a_week_at_most() {
+        let now = Timestamp::parse("2026-11-15T12:00:00.5Z").unwrap();
+        let check = |start: &str, expiry: &str| {
+            let info = format!("<KeyInfo>{start}<Expiry>{expiry}</Expiry></KeyInfo>");
+            let window = window(info.as_bytes(), now);
+            window.map(|(from, to)| format!("{from} {to}")).map_err(|error| error.code)
+        };
+        let start = "<Start>2026-11-10T00:00:00Z</Start>";
+        let week = "2026-11-10T00:00:00Z 2026-11-17T00:00:00Z".to_owned();
+        assert_eq!(check(start, "2026-11-17T00:00:00.9Z"), Ok(week));
+        let today = "2026-11-15T12:00:00Z 2026-11-16T00:00:00Z".to_owned();
+        assert_eq!(check("", "2026-11-16"), Ok(today));
+        let range = Err(ErrorCode::InvalidXmlDocument);
+        assert_eq!(check(start, "2026-11-17T00:00:01Z"), range);
+        assert_eq!(check(start, "2026-11-15T12:00:00Z"), range);
+        assert_eq!(check("<Start>2026-11-16</Start>", "2026-11-16"), range);
+        assert_eq!(check("<Start/>", ""), Err(ErrorCode::InvalidXmlNodeValue));
+        assert_eq!(check("<Other/>", "2026-11-16"), range);
+    }
+}
