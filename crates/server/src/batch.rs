@@ -1,6 +1,6 @@
 //! Entity group transactions: parts in, one commit, parts out.
 
-use crate::error::{ApiError, ApiResult};
+use crate::error::{ApiError, ApiResult, Stage};
 use crate::operation::Operation;
 use crate::permit::Principal;
 use crate::reply::Reply;
@@ -99,9 +99,7 @@ struct Fault {
 impl Fault {
     /// In a change set of one operation a fault found at execution has no index (T-6.39, T-6.40).
     fn reply(&self, context: &RequestContext, heads: &[PartHead<'_>]) -> Reply {
-        let lone_at_execution = heads.len() == 1
-            && !self.error.before_execution
-            && self.error.code != ErrorCode::TableNotFound;
+        let lone_at_execution = heads.len() == 1 && self.error.stage == Stage::Execution;
         let index = (!lone_at_execution).then_some(self.index);
         match heads.get(self.index) {
             Some(head) => head.error_reply(context, &self.error, index),
@@ -211,7 +209,8 @@ fn resolve(context: &RequestContext, part: &Part<'_>, head: &PartHead<'_>) -> Ap
         part.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-http-method"));
     let verb = Verb::parse(part.method).tunnelled(tunnels.map(|(_, value)| value))?;
     let path = uri::percent_decode_lenient(without_account(head.path, account, context.path_style));
-    route::resolve(verb, ResourcePath::parse(&path), &head.query, account)
+    let operation = route::resolve(verb, ResourcePath::parse(&path), &head.query, account);
+    operation.map_err(ApiError::in_url)
 }
 
 /// Inner URIs repeat the account segment in path style, and have none in host style or when they
@@ -257,8 +256,9 @@ fn part_headers<'r>(
     let version = ("DataServiceVersion", reply.data_service_version.text().into());
     let content_type = reply.content_type.as_deref().map(|text| ("Content-Type", text.into()));
     let content_id = content_id.map(|id| ("Content-ID", id.into()));
-    let uncached =
-        [("X-Content-Type-Options", "nosniff".into()), ("Cache-Control", "no-cache".into())];
+    let sniffing = Some(("X-Content-Type-Options", "nosniff".into()));
+    let uncached = reply.no_cache.then_some(("Cache-Control", "no-cache".into()));
+    let uncached = sniffing.into_iter().chain(uncached);
     let preference = reply.preference_applied.map(|text| ("Preference-Applied", text.into()));
     let location = reply.location.as_deref();
     let etag = reply.etag.map(|etag| ("ETag", etag.to_string().into()));

@@ -136,7 +136,10 @@ fn allows_header(rule: &CorsRule, name: &str) -> bool {
 fn header_names(reply: &Reply) -> String {
     let mut names = vec!["x-ms-request-id", "x-ms-client-request-id", "Server", "x-ms-version"];
     if reply.odata {
-        names.extend(["X-Content-Type-Options", "Cache-Control"]);
+        names.push("X-Content-Type-Options");
+    }
+    if reply.no_cache {
+        names.push("Cache-Control");
     }
     if reply.preference_applied.is_some() {
         names.push("Preference-Applied");

@@ -14,9 +14,20 @@ pub(crate) struct ApiError {
     pub(crate) code: ErrorCode,
     /// Stands in for the code's own message.
     pub(crate) text: Option<Cow<'static, str>>,
-    /// Found while looking at the request alone, before any stored state was asked.
-    pub(crate) before_execution: bool,
+    pub(crate) stage: Stage,
     pub(crate) cause: Option<BoxError>,
+}
+
+/// Where a failure was found. The live service shows it in details of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// In the URL, while it was resolved to a resource; a missing table counts as such. Recorded
+    /// answers of this kind have no Cache-Control (T-6.46).
+    Url,
+    /// In what else the request says, before anything stored was asked.
+    Request,
+    /// In what is stored. Alone in a change set, such a failure names no index (T-6.39).
+    Execution,
 }
 
 pub(crate) type ApiResult<T> = Result<T, ApiError>;
@@ -34,18 +45,22 @@ impl ApiError {
         self.text.as_deref().unwrap_or(self.code.message())
     }
 
-    fn after_execution(code: ErrorCode) -> Self {
-        Self { before_execution: false, ..Self::from(code) }
+    pub(crate) fn in_url(self) -> Self {
+        Self { stage: Stage::Url, ..self }
+    }
+
+    pub(crate) fn at_execution(code: ErrorCode) -> Self {
+        Self { stage: Stage::Execution, ..Self::from(code) }
     }
 
     fn caused_by(code: ErrorCode, cause: impl Into<BoxError>) -> Self {
-        Self { cause: Some(cause.into()), ..Self::after_execution(code) }
+        Self { cause: Some(cause.into()), ..Self::at_execution(code) }
     }
 }
 
 impl From<ErrorCode> for ApiError {
     fn from(code: ErrorCode) -> Self {
-        Self { code, text: None, before_execution: true, cause: None }
+        Self { code, text: None, stage: Stage::Request, cause: None }
     }
 }
 
@@ -128,25 +143,25 @@ impl From<BodyError> for ApiError {
 impl From<TableError> for ApiError {
     fn from(error: TableError) -> Self {
         match error {
-            TableError::TableNotFound => Self::after_execution(ErrorCode::TableNotFound),
-            TableError::TableAlreadyExists => Self::after_execution(ErrorCode::TableAlreadyExists),
-            TableError::TableBeingDeleted => Self::after_execution(ErrorCode::TableBeingDeleted),
+            TableError::TableNotFound => Self::from(ErrorCode::TableNotFound).in_url(),
+            TableError::TableAlreadyExists => Self::at_execution(ErrorCode::TableAlreadyExists),
+            TableError::TableBeingDeleted => Self::at_execution(ErrorCode::TableBeingDeleted),
             // The live service never says EntityNotFound (T-4.4).
-            TableError::EntityNotFound => Self::after_execution(ErrorCode::ResourceNotFound),
+            TableError::EntityNotFound => Self::at_execution(ErrorCode::ResourceNotFound),
             TableError::EntityAlreadyExists => {
-                Self::after_execution(ErrorCode::EntityAlreadyExists)
+                Self::at_execution(ErrorCode::EntityAlreadyExists)
             }
             TableError::ConditionNotMet => {
-                Self::after_execution(ErrorCode::UpdateConditionNotSatisfied)
+                Self::at_execution(ErrorCode::UpdateConditionNotSatisfied)
             }
-            TableError::Entity(error) => Self { before_execution: false, ..error.into() },
+            TableError::Entity(error) => Self { stage: Stage::Execution, ..error.into() },
             TableError::TooManyOperations => Self::invalid_input(message::TOO_MANY_CHANGES),
             TableError::DuplicateRow => ErrorCode::InvalidDuplicateRow.into(),
             TableError::DifferentPartition | TableError::DifferentTable => {
                 ErrorCode::CommandsInBatchActOnDifferentPartitions.into()
             }
             TableError::EmptyBatch => Self::invalid_input(message::INPUT_NOT_VALID),
-            TableError::Busy => Self::after_execution(ErrorCode::ServerBusy),
+            TableError::Busy => Self::at_execution(ErrorCode::ServerBusy),
             TableError::Engine(EngineError::Unavailable(reason)) => {
                 Self::caused_by(ErrorCode::ServerBusy, reason)
             }

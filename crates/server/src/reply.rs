@@ -17,8 +17,10 @@ pub(crate) struct Reply {
     pub(crate) more: Vec<(&'static str, String)>,
     pub(crate) error_code: Option<&'static str>,
     pub(crate) www_authenticate: Option<HeaderValue>,
-    /// Whether it speaks OData: such answers are marked not to be cached or sniffed (T-2.59).
+    /// Whether it speaks OData: such answers are marked not to be sniffed (T-2.59).
     pub(crate) odata: bool,
+    /// Whether it is marked not to be cached: so are OData answers, but for some errors (T-6.46).
+    pub(crate) no_cache: bool,
     /// The version that parts of a batch name (T-2.20).
     pub(crate) data_service_version: DataServiceVersion,
     pub(crate) body: Vec<u8>,
@@ -45,7 +47,7 @@ impl DataServiceVersion {
 impl Reply {
     /// An OData answer without a body.
     pub(crate) fn odata(status: u16) -> Self {
-        Self { status, odata: true, ..Self::default() }
+        Self { status, odata: true, no_cache: true, ..Self::default() }
     }
 
     /// An OData answer with a body.
@@ -54,6 +56,7 @@ impl Reply {
             status,
             content_type: Some(content_type.into()),
             odata: true,
+            no_cache: true,
             data_service_version: DataServiceVersion::V3,
             body,
             ..Self::default()

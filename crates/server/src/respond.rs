@@ -1,6 +1,6 @@
 //! Turns a [`Reply`] into an HTTP response, and a failure into a reply.
 
-use crate::error::ApiError;
+use crate::error::{ApiError, Stage};
 use crate::reply::Reply;
 use crate::request::{ErrorForm, Preference};
 use crate::request_id::RequestId;
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Response, StatusCode};
-use http_body_util::Full;
+use http_body::{Body, Frame, SizeHint};
 use lazuli_model::limits::CLIENT_REQUEST_ID_BYTES_MAX;
 use lazuli_model::{AccountName, Timestamp};
 use lazuli_wire::error_body::{self, Shape};
@@ -16,6 +16,9 @@ use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{self, Accepted, Format};
 use lazuli_wire::uri::Query;
 use std::borrow::Cow;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// Tools recognise the service by the first word (T-2.58).
 const SERVER: &str = concat!("Windows-Azure-Table/1.0 Lazuli/", env!("CARGO_PKG_VERSION"));
@@ -120,7 +123,7 @@ impl Heading {
     }
 
     /// The HTTP response.
-    pub(crate) fn respond(self, reply: Reply) -> Response<Full<Bytes>> {
+    pub(crate) fn respond(self, reply: Reply) -> Response<ResponseBody> {
         let mut headers = HeaderMap::with_capacity(16);
         headers.insert(header::SERVER, HeaderValue::from_static(SERVER));
         insert(&mut headers, REQUEST_ID, self.id.as_str());
@@ -133,11 +136,38 @@ impl Heading {
         write_reply_headers(&mut headers, &reply);
         // A HEAD is answered without the body; its errors are named by the header (T-7.8).
         let body = if self.head { Bytes::new() } else { reply.body.into() };
-        let mut response = Response::new(Full::new(body));
+        if reply.status == StatusCode::NO_CONTENT {
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        let mut response = Response::new(ResponseBody(Some(body)));
         let internal = StatusCode::INTERNAL_SERVER_ERROR;
         *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(internal);
         *response.headers_mut() = headers;
         response
+    }
+}
+
+/// The bytes of an answer, in one piece. It ends only after that piece, even an empty one: of a body
+/// that has ended at once hyper says no length, and the service says `Content-Length: 0` (T-5.37).
+pub(crate) struct ResponseBody(Option<Bytes>);
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.as_ref().map_or(0, Bytes::len) as u64)
     }
 }
 
@@ -157,7 +187,7 @@ pub(crate) fn error_reply(
     let message = error_body::message_with_trailer(&text, id.as_str(), now);
     let (status, name) = (error.code.status(), error.code.name());
     let mut body = Vec::with_capacity(512);
-    match form {
+    let reply = match form {
         ErrorForm::Json(level) => {
             error_body::write(&mut body, Shape::Json, name, &message);
             Reply::odata_body(status, Format::Json(level).content_type(), body)
@@ -174,13 +204,16 @@ pub(crate) fn error_reply(
             error_body::write(&mut body, Shape::IndentedXml, name, &message);
             Reply::xml(status, body)
         }
-    }
+    };
+    Reply { no_cache: reply.no_cache && error.stage != Stage::Url, ..reply }
 }
 
 fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     if reply.odata {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
+    if reply.no_cache {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
     if let Some(content_type) = &reply.content_type {
         insert(headers, header::CONTENT_TYPE, content_type);

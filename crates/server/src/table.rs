@@ -68,9 +68,9 @@ pub(crate) async fn handle(
         }
         Operation::KeyedNested { table } => {
             let account = &context.account.name;
-            service.get_table(account, table).await.map_err(|_| ErrorCode::TableNotFound)?;
+            service.get_table(account, table).await?;
             let text = message::number_of_keys(account.as_str(), table.as_str());
-            Err(ApiError::invalid_input(text))
+            Err(ApiError::invalid_input(text).in_url())
         }
         _ => {
             let (table, mutation) = decode_mutation(context, call)?;
@@ -343,7 +343,7 @@ fn refuse_condition_on_table(headers: &CallHeaders<'_>) -> ApiResult<()> {
 pub(crate) fn listed_table_error(error: lazuli_table::TableError) -> ApiError {
     match error {
         lazuli_table::TableError::TableNotFound => {
-            ApiError { before_execution: false, ..ErrorCode::ResourceNotFound.into() }
+            ApiError::at_execution(ErrorCode::ResourceNotFound)
         }
         other => other.into(),
     }
