@@ -13,15 +13,13 @@ use crate::permit::Principal;
 use crate::reply::Reply;
 use crate::request::{CallHeaders, RequestContext, operation_time};
 use crate::request_id::RequestIds;
-use crate::respond::Heading;
+use crate::respond::{Heading, ResponseBody};
 use crate::route::{self, Verb};
 use crate::table::{self, Call};
 use crate::target::Target;
 use crate::xml_resources;
-use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use lazuli_model::Clock;
 use lazuli_model::limits::REQUEST_MS_MAX;
@@ -105,7 +103,7 @@ impl Front {
         &self,
         request: Request<Incoming>,
         peer: Peer,
-    ) -> Response<Full<Bytes>> {
+    ) -> Response<ResponseBody> {
         let (parts, body) = request.into_parts();
         let mut heading = Heading::new(self.ids.next(), self.clock.now(), &parts);
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
@@ -167,7 +165,8 @@ impl Front {
         let tunnels = parts.headers.get_all("x-http-method").iter();
         let verb = Verb::parse(parts.method.as_str())
             .tunnelled(tunnels.map(|value| value.to_str().unwrap_or_default()))?;
-        let operation = route::resolve(verb, ResourcePath::parse(&path), &query, &account.name)?;
+        let operation = route::resolve(verb, ResourcePath::parse(&path), &query, &account.name)
+            .map_err(ApiError::in_url)?;
         heading.operation = operation.name();
         if location == Location::Secondary && operation.writes() {
             let code = ErrorCode::InsufficientAccountPermissions;

@@ -1,0 +1,115 @@
+"""The az command line: `az storage table` and `az storage entity`.
+
+Every call starts a new process of about a second, so the cases are few and long.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "common"))
+
+from cases import case, equal, fresh_name, main  # noqa: E402
+
+
+def supplies(connection, stack):
+    config = stack.enter_context(tempfile.TemporaryDirectory())
+    run = lambda *words: az(connection, config, *words)  # noqa: E731
+
+    def table():
+        name = fresh_name()
+        run("storage", "table", "create", "--name", name, "--fail-on-exist")
+        stack.callback(run, "storage", "table", "delete", "--name", name)
+        return name
+
+    return {"run": lambda: run, "table": table}
+
+
+class Refused(Exception):
+    """What az printed when it ended badly."""
+
+
+def az(connection, config, *words):
+    """Runs az and returns what it printed, as values."""
+    environment = {
+        **os.environ,
+        "AZURE_STORAGE_CONNECTION_STRING": connection,
+        "AZURE_CONFIG_DIR": config,
+        "AZURE_CORE_COLLECT_TELEMETRY": "false",
+        "AZURE_CORE_ONLY_SHOW_ERRORS": "true",
+        "AZURE_CORE_NO_COLOR": "true",
+    }
+    command = [sys.executable, "-m", "azure.cli", *words, "--output", "json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    if done.returncode != 0:
+        raise Refused(done.stderr)
+    return json.loads(done.stdout) if done.stdout.strip() else None
+
+
+def refused(text, attempt):
+    """az shows the text of an error, not its code."""
+    try:
+        attempt()
+    except Refused as error:
+        assert text in str(error), error
+        return
+    raise AssertionError(f"accepted, where it was due: {text}")
+
+
+def plain(entity):
+    added = ("etag", "Timestamp", "odata.metadata", "odata.etag")
+    return {name: value for name, value in entity.items() if name not in added}
+
+
+@case
+def tables_are_created_listed_and_deleted(run):
+    name = fresh_name("Az")
+    equal(run("storage", "table", "create", "--name", name), {"created": True})
+    run("storage", "table", "create", "--name", name)
+    refused("The table specified already exists.", lambda: run("storage", "table", "create", "--name", name, "--fail-on-exist"))
+    equal(run("storage", "table", "exists", "--name", name), {"exists": True})
+    assert name in [item["name"] for item in run("storage", "table", "list")]
+    equal(run("storage", "table", "delete", "--name", name), {"deleted": True})
+    equal(run("storage", "table", "exists", "--name", name), {"exists": False})
+
+
+@case
+def entities_are_written_read_and_deleted(run, table):
+    entity = ("storage", "entity")
+    keys = ("--partition-key", "p", "--row-key", "r")
+    typed = ("name=x", "n=5", "n@odata.type=Edm.Int32", "ok=true", "ok@odata.type=Edm.Boolean")
+    at = ("--table-name", table)
+    run(*entity, "insert", *at, "--entity", "PartitionKey=p", "RowKey=r", *typed)
+    refused("The specified entity already exists.", lambda: run(*entity, "insert", *at, "--entity", "PartitionKey=p", "RowKey=r"))
+    expected = {"PartitionKey": "p", "RowKey": "r", "name": "x", "n": 5, "ok": True}
+    equal(plain(run(*entity, "show", *at, *keys)), expected)
+    run(*entity, "merge", *at, "--entity", "PartitionKey=p", "RowKey=r", "name=y", "more=z")
+    equal(plain(run(*entity, "show", *at, *keys)), {**expected, "name": "y", "more": "z"})
+    run(*entity, "replace", *at, "--entity", "PartitionKey=p", "RowKey=r", "only=a")
+    equal(plain(run(*entity, "show", *at, *keys)), {"PartitionKey": "p", "RowKey": "r", "only": "a"})
+    run(*entity, "insert", *at, "--if-exists", "merge", "--entity", "PartitionKey=p", "RowKey=s", "only=b")
+    found = run(*entity, "query", *at, "--filter", "only gt 'a'")
+    equal([plain(item) for item in found["items"]], [{"PartitionKey": "p", "RowKey": "s", "only": "b"}])
+    stale = ("--if-match", "W/\"datetime'2020-01-01T00%3A00%3A00Z'\"")
+    refused("The update condition specified in the request was not satisfied.", lambda: run(*entity, "delete", *at, *keys, *stale))
+    run(*entity, "delete", *at, *keys)
+    refused("The specified resource does not exist.", lambda: run(*entity, "show", *at, *keys))
+
+
+@case
+def queries_are_paged(run, table):
+    at = ("--table-name", table)
+    for row in ["1", "2", "3"]:
+        run("storage", "entity", "insert", *at, "--entity", "PartitionKey=p", f"RowKey={row}")
+    page = run("storage", "entity", "query", *at, "--num-results", "2")
+    equal([item["RowKey"] for item in page["items"]], ["1", "2"])
+    marker = [f"{name.lower()}={value}" for name, value in page["nextMarker"].items()]
+    rest = run("storage", "entity", "query", *at, "--num-results", "2", "--marker", *marker)
+    equal([item["RowKey"] for item in rest["items"]], ["3"])
+
+
+if __name__ == "__main__":
+    main(supplies)
