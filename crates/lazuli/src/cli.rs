@@ -1,5 +1,6 @@
 //! The command line: commands, flags, and the spellings that Azurite's users know.
 
+use crate::auth::AuthArguments;
 use clap::{Args, Parser, Subcommand};
 use lazuli_engine_local::Durability;
 use std::net::IpAddr;
@@ -107,6 +108,9 @@ pub(crate) struct ServeArguments {
     /// Print and log nothing but errors
     #[arg(short = 's', long)]
     pub(crate) silent: bool,
+
+    #[command(flatten)]
+    pub(crate) auth: AuthArguments,
 }
 
 /// `sync`, `interval=<ms>` or `memory`.

@@ -1,5 +1,6 @@
 //! The `lazuli` binary: reads the command line, starts what it names, says what went wrong.
 
+mod auth;
 mod cli;
 mod failure;
 mod serve;

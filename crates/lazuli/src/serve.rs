@@ -40,13 +40,15 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
 
 async fn serve(arguments: &ServeArguments, data: &Path) -> Result<()> {
     let accounts = accounts(arguments)?;
+    let auth = arguments.auth.options().await?;
     // The port first: a second start fails on it without waiting for the data directory.
     let listener = listen(SocketAddr::new(arguments.host, arguments.table_port)).await?;
     let address = listener.local_addr().context("read the listening address")?;
     let engine = Arc::new(open(data, arguments)?);
     let service = TableService::new(engine.clone(), Arc::new(SystemClock));
     let chore = tokio::spawn(reclaim_dropped_tables(service.clone()));
-    let front = Front::new(service, accounts, Arc::new(SystemClock), front_options(arguments));
+    let options = FrontOptions { auth, ..front_options(arguments) };
+    let front = Front::new(service, accounts, Arc::new(SystemClock), options);
     announce(arguments, data, address)?;
 
     let options =

@@ -2,19 +2,27 @@
 
 use super::KeysError;
 use bytes::Bytes;
+use http::uri::Scheme;
 use http::{Request, Uri, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
 use std::fmt;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// Bytes of a set of keys.
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 
-/// A file, or a URL that is asked over plain HTTP.
+/// A file, or a URL. Whoever answers for an `https` one must be known to the system's authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
     File(PathBuf),
@@ -26,17 +34,12 @@ pub enum KeySource {
 pub enum KeySourceError {
     #[error("'{0}' is not a URL")]
     Url(String),
-    #[error("'{0}' needs TLS, which this program does not speak as a client")]
-    Tls(String),
 }
 
 impl KeySource {
     /// What begins like a URL is one; all else is a file.
     pub fn parse(text: &str) -> Result<Self, KeySourceError> {
-        if text.starts_with("https://") {
-            return Err(KeySourceError::Tls(text.to_owned()));
-        }
-        if !text.starts_with("http://") {
+        if !text.starts_with("http://") && !text.starts_with("https://") {
             return Ok(Self::File(PathBuf::from(text)));
         }
         let uri: Uri = text.parse().map_err(|_| KeySourceError::Url(text.to_owned()))?;
@@ -53,7 +56,13 @@ impl KeySource {
                 let read = tokio::task::spawn_blocking(move || read_file(&path));
                 Ok(read.await.map_err(io::Error::other)??)
             }
-            Self::Url(uri) => fetch(uri).await,
+            Self::Url(uri) if uri.scheme() == Some(&Scheme::HTTPS) => {
+                let load = tokio::task::spawn_blocking(rustls_native_certs::load_native_certs);
+                let mut roots = RootCertStore::empty();
+                roots.add_parsable_certificates(load.await.map_err(io::Error::other)?.certs);
+                get(secure(connect(uri, 443).await?, uri, roots).await?, uri).await
+            }
+            Self::Url(uri) => get(connect(uri, 80).await?, uri).await,
         }
     }
 }
@@ -74,15 +83,39 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(document)
 }
 
+/// The host of a URL; an IPv6 address without its brackets.
+fn host(uri: &Uri) -> &str {
+    uri.host().unwrap_or_default().trim_matches(['[', ']'])
+}
+
+async fn connect(uri: &Uri, default_port: u16) -> io::Result<TcpStream> {
+    TcpStream::connect((host(uri), uri.port_u16().unwrap_or(default_port))).await
+}
+
+/// Speaks TLS with a host that one of `roots` knows.
+pub(super) async fn secure(
+    stream: TcpStream,
+    uri: &Uri,
+    roots: RootCertStore,
+) -> io::Result<TlsStream<TcpStream>> {
+    let config = ClientConfig::builder_with_provider(aws_lc_rs::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(host(uri).to_owned()).map_err(io::Error::other)?;
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
 /// One GET on a connection of its own; no redirects are followed.
-async fn fetch(uri: &Uri) -> Result<Vec<u8>, KeysError> {
-    let host = uri.host().unwrap_or_default();
-    let address = (host.trim_matches(['[', ']']), uri.port_u16().unwrap_or(80));
-    let stream = TcpStream::connect(address).await?;
+pub(super) async fn get(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    uri: &Uri,
+) -> Result<Vec<u8>, KeysError> {
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
     let connection = tokio::spawn(connection);
-    let authority = uri.authority().map_or(host, |authority| authority.as_str());
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
     let request = Request::get(target)
         .header(header::HOST, authority)

@@ -1,16 +1,24 @@
 //! A small issuer of our own, and what becomes of its tokens.
 
 use super::*;
+use crate::tls::{Certificate, SelfSigned, Tls};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
 };
+use http::Uri;
+use lazuli_model::{Clock, SystemClock};
 use lazuli_wire::sas::Permissions;
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 const ISSUER: &str = "https://issuer.test/tenant/v2.0";
 const NOW: u64 = 1_700_000_000;
@@ -347,10 +355,44 @@ async fn keys_come_over_http() {
     }
 }
 
+#[tokio::test]
+async fn keys_come_over_tls_from_a_host_that_is_known() {
+    let names = ["localhost".to_owned()];
+    let now = SystemClock.now();
+    let own = SelfSigned::generate(&names, now).unwrap();
+    let stranger = SelfSigned::generate(&names, now).unwrap();
+    let shown = Certificate::from_pem(own.certificate.as_bytes(), own.key.as_bytes()).unwrap();
+    let tls = Tls::new(shown);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(async move {
+        for _ in 0..2 {
+            let (stream, _) = listener.accept().await.unwrap();
+            // The second caller hangs up on a certificate it does not know.
+            let Ok(mut stream) = tls.acceptor().accept(stream).await else { continue };
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request).await.unwrap();
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nkeys";
+            stream.write_all(answer).await.unwrap();
+        }
+    });
+    let uri: Uri = format!("https://localhost:{}/keys", address.port()).parse().unwrap();
+    let fetch = async |trusted: &SelfSigned| {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(trusted.certificate.as_bytes()).unwrap()).unwrap();
+        let stream = TcpStream::connect(address).await?;
+        source::get(source::secure(stream, &uri, roots).await?, &uri).await
+    };
+    assert_eq!(fetch(&own).await.unwrap(), b"keys");
+    assert!(matches!(fetch(&stranger).await, Err(KeysError::Io(_))));
+    server.await.unwrap();
+}
+
 #[test]
 fn a_source_is_a_file_or_a_url() {
     assert_eq!(KeySource::parse("a/b.json"), Ok(KeySource::File("a/b.json".into())));
     assert!(matches!(KeySource::parse("http://h:1/x"), Ok(KeySource::Url(_))));
     assert!(matches!(KeySource::parse("http://"), Err(KeySourceError::Url(_))));
-    assert!(matches!(KeySource::parse("https://h/x"), Err(KeySourceError::Tls(_))));
+    assert!(matches!(KeySource::parse("https://h/x"), Ok(KeySource::Url(_))));
+    assert!(matches!(KeySource::parse("https:///x"), Err(KeySourceError::Url(_))));
 }

@@ -1,0 +1,119 @@
+//! The flags that say whose bearer tokens are taken, and the issuer they make.
+
+use crate::failure::{chain, with_hint};
+use anyhow::Result;
+use clap::Args;
+use lazuli_model::{Clock, SystemClock};
+use lazuli_server::{AuthOptions, IssuerOptions, KeySource, RoleMap, TokenIssuer};
+use std::sync::Arc;
+
+/// Bearer tokens; see docs/authorization.md.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Bearer tokens")]
+pub(crate) struct AuthArguments {
+    /// Take bearer tokens whose `iss` is ISSUER; without it every one is refused
+    #[arg(long, value_name = "ISSUER", env = "LAZULI_OIDC_ISSUER", requires = "oidc_jwks")]
+    pub(crate) oidc_issuer: Option<String>,
+
+    /// The issuer's public keys: a file, or an http or https URL, with a JSON Web Key Set
+    #[arg(long, value_name = "FILE|URL", env = "LAZULI_OIDC_JWKS", requires = "oidc_issuer")]
+    pub(crate) oidc_jwks: Option<String>,
+
+    /// Take tokens for this `aud` instead of https://storage.azure.com and the account's own
+    /// https://ACCOUNT.table.core.windows.net; may be repeated
+    #[arg(long, value_name = "AUDIENCE", requires = "oidc_issuer")]
+    pub(crate) oidc_audience: Vec<String>,
+
+    /// What a value of the claims roles, groups, scp or scope permits: reader, contributor, or data
+    /// actions with commas between; may be repeated. `Storage Table Data Reader` and `Storage Table
+    /// Data Contributor` are known
+    #[arg(long, value_name = "VALUE=ROLE", requires = "oidc_issuer")]
+    pub(crate) oidc_role: Vec<String>,
+
+    /// Where clients are told to get a token, such as
+    /// https://login.microsoftonline.com/TENANT/oauth2/authorize
+    #[arg(long, value_name = "URI")]
+    pub(crate) oidc_authorization_uri: Option<String>,
+
+    /// Take bearer tokens over plain HTTP too, where others may read them
+    #[arg(long)]
+    pub(crate) bearer_over_http: bool,
+
+    /// Give out user delegation keys, and take the shared access signatures made with them
+    #[arg(long, requires = "oidc_issuer")]
+    pub(crate) user_delegation: bool,
+}
+
+impl AuthArguments {
+    pub(crate) async fn options(&self) -> Result<AuthOptions> {
+        let defaults = AuthOptions::default();
+        let uri = self.oidc_authorization_uri.clone();
+        Ok(AuthOptions {
+            issuer: self.issuer().await?.map(Arc::new),
+            bearer_over_http: self.bearer_over_http,
+            authorization_uri: uri.unwrap_or(defaults.authorization_uri),
+            user_delegation: self.user_delegation,
+        })
+    }
+
+    async fn issuer(&self) -> Result<Option<TokenIssuer>> {
+        let (Some(issuer), Some(keys)) = (&self.oidc_issuer, &self.oidc_jwks) else {
+            return Ok(None);
+        };
+        let keys = KeySource::parse(keys).map_err(|error| {
+            with_hint(format!("--oidc-jwks: {error}"), "give a file, or an http or https URL")
+        })?;
+        let mut roles = RoleMap::default();
+        for mapping in &self.oidc_role {
+            roles.add(mapping).map_err(|error| {
+                let advice =
+                    "give VALUE=reader, VALUE=contributor, or VALUE=tables/entities/read,…";
+                with_hint(format!("--oidc-role: {error}"), advice)
+            })?;
+        }
+        let audiences = self.oidc_audience.clone();
+        let options =
+            IssuerOptions { issuer: issuer.clone(), audiences, keys: keys.clone(), roles };
+        let tokens = TokenIssuer::new(options);
+        match (tokens.load_keys(SystemClock.now()).await, &keys) {
+            (Ok(_), _) => Ok(Some(tokens)),
+            // An issuer may start after us; a file that is wrong now stays so.
+            (Err(error), KeySource::Url(_)) => {
+                let error = chain(&error);
+                tracing::warn!(%keys, error, "cannot use the issuer's keys; will try again");
+                Ok(Some(tokens))
+            }
+            (Err(error), KeySource::File(_)) => Err(with_hint(
+                format!("the keys in {keys}: {}", chain(&error)),
+                "give --oidc-jwks the issuer's JSON Web Key Set, as its jwks_uri serves it",
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn problem(arguments: AuthArguments) -> String {
+        arguments.options().await.map_or_else(|error| error.to_string(), |_| String::new())
+    }
+
+    #[tokio::test]
+    async fn a_wrong_issuer_is_told_at_the_start() {
+        let arguments = |keys: &str, roles: &[&str]| AuthArguments {
+            oidc_issuer: Some("https://issuer.test".to_owned()),
+            oidc_jwks: Some(keys.to_owned()),
+            oidc_role: roles.iter().map(|&role| role.to_owned()).collect(),
+            ..AuthArguments::default()
+        };
+        assert_eq!(problem(AuthArguments::default()).await, "");
+        assert_eq!(problem(arguments("http://", &[])).await, "--oidc-jwks: 'http://' is not a URL");
+        let role = "--oidc-role: 'owner' is neither a role nor a data action";
+        assert_eq!(problem(arguments("keys.json", &["a=owner"])).await, role);
+        let file = problem(arguments("no such file", &["a=reader"])).await;
+        assert!(file.starts_with("the keys in no such file: cannot read them: "), "{file}");
+        // Nobody listens on port 1, but somebody may.
+        assert_eq!(problem(arguments("http://127.0.0.1:1/", &[])).await, "");
+    }
+}
