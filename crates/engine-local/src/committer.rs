@@ -6,12 +6,12 @@
 //! state that could still be lost.
 
 use crate::options::{Durability, LocalOptions};
-use crate::stage::Stage;
-use crate::store::{Changes, Store, WriteFailure};
+use crate::stage::{Stage, Staged};
+use crate::store::{Store, WriteFailure};
 use crate::view::Snapshot;
 use arc_swap::ArcSwap;
 use fjall::PersistMode;
-use lazuli_engine::{Commit, CommitError, EngineError, Key, Limits, Revision};
+use lazuli_engine::{Commit, CommitError, EngineError, Key, KeyRange, Limits, Revision};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -26,8 +26,20 @@ pub(crate) enum Job {
         place: OwnedSemaphorePermit,
         reply: oneshot::Sender<Result<Revision, CommitError>>,
     },
+    Chore {
+        chore: Chore,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+}
+
+/// The steps of a reclaim that must be in order with the commits.
+pub(crate) enum Chore {
     /// Deletes keys that no commit and no view names any more.
-    Forget { keys: Vec<Key>, reply: oneshot::Sender<Result<(), EngineError>> },
+    Delete(Vec<Key>),
+    /// Notes that the files of a range will be dropped.
+    NoteDropped(KeyRange),
+    /// Moves on to a snapshot that does not name dropped files, and lets go of them.
+    ReleaseFiles,
 }
 
 pub(crate) struct Committer {
@@ -93,35 +105,47 @@ impl Committer {
         let base = self.published.load_full();
         let mut stage = Stage::new(&base, &self.limits, self.last);
         let answers: Vec<Answer> = group.into_iter().map(|job| job.stage(&mut stage)).collect();
-        let (last, changes) = (stage.last(), stage.into_changes());
-        let outcome = self.write(changes, last);
-        if outcome.is_ok() {
-            self.last = last;
-        }
+        let staged = stage.into_staged();
+        drop(base);
+        let release_files = staged.release_files;
+        let outcome = self.write(staged);
         for answer in answers {
             answer.send(outcome.as_ref());
         }
+        if outcome.is_ok() {
+            self.tidy(release_files);
+        }
     }
 
-    fn write(&mut self, changes: Changes, last: Revision) -> Result<(), Refusal> {
+    fn write(&mut self, staged: Staged) -> Result<(), Refusal> {
         self.refusal()?;
-        if changes.is_empty() {
-            return Ok(());
+        let last = staged.last;
+        if !staged.is_empty() {
+            let mode = match self.options.durability {
+                // fdatasync also writes the metadata without which the data could not be read: a
+                // full fsync would only add the time of change.
+                Durability::Sync => PersistMode::SyncData,
+                Durability::Interval(_) | Durability::Memory => PersistMode::Buffer,
+            };
+            self.store
+                .write(staged.changes, &staged.dropped, last, mode)
+                .map_err(|failure| self.poisoned(failure))?;
+            if let Durability::Interval(interval) = self.options.durability {
+                self.sync_due.get_or_insert_with(|| Instant::now() + interval);
+            }
+            self.published.store(Arc::new(self.store.snapshot()));
         }
-        let mode = match self.options.durability {
-            // The journal has its length from the start, and fdatasync also writes what metadata
-            // the data cannot be read without: a full fsync would only add the time of change.
-            Durability::Sync => PersistMode::SyncData,
-            Durability::Interval(_) | Durability::Memory => PersistMode::Buffer,
-        };
-        if let Err(failure) = self.store.write(changes, last, mode) {
-            return Err(self.poisoned(failure));
-        }
-        if let Durability::Interval(interval) = self.options.durability {
-            self.sync_due.get_or_insert_with(|| Instant::now() + interval);
-        }
-        self.published.store(Arc::new(self.store.snapshot()));
+        self.last = last;
         Ok(())
+    }
+
+    /// What the store needs now and then. Nobody waits for it.
+    fn tidy(&self, release_files: bool) {
+        let sealed = self.store.seal_if_full();
+        let released = if release_files { self.store.release_files() } else { Ok(()) };
+        if let Err(failure) = sealed.and(released) {
+            self.poisoned(failure);
+        }
     }
 
     fn sync(&mut self) {
@@ -163,7 +187,7 @@ impl Job {
     fn bytes(&self) -> usize {
         match self {
             Self::Commit { bytes, .. } => *bytes,
-            Self::Forget { keys, .. } => keys.iter().map(|key| key.as_slice().len()).sum(),
+            Self::Chore { .. } => 0,
         }
     }
 
@@ -173,9 +197,9 @@ impl Job {
                 drop(place);
                 Answer::Commit(reply, stage.apply(commit))
             }
-            Self::Forget { keys, reply } => {
-                stage.forget(keys);
-                Answer::Forget(reply)
+            Self::Chore { chore, reply } => {
+                stage.chore(chore);
+                Answer::Chore(reply)
             }
         }
     }
@@ -184,7 +208,7 @@ impl Job {
 /// An answer that waits until its group is durable. One that nobody waits for any more is dropped.
 enum Answer {
     Commit(oneshot::Sender<Result<Revision, CommitError>>, Result<Revision, CommitError>),
-    Forget(oneshot::Sender<Result<(), EngineError>>),
+    Chore(oneshot::Sender<Result<(), EngineError>>),
 }
 
 impl Answer {
@@ -198,8 +222,8 @@ impl Answer {
             (Self::Commit(reply, _), Err(refusal)) => {
                 drop(reply.send(Err(refusal.unavailable().into())));
             }
-            (Self::Forget(reply), Ok(())) => drop(reply.send(Ok(()))),
-            (Self::Forget(reply), Err(refusal)) => drop(reply.send(Err(refusal.unavailable()))),
+            (Self::Chore(reply), Ok(())) => drop(reply.send(Ok(()))),
+            (Self::Chore(reply), Err(refusal)) => drop(reply.send(Err(refusal.unavailable()))),
         }
     }
 }

@@ -7,6 +7,7 @@
 //! store.new/ a store whose creation did not finish; nothing in it was ever acknowledged
 //! ```
 
+use lazuli_engine::EngineError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -80,8 +81,12 @@ impl Directory {
         io_error(&self.path)(source)
     }
 
-    pub(crate) fn corrupt(&self, reason: impl ToString) -> OpenError {
-        OpenError::Corrupt { dir: self.path.clone(), reason: reason.to_string() }
+    /// The refusal to open a store that cannot be read or repaired.
+    pub(crate) fn unusable(&self, error: EngineError) -> OpenError {
+        match error {
+            EngineError::Corrupt(reason) => OpenError::Corrupt { dir: self.path.clone(), reason },
+            other => self.io(io::Error::other(other)),
+        }
     }
 
     pub(crate) fn store(&self) -> PathBuf {

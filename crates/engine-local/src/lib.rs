@@ -8,6 +8,7 @@
 mod committer;
 mod directory;
 mod options;
+mod reclaim;
 mod stage;
 mod store;
 mod view;
@@ -19,9 +20,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use committer::{Committer, Job};
 use directory::Directory;
 use lazuli_engine::{
-    BoxFuture, Commit, CommitError, Direction, Engine, EngineError, Key, KeyRange, Limits,
-    Reclaimed, Revision, Scan, ScanEnd, View, Visit, Write,
+    BoxFuture, Commit, CommitError, Engine, EngineError, KeyRange, Limits, Reclaimed, Revision,
+    View, Write,
 };
+use reclaim::Unfinished;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -41,6 +43,8 @@ pub struct LocalEngine {
     jobs: ArcSwapOption<Sender<Job>>,
     committer: Mutex<Option<JoinHandle<()>>>,
     poison: Arc<OnceLock<String>>,
+    unfinished: Mutex<Option<Unfinished>>,
+    store: Arc<Store>,
     /// The last to go: it holds the lock of the directory.
     _directory: Directory,
 }
@@ -53,12 +57,12 @@ impl LocalEngine {
     pub fn open(dir: &Path, options: LocalOptions) -> Result<Self, OpenError> {
         let directory = Directory::open(dir)?;
         let store = Arc::new(Store::open(&directory, &options)?);
-        let last = store.last_revision().map_err(|e| directory.corrupt(e))?;
+        let last = reclaim::finish(&store, &options).map_err(|e| directory.unusable(e))?;
         let published = Arc::new(ArcSwap::from_pointee(store.snapshot()));
         let poison = Arc::new(OnceLock::new());
         let (sender, jobs) = channel();
         let committer = Committer {
-            store,
+            store: store.clone(),
             limits: Limits::DEFAULT,
             options: options.clone(),
             jobs,
@@ -73,18 +77,20 @@ impl LocalEngine {
             .map_err(|e| directory.io(e))?;
         Ok(Self {
             limits: Limits::DEFAULT,
-            places: Arc::new(Semaphore::new(options.queue_bytes_max.div_ceil(PLACE_BYTES))),
+            places: Arc::new(Semaphore::new(places(options.queue_bytes_max))),
             options,
             published,
             jobs: ArcSwapOption::from_pointee(sender),
             committer: Mutex::new(Some(thread)),
             poison,
+            unfinished: Mutex::new(None),
+            store,
             _directory: directory,
         })
     }
 
-    /// Takes no more commits, finishes those in the queue, and syncs. Views go on working; the
-    /// directory is free for others when engine and views are gone.
+    /// Takes no more commits, finishes those in the queue, and syncs; blocks meanwhile. Views go on
+    /// working; the directory is free for others when engine and views are gone.
     pub fn close(&self) -> Result<(), EngineError> {
         self.jobs.store(None);
         let thread = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -112,8 +118,7 @@ impl LocalEngine {
     /// Waits for room in the queue, first come first served. A commit larger than the queue waits
     /// until it is alone.
     async fn place(&self, bytes: usize) -> Result<OwnedSemaphorePermit, CommitError> {
-        let all = self.options.queue_bytes_max.div_ceil(PLACE_BYTES);
-        let wanted = bytes.div_ceil(PLACE_BYTES).clamp(1, all);
+        let wanted = places(bytes.min(self.options.queue_bytes_max));
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
         if let Ok(place) = self.places.clone().try_acquire_many_owned(wanted) {
             return Ok(place);
@@ -132,29 +137,6 @@ impl LocalEngine {
         match &*self.jobs.load() {
             Some(jobs) if jobs.send(job).is_ok() => Ok(()),
             _ => Err(EngineError::Unavailable("it is closed".into())),
-        }
-    }
-
-    async fn reclaim_some(&self, range: KeyRange) -> Result<Reclaimed, EngineError> {
-        let scan = Scan {
-            range,
-            direction: Direction::Forward,
-            rows_max: self.options.reclaim_rows_max,
-            bytes_max: usize::MAX,
-        };
-        let mut keys = Vec::new();
-        let end = self.published.load_full().walk(scan, &mut |key, _, _| {
-            keys.push(Key::from(key.to_vec()));
-            Visit::Continue
-        })?;
-        if !keys.is_empty() {
-            let (reply, answer) = oneshot::channel();
-            self.send(Job::Forget { keys, reply })?;
-            answer.await.unwrap_or_else(|gone| Err(EngineError::Unavailable(gone.to_string())))?;
-        }
-        match end {
-            ScanEnd::More(_) => Ok(Reclaimed::Partly),
-            ScanEnd::Done | ScanEnd::Stopped => Ok(Reclaimed::Fully),
         }
     }
 }
@@ -183,6 +165,10 @@ impl Engine for LocalEngine {
     fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
         Box::pin(self.reclaim_some(range))
     }
+}
+
+fn places(bytes: usize) -> usize {
+    bytes.div_ceil(PLACE_BYTES).max(1)
 }
 
 /// What a commit weighs in the queue. What a `Modify` carries is not known here.

@@ -34,7 +34,9 @@ pub struct LocalOptions {
     pub group_bytes_max: usize,
     /// Entries that one call of `reclaim` deletes, at most.
     pub reclaim_rows_max: usize,
-    /// Threads that flush and compact.
+    /// Threads that flush and compact. With more than one, fjall keeps the first for flushes, and
+    /// that one spins while a compaction waits for another: a core more for a little less waiting
+    /// under the heaviest load.
     pub worker_threads: usize,
     /// For tests: lets writes and syncs fail.
     pub faults: Option<Arc<dyn Faults>>,
@@ -50,7 +52,7 @@ impl Default for LocalOptions {
             group_commits_max: 1024,
             group_bytes_max: 8 * 1024 * 1024,
             reclaim_rows_max: 2_000,
-            worker_threads: 2,
+            worker_threads: 1,
             faults: None,
         }
     }
@@ -66,6 +68,11 @@ pub trait Faults: Send + Sync + fmt::Debug {
     /// Called after a group was written and before anybody sees it; an error stands for a sync that
     /// failed, of data that may have reached the disk.
     fn after_write(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Called before a sync that no commit waits for.
+    fn before_sync(&self) -> io::Result<()> {
         Ok(())
     }
 }

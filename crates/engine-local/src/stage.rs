@@ -1,26 +1,45 @@
 //! A group of commits in the making: each is judged against the store and what those before it
 //! leave behind.
 
+use crate::committer::Chore;
 use crate::store::Changes;
 use crate::view::Snapshot;
 use bytes::Bytes;
 use lazuli_engine::{
-    Commit, CommitError, EngineError, Found, Key, Limits, Modify, Revision, Write,
+    Commit, CommitError, EngineError, Found, Key, KeyRange, Limits, Modify, Revision, Write,
 };
 
-/// What a group will write. A key is there once, however many commits wrote it: a hundred merges of
-/// one entity in one group are one value in the journal.
+/// What a group will write.
+pub(crate) struct Staged {
+    /// A key is there once, however many commits wrote it: a hundred merges of one entity in one
+    /// group are one value in the journal.
+    pub(crate) changes: Changes,
+    /// Ranges whose files will be dropped.
+    pub(crate) dropped: Vec<KeyRange>,
+    /// Whether files were dropped, so that something must be written to let go of them.
+    pub(crate) release_files: bool,
+    /// The last revision given out.
+    pub(crate) last: Revision,
+}
+
+impl Staged {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.dropped.is_empty() && !self.release_files
+    }
+}
+
 pub(crate) struct Stage<'s> {
     base: &'s Snapshot,
     limits: &'s Limits,
-    last: Revision,
-    changes: Changes,
+    staged: Staged,
 }
 
 impl<'s> Stage<'s> {
     /// An empty group upon `base`, the state of which `last` is the last revision.
     pub(crate) fn new(base: &'s Snapshot, limits: &'s Limits, last: Revision) -> Self {
-        Self { base, limits, last, changes: Changes::new() }
+        let staged =
+            Staged { changes: Changes::new(), dropped: Vec::new(), release_files: false, last };
+        Self { base, limits, staged }
     }
 
     /// Adds `commit` to the group, or says why it cannot be; then the group is as it was.
@@ -32,31 +51,32 @@ impl<'s> Stage<'s> {
             }
         }
         let values = self.new_values(&commit.writes)?;
-        let revision = commit.not_before.max(Revision(self.last.0.saturating_add(1)));
-        self.last = revision;
+        let revision = commit.not_before.max(Revision(self.staged.last.0.saturating_add(1)));
+        self.staged.last = revision;
         for (write, value) in commit.writes.into_iter().zip(values) {
             let (Write::Put(key, _) | Write::Delete(key) | Write::Modify(key, _)) = write;
             let change = value.map(|value| Found { value, revision });
-            self.changes.insert(key, change);
+            self.staged.changes.insert(key, change);
         }
         Ok(revision)
     }
 
-    /// Deletes `keys`, which no commit touches any more.
-    pub(crate) fn forget(&mut self, keys: Vec<Key>) {
-        self.changes.extend(keys.into_iter().map(|key| (key, None)));
+    pub(crate) fn chore(&mut self, chore: Chore) {
+        match chore {
+            Chore::Delete(keys) => {
+                self.staged.changes.extend(keys.into_iter().map(|key| (key, None)));
+            }
+            Chore::NoteDropped(range) => self.staged.dropped.push(range),
+            Chore::ReleaseFiles => self.staged.release_files = true,
+        }
     }
 
-    pub(crate) fn last(&self) -> Revision {
-        self.last
-    }
-
-    pub(crate) fn into_changes(self) -> Changes {
-        self.changes
+    pub(crate) fn into_staged(self) -> Staged {
+        self.staged
     }
 
     fn current(&self, key: &Key) -> Result<Option<Found>, EngineError> {
-        match self.changes.get(key) {
+        match self.staged.changes.get(key) {
             Some(change) => Ok(change.clone()),
             None => self.base.find(key.as_slice()),
         }

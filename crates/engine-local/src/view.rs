@@ -3,7 +3,7 @@
 use crate::store::{decode, decode_ref, engine_error};
 use fjall::{Guard, Keyspace, Readable};
 use lazuli_engine::{
-    BoxFuture, Direction, EngineError, Found, Key, Scan, ScanEnd, View, Visit, Visitor,
+    BoxFuture, Direction, EngineError, Found, Key, KeyRange, Scan, ScanEnd, View, Visit, Visitor,
 };
 
 /// The state after one group of commits. All views of that state share it.
@@ -37,6 +37,24 @@ impl Snapshot {
         match scan.direction {
             Direction::Forward => walk_entries(entries, scan, visitor),
             Direction::Backward => walk_entries(entries.rev(), scan, visitor),
+        }
+    }
+
+    /// The keys of a range, at most `rows_max`, and what is left of it.
+    pub(crate) fn keys(
+        &self,
+        range: KeyRange,
+        rows_max: usize,
+    ) -> Result<(Vec<Key>, Option<KeyRange>), EngineError> {
+        let mut keys = Vec::new();
+        let scan = Scan { range, direction: Direction::Forward, rows_max, bytes_max: usize::MAX };
+        let end = self.walk(scan, &mut |key, _, _| {
+            keys.push(Key::from(key.to_vec()));
+            Visit::Continue
+        })?;
+        match end {
+            ScanEnd::More(rest) => Ok((keys, Some(rest))),
+            ScanEnd::Done | ScanEnd::Stopped => Ok((keys, None)),
         }
     }
 }
@@ -87,3 +105,6 @@ impl View for Snapshot {
         Box::pin(async move { self.walk(scan, visitor) })
     }
 }
+
+#[cfg(test)]
+mod tests;

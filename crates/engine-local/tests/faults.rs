@@ -1,0 +1,301 @@
+//! What an engine does when its disk fails, and what it tells before that is known.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use lazuli_engine::{
+    BoxFuture, Check, Commit, CommitError, Engine, EngineError, Expect, Key, Revision, Write,
+};
+use lazuli_engine_local::{Durability, Faults, LocalEngine, LocalOptions};
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+fn insert(key: &str) -> Commit {
+    let key = Key::from(format!("L{key}").into_bytes());
+    Commit {
+        not_before: Revision(0),
+        checks: vec![Check { key: key.clone(), expect: Expect::Absent }],
+        writes: vec![Write::Put(key, "value".into())],
+    }
+}
+
+fn open(dir: &Path, faults: &Arc<impl Faults + 'static>) -> LocalEngine {
+    open_with(dir, faults, LocalOptions::default())
+}
+
+fn open_with(
+    dir: &Path,
+    faults: &Arc<impl Faults + 'static>,
+    options: LocalOptions,
+) -> LocalEngine {
+    LocalEngine::open(dir, LocalOptions { faults: Some(faults.clone()), ..options }).unwrap()
+}
+
+async fn is_there(engine: &LocalEngine, key: &str) -> bool {
+    let view = engine.view().await.unwrap();
+    view.get(format!("L{key}").as_bytes()).await.unwrap().is_some()
+}
+
+/// Fails the steps that are switched on.
+#[derive(Debug, Default)]
+struct Broken {
+    before_write: AtomicBool,
+    after_write: AtomicBool,
+    before_sync: AtomicBool,
+}
+
+fn fail_if(broken: &AtomicBool) -> io::Result<()> {
+    if broken.load(Ordering::SeqCst) { Err(io::Error::other("broken")) } else { Ok(()) }
+}
+
+impl Faults for Broken {
+    fn before_write(&self) -> io::Result<()> {
+        fail_if(&self.before_write)
+    }
+
+    fn after_write(&self) -> io::Result<()> {
+        fail_if(&self.after_write)
+    }
+
+    fn before_sync(&self) -> io::Result<()> {
+        fail_if(&self.before_sync)
+    }
+}
+
+#[track_caller]
+fn assert_unavailable<T: std::fmt::Debug>(result: Result<T, CommitError>) {
+    let unavailable = matches!(result, Err(CommitError::Engine(EngineError::Unavailable(_))));
+    assert!(unavailable, "{result:?}");
+}
+
+/// Breaks the disk with `break_it`, and looks whether the failed commit is `there` after all.
+async fn check_failed_write(break_it: fn(&Broken) -> &AtomicBool, there: bool) {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Broken::default());
+    let engine = open(dir.path(), &faults);
+    let before = engine.commit(insert("before")).await.unwrap();
+    break_it(&faults).store(true, Ordering::SeqCst);
+    let failed = engine.commit(insert("failed")).await;
+    assert!(matches!(failed, Err(CommitError::Undetermined(_))), "{failed:?}");
+
+    break_it(&faults).store(false, Ordering::SeqCst);
+    assert_unavailable(engine.commit(insert("refused")).await);
+    assert!(is_there(&engine, "before").await, "reads go on");
+    assert!(!is_there(&engine, "failed").await, "what is not known to be durable is not shown");
+    assert!(engine.close().is_err());
+    drop(engine);
+
+    let engine = open(dir.path(), &faults);
+    assert!(is_there(&engine, "before").await);
+    assert_eq!(is_there(&engine, "failed").await, there);
+    assert!(!is_there(&engine, "refused").await);
+    assert!(engine.commit(insert("after")).await.unwrap() > before);
+}
+
+#[tokio::test]
+async fn failed_write_refuses_writes_until_reopened() {
+    check_failed_write(|faults| &faults.before_write, false).await;
+}
+
+#[tokio::test]
+async fn failed_sync_may_have_happened_all_the_same() {
+    check_failed_write(|faults| &faults.after_write, true).await;
+}
+
+#[tokio::test]
+async fn failed_background_sync_refuses_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Broken::default());
+    faults.before_sync.store(true, Ordering::SeqCst);
+    let durability = Durability::Interval(Duration::ZERO);
+    // Creating the store syncs, and must succeed.
+    drop(LocalEngine::open(dir.path(), LocalOptions::default()).unwrap());
+    let engine = open_with(dir.path(), &faults, LocalOptions { durability, ..Default::default() });
+    engine.commit(insert("acknowledged")).await.unwrap();
+    assert_unavailable(engine.commit(insert("refused")).await);
+    assert!(is_there(&engine, "acknowledged").await);
+}
+
+#[tokio::test]
+async fn close_says_when_its_sync_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Broken::default());
+    let options = LocalOptions { durability: Durability::Memory, ..Default::default() };
+    let engine = open_with(dir.path(), &faults, options);
+    engine.commit(insert("k")).await.unwrap();
+    faults.before_sync.store(true, Ordering::SeqCst);
+    assert!(matches!(engine.close(), Err(EngineError::Unavailable(_))));
+}
+
+#[tokio::test]
+async fn closed_engine_refuses_commits_and_goes_on_reading() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
+    engine.commit(insert("k")).await.unwrap();
+    engine.close().unwrap();
+    engine.close().unwrap();
+    assert_unavailable(engine.commit(insert("late")).await);
+    assert!(is_there(&engine, "k").await);
+}
+
+/// Holds each write until the test lets it go, with or without an error.
+#[derive(Debug)]
+struct Gate {
+    arrived: SyncSender<()>,
+    verdict: Mutex<Receiver<io::Result<()>>>,
+    writes: AtomicUsize,
+}
+
+impl Gate {
+    fn new() -> (Arc<Self>, Receiver<()>, SyncSender<io::Result<()>>) {
+        let (arrived, arrivals) = sync_channel(100);
+        let (verdicts, verdict) = sync_channel(100);
+        let gate = Self { arrived, verdict: Mutex::new(verdict), writes: AtomicUsize::new(0) };
+        (Arc::new(gate), arrivals, verdicts)
+    }
+}
+
+impl Faults for Gate {
+    fn before_write(&self) -> io::Result<()> {
+        self.writes.fetch_add(1, Ordering::SeqCst);
+        self.arrived.send(()).unwrap();
+        self.verdict.lock().unwrap().recv().unwrap()
+    }
+}
+
+type Answer<'e> = BoxFuture<'e, Result<Revision, CommitError>>;
+
+/// Puts a commit into the queue without waiting for its answer.
+fn submit(engine: &LocalEngine, commit: Commit) -> Answer<'_> {
+    let mut answer = engine.commit(commit);
+    assert!(poll(&mut answer).is_pending());
+    answer
+}
+
+fn poll<T>(future: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) -> Poll<T> {
+    future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn commits_that_wait_share_one_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gate, arrivals, verdicts) = Gate::new();
+    let engine = open(dir.path(), &gate);
+    let first = submit(&engine, insert("first"));
+    arrivals.recv().unwrap();
+    let waiting: Vec<_> = (0..50).map(|n| submit(&engine, insert(&n.to_string()))).collect();
+    verdicts.send(Ok(())).unwrap();
+    verdicts.send(Ok(())).unwrap();
+    first.await.unwrap();
+    for answer in waiting {
+        answer.await.unwrap();
+    }
+    assert_eq!(gate.writes.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn failed_check_is_not_told_before_what_failed_it_is_durable() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gate, arrivals, verdicts) = Gate::new();
+    let engine = open(dir.path(), &gate);
+    let first = submit(&engine, insert("first"));
+    arrivals.recv().unwrap();
+    let mut winner = submit(&engine, insert("contended"));
+    let mut loser = submit(&engine, insert("contended"));
+    verdicts.send(Ok(())).unwrap();
+    first.await.unwrap();
+    arrivals.recv().unwrap();
+    // Both are judged by now, and wait for the write.
+    assert!(poll(&mut winner).is_pending());
+    assert!(poll(&mut loser).is_pending());
+    verdicts.send(Err(io::Error::other("broken"))).unwrap();
+    assert!(matches!(winner.await, Err(CommitError::Undetermined(_))));
+    assert_unavailable(loser.await);
+}
+
+#[tokio::test]
+async fn failing_commit_of_a_group_leaves_the_others_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gate, arrivals, verdicts) = Gate::new();
+    let engine = open(dir.path(), &gate);
+    let first = submit(&engine, insert("first"));
+    arrivals.recv().unwrap();
+    let group = ["a", "first", "b", "a", "c"].map(|key| submit(&engine, insert(key)));
+    verdicts.send(Ok(())).unwrap();
+    verdicts.send(Ok(())).unwrap();
+    let first = first.await.unwrap();
+    let [a, taken, b, a_again, c] = group;
+    let a = a.await.unwrap();
+    assert!(
+        matches!(taken.await, Err(CommitError::CheckFailed { index: 0, found }) if found == Some(first))
+    );
+    assert!(
+        matches!(a_again.await, Err(CommitError::CheckFailed { index: 0, found }) if found == Some(a))
+    );
+    let (b, c) = (b.await.unwrap(), c.await.unwrap());
+    assert!(first < a && a < b && b < c);
+}
+
+#[tokio::test]
+async fn commit_that_finds_no_place_is_answered_busy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gate, arrivals, verdicts) = Gate::new();
+    let options = LocalOptions {
+        queue_bytes_max: 2048,
+        queue_wait_max: Duration::from_millis(1),
+        ..Default::default()
+    };
+    let engine = open_with(dir.path(), &gate, options);
+    let first = submit(&engine, insert("first"));
+    arrivals.recv().unwrap();
+    let waiting = ["a", "b"].map(|key| submit(&engine, insert(key)));
+    assert!(matches!(engine.commit(insert("c")).await, Err(CommitError::Busy)));
+    verdicts.send(Ok(())).unwrap();
+    verdicts.send(Ok(())).unwrap();
+    verdicts.send(Ok(())).unwrap();
+    first.await.unwrap();
+    for answer in waiting {
+        answer.await.unwrap();
+    }
+    engine.commit(insert("d")).await.unwrap();
+    assert!(!is_there(&engine, "c").await);
+}
+
+#[tokio::test]
+async fn commit_larger_than_the_queue_is_taken_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LocalOptions { queue_bytes_max: 2048, ..Default::default() };
+    let engine = LocalEngine::open(dir.path(), options).unwrap();
+    let large = Write::Put(Key::from(b"Llarge".to_vec()), vec![1; 100_000].into());
+    engine.commit(Commit { writes: vec![large], ..insert("k") }).await.unwrap();
+    assert!(is_there(&engine, "large").await);
+}
+
+/// Tells of each sync that no commit waits for.
+#[derive(Debug)]
+struct Syncs(SyncSender<()>);
+
+impl Faults for Syncs {
+    fn before_sync(&self) -> io::Result<()> {
+        self.0.send(()).map_err(io::Error::other)
+    }
+}
+
+#[tokio::test]
+async fn interval_syncs_though_no_further_commit_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(LocalEngine::open(dir.path(), LocalOptions::default()).unwrap());
+    let (sender, syncs) = sync_channel(100);
+    let options = LocalOptions {
+        durability: Durability::Interval(Duration::from_millis(1)),
+        ..Default::default()
+    };
+    let engine = open_with(dir.path(), &Arc::new(Syncs(sender)), options);
+    engine.commit(insert("k")).await.unwrap();
+    syncs.recv_timeout(Duration::from_secs(60)).unwrap();
+}
