@@ -17,8 +17,15 @@ pub(super) fn split_parts<'a>(
     let mut parts = Vec::new();
     let mut open = delimiters.next().ok_or(MultipartError::Unterminated)?;
     while !open.closing && parts.len() < max {
-        let next = delimiters.next().ok_or(MultipartError::Unterminated)?;
         let start = open.end;
+        let Some(next) = delimiters.next() else {
+            // The Rust SDK ends a batch with one more opening delimiter and nothing after it.
+            let rest = body.get(start..).unwrap_or_default();
+            if !parts.is_empty() && rest.iter().all(u8::is_ascii_whitespace) {
+                break;
+            }
+            return Err(MultipartError::Unterminated);
+        };
         parts.push(body.get(start..next.start.max(start)).unwrap_or_default());
         open = next;
     }

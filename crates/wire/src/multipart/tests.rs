@@ -78,6 +78,15 @@ fn line_feeds_alone_end_lines() {
     assert_eq!(parts[0].header("If-Match"), None);
 }
 
+/// `azure_data_tables` 0.21 never writes the closing delimiter of the batch.
+#[test]
+fn a_last_opening_delimiter_closes_the_batch() {
+    let body = LINE_FEEDS.replace("--batch_1--", "--batch_1\n");
+    assert_eq!(changes(&body, "batch_1").len(), 2);
+    check_refused("--b\n", MultipartError::Unterminated);
+    check_refused(&query("GET"), MultipartError::Unterminated);
+}
+
 #[test]
 fn preamble_epilogue_and_blanks_after_a_delimiter_do_not_count() {
     let body = JAVASCRIPT.replace("--changeset_fakeId\r\n", "--changeset_fakeId \t\r\n");
