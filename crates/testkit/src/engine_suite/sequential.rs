@@ -102,36 +102,33 @@ pub fn empty_range_is_done_at_once(make: Make<'_>) {
 }
 
 pub fn scan_resumes_exactly_within_rows(make: Make<'_>) {
-    for rows_max in [0, 1, 2, 3, 7, 99, 100, 101] {
-        check_resumption(make, (rows_max, usize::MAX));
-    }
+    check_resumption(make, [0, 1, 2, 3, 7, 99, 100, 101].map(|rows_max| (rows_max, usize::MAX)));
 }
 
 pub fn scan_resumes_exactly_within_bytes(make: Make<'_>) {
-    for bytes_max in [0, 1, 50, 333, 10_000] {
-        check_resumption(make, (usize::MAX, bytes_max));
-    }
+    check_resumption(make, [0, 1, 50, 333, 10_000].map(|bytes_max| (usize::MAX, bytes_max)));
 }
 
 /// Keys that lie as close together as keys can, and their neighbours outside of the range.
-fn check_resumption(make: Make<'_>, bounds: (usize, usize)) {
+fn check_resumption(make: Make<'_>, bounds: impl IntoIterator<Item = (usize, usize)>) {
     run(async {
         let fixture = make();
         let engine = fixture.engine.as_ref();
-        let inside = (0..100_u8).map(|n| [b"m", vec![0; usize::from(n)].as_slice()].concat());
-        let writes =
-            inside.map(|text| put(text, vec![b'v'; 10])).chain([put("l", "x"), put("n", "x")]);
-        write(engine, writes).await;
+        let inside = (0..100).map(|n| put([b"m", vec![0; n].as_slice()].concat(), vec![b'v'; 10]));
+        write(engine, inside.chain([put("l", "x"), put("n", "x")])).await;
         let view = engine.view().await.unwrap();
         let range = KeyRange::prefix(b"Lm");
-        let mut expected = entries(view.as_ref(), range.clone()).await;
-        assert_eq!(expected.len(), 100);
-        assert_eq!(
-            collect(view.as_ref(), range.clone(), Direction::Forward, bounds).await,
-            expected
-        );
-        expected.reverse();
-        assert_eq!(collect(view.as_ref(), range, Direction::Backward, bounds).await, expected);
+        let forward = entries(view.as_ref(), range.clone()).await;
+        assert_eq!(forward.len(), 100);
+        let backward: Vec<Entry> = forward.iter().rev().cloned().collect();
+        for bounds in bounds {
+            for (direction, expected) in
+                [(Direction::Forward, &forward), (Direction::Backward, &backward)]
+            {
+                let shown = collect(view.as_ref(), range.clone(), direction, bounds).await;
+                assert_eq!(&shown, expected, "within {bounds:?}");
+            }
+        }
     });
 }
 
