@@ -21,6 +21,7 @@ use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::media::{self, Accepted};
 use lazuli_wire::odata::{self, EntityBody, Select};
 use lazuli_wire::uri::{self, Query};
+use lazuli_wire::version::ApiVersion;
 
 /// One operation with what it was sent, alone or as a part of a batch.
 pub(crate) struct Call<'a> {
@@ -167,7 +168,7 @@ async fn query_entities(
 ) -> ApiResult<Reply> {
     check_options(call.query)?;
     let encoder = call.encoder(context)?;
-    let select = select(call.query)?;
+    let select = select(call.query, context.version)?;
     let query = EntityQuery {
         filter: filter(call.query)?,
         top: top(call.query)?,
@@ -211,7 +212,7 @@ async fn get_entity(
 ) -> ApiResult<Reply> {
     check_options(call.query)?;
     let encoder = call.encoder(context)?;
-    let select = select(call.query)?;
+    let select = select(call.query, context.version)?;
     let entity = service.get(&context.account.name, table, key).await?;
     let properties = entity.record().iter();
     let reply = encoder.entity(200, table, select.as_ref(), key, entity.timestamp, properties);
@@ -230,7 +231,7 @@ pub(crate) fn decode_mutation<'a>(
         | Operation::DeleteEntity { table, key } => (table, Some(key)),
         _ => return Err(ErrorCode::MethodNotAllowed.into()),
     };
-    let kind = mutation_kind(call)?;
+    let kind = mutation_kind(call, context.version)?;
     if matches!(kind, MutationKind::Insert) && call.preference() != Some(Preference::NoContent) {
         // The answer will have a body, so its format must be one we may use (T-2.14).
         response_format(call.accepted(), context.version)?;
@@ -298,7 +299,7 @@ fn body_key(body: &EntityBody<'_>) -> ApiResult<EntityKey> {
 }
 
 /// Reads the condition headers (T-5.1 to T-5.12).
-fn mutation_kind(call: &Call<'_>) -> ApiResult<MutationKind> {
+fn mutation_kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind> {
     let CallHeaders { if_match, if_none_match, .. } = call.headers;
     if let Operation::InsertEntity { .. } = call.operation {
         return Ok(MutationKind::Insert);
@@ -322,6 +323,8 @@ fn mutation_kind(call: &Call<'_>) -> ApiResult<MutationKind> {
         }
     };
     match (call.operation, condition) {
+        // An update that must name its condition, like a delete (T-5.40).
+        (_, None) if !version.has_upsert() => Err(ErrorCode::MissingRequiredHeader.into()),
         (Operation::PutEntity { .. }, None) => Ok(MutationKind::InsertOrReplace),
         (Operation::PutEntity { .. }, Some(condition)) => Ok(MutationKind::Replace(condition)),
         (Operation::MergeEntity { .. }, None) => Ok(MutationKind::InsertOrMerge),
@@ -360,9 +363,15 @@ fn filter(query: &Query<'_>) -> ApiResult<Option<Filter>> {
     }
 }
 
-fn select(query: &Query<'_>) -> ApiResult<Option<Select>> {
-    let parsed = query.get("$select").map(Select::parse).transpose();
-    parsed.map_err(|_| ErrorCode::InvalidInput.into())
+/// Versions without `$select` take it for an option they do not know (T-4.45c).
+fn select(query: &Query<'_>, version: ApiVersion) -> ApiResult<Option<Select>> {
+    match query.get("$select") {
+        None => Ok(None),
+        Some(text) if version.has_select() => {
+            Select::parse(text).map(Some).map_err(|_| ErrorCode::InvalidInput.into())
+        }
+        Some(_) => Err(ErrorCode::InvalidInput.into()),
+    }
 }
 
 /// `$top` is a page size from 0 to 1000 (T-4.47 to T-4.51).
