@@ -12,9 +12,6 @@ use lazuli_wire::uri::{self, Location};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// What marks the secondary location in a label or a segment (T-1.3).
-const SECONDARY: &str = "-secondary";
-
 /// What a request addresses.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
@@ -56,7 +53,7 @@ impl<'a> Target<'a> {
         Ok(Self {
             account: accounts.find(account).ok_or(unknown)?,
             location: if is_secondary(name) { Location::Secondary } else { location },
-            path: without_repeated_account(rest, account, location),
+            path: uri::without_repeated_account(rest, account, location),
             path_style: true,
             base: format!("{scheme}://{host}/{segment}/"),
         })
@@ -92,42 +89,12 @@ fn label_before<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
 /// style: the JavaScript library marks the first label, whatever it is, as in
 /// `lazuli-secondary.localhost`. Only names that cannot be those of another machine are read so.
 fn is_secondary(name: &str) -> bool {
-    let Some((front, end)) = name.split_once(SECONDARY) else { return false };
+    let Some((front, end)) = name.split_once(uri::SECONDARY) else { return false };
     let under_localhost = || end.to_ascii_lowercase().ends_with(".localhost");
     let is_address = || [front, end].concat().parse::<Ipv4Addr>().is_ok();
     match end {
         "" => front.eq_ignore_ascii_case("localhost") || is_address(),
         _ => end.starts_with('.') && (under_localhost() || is_address()),
-    }
-}
-
-/// Removes from `rest`, the path after the account's segment, further segments that name the
-/// account.
-///
-/// The Python library, and `az` with it, replaces the host of a URL by host and account segment when
-/// it turns to the other location: `/acct/Tables` becomes `/acct-secondary/acct/Tables`, and on the
-/// way back `/acct/acct-secondary/acct/Tables`. No table can be named with a hyphen; the account's
-/// own name is removed only after such a segment and before a slash, for a table may bear it.
-fn without_repeated_account<'a>(rest: &'a str, account: &str, location: Location) -> &'a str {
-    let after_segment = |rest: &'a str, mark: &str| {
-        let after = rest.strip_prefix('/')?.strip_prefix(account)?.strip_prefix(mark)?;
-        after.starts_with('/').then_some(after)
-    };
-    let mut rest = rest;
-    let mut after_secondary = location == Location::Secondary;
-    // Ends: each round makes `rest` shorter.
-    loop {
-        rest = match (after_segment(rest, SECONDARY), after_segment(rest, "")) {
-            (Some(after), _) => {
-                after_secondary = true;
-                after
-            }
-            (None, Some(after)) if after_secondary => {
-                after_secondary = false;
-                after
-            }
-            _ => return rest,
-        };
     }
 }
 

@@ -3,6 +3,7 @@
 //! A signature is base64 of HMAC-SHA256 over a text made of parts of the request. The parts
 //! are slices of the request; they are joined once, without formatting, and hashed in one go.
 
+use crate::uri::{split_account, split_location, without_repeated_account};
 use aws_lc_rs::{constant_time, hmac};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -217,11 +218,14 @@ impl<'a> SignedRequest<'a> {
         spellings
     }
 
-    /// In path style some clients sign the primary's path when they ask the secondary.
+    /// In path style some clients sign the primary's path when they ask the secondary, or
+    /// one without the segments that they repeat.
     fn primary_path(&self) -> Option<String> {
-        let rest = self.path.strip_prefix('/')?.strip_prefix(self.account)?;
-        let rest = rest.strip_prefix("-secondary")?;
-        (rest.is_empty() || rest.starts_with('/')).then(|| format!("/{}{rest}", self.account))
+        let (segment, rest) = split_account(self.path);
+        let (account, location) = split_location(segment);
+        let rest = without_repeated_account(rest, account, location);
+        let path = format!("/{account}{rest}");
+        (account == self.account && path != self.path).then_some(path)
     }
 }
 

@@ -117,9 +117,12 @@ pub enum Location {
     Secondary,
 }
 
+/// What marks the secondary location in a DNS label or a path segment (T-1.3).
+pub const SECONDARY: &str = "-secondary";
+
 /// Splits the location off a DNS label or path segment that names an account (T-1.3).
 pub fn split_location(label: &str) -> (&str, Location) {
-    match label.strip_suffix("-secondary") {
+    match label.strip_suffix(SECONDARY) {
         Some(account) => (account, Location::Secondary),
         None => (label, Location::Primary),
     }
@@ -131,6 +134,36 @@ pub fn split_account(path: &str) -> (&str, &str) {
     let path = path.strip_prefix('/').unwrap_or(path);
     let end = memchr(b'/', path.as_bytes()).unwrap_or(path.len());
     path.split_at_checked(end).unwrap_or((path, ""))
+}
+
+/// Removes from `rest`, the path after the account's segment, further segments that name the
+/// account.
+///
+/// The Python library, and `az` with it, replaces the host of a URL by host and account segment when
+/// it turns to the other location: `/acct/Tables` becomes `/acct-secondary/acct/Tables`, and on the
+/// way back `/acct/acct-secondary/acct/Tables`. No table can be named with a hyphen; the account's
+/// own name is removed only after such a segment and before a slash, for a table may bear it.
+pub fn without_repeated_account<'a>(rest: &'a str, account: &str, location: Location) -> &'a str {
+    let after_segment = |rest: &'a str, mark: &str| {
+        let after = rest.strip_prefix('/')?.strip_prefix(account)?.strip_prefix(mark)?;
+        after.starts_with('/').then_some(after)
+    };
+    let mut rest = rest;
+    let mut after_secondary = location == Location::Secondary;
+    // Ends: each round makes `rest` shorter.
+    loop {
+        rest = match (after_segment(rest, SECONDARY), after_segment(rest, "")) {
+            (Some(after), _) => {
+                after_secondary = true;
+                after
+            }
+            (None, Some(after)) if after_secondary => {
+                after_secondary = false;
+                after
+            }
+            _ => return rest,
+        };
+    }
 }
 
 /// Appends `Table(PartitionKey='..',RowKey='..')`, encoded as in Location and odata.id (T-1.28,
