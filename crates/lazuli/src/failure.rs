@@ -32,6 +32,14 @@ pub(crate) fn report(error: &Error) {
     }
 }
 
+/// An error, its causes and its hint on one line, for the log.
+pub(crate) fn log_line(error: &Error) -> String {
+    match error.downcast_ref::<Hint>() {
+        Some(hint) => format!("{error:#} ({})", hint.advice),
+        None => format!("{error:#}"),
+    }
+}
+
 /// An error and its causes on one line.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());

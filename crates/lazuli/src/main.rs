@@ -1,8 +1,11 @@
 //! The `lazuli` binary: reads the command line, starts what it names, says what went wrong.
 
 mod auth;
+mod certificate;
 mod cli;
+mod config;
 mod failure;
+mod reload;
 mod serve;
 
 use clap::Parser;
@@ -15,7 +18,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     let outcome = match cli.command {
-        Some(cli::Command::Serve(arguments)) => serve::run(&arguments),
+        Some(cli::Command::Serve(options)) => serve::run(&options),
         Some(cli::Command::Version) => print_version(),
         None => serve::run(&cli.serve),
     };

@@ -1,71 +1,94 @@
 //! `lazuli serve`: opens the engine, listens, and shuts down in order.
 
-use crate::cli::{ServeArguments, durability_text};
+use crate::certificate;
+use crate::cli::ServeOptions;
+use crate::config::{AccountsChoice, Settings, TlsChoice};
 use crate::failure::{chain, with_hint};
+use crate::reload::Reload;
 use anyhow::{Context, Result};
 use lazuli_engine::Reclaimed;
 use lazuli_engine_local::{LocalEngine, LocalOptions, OpenError};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
-    Accounts, Front, FrontOptions, ListenOptions, VersionCheck, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
+    Accounts, Front, FrontOptions, ListenOptions, Tls, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
 use lazuli_table::TableService;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 /// How long the chore that gives back the space of dropped tables rests when there is nothing to do.
 const RECLAIM_REST: Duration = Duration::from_secs(2);
 
-pub(crate) fn run(arguments: &ServeArguments) -> Result<()> {
-    start_logging(arguments)?;
-    let temporary = match arguments.in_memory {
+pub(crate) fn run(options: &ServeOptions) -> Result<()> {
+    let settings = Settings::load(options.clone())?;
+    start_logging(&settings)?;
+    let temporary = match settings.in_memory {
         true => Some(tempfile::tempdir().context("make a temporary directory")?),
         false => None,
     };
-    let data = temporary.as_ref().map_or(arguments.data.as_path(), |dir| dir.path());
+    let data = temporary.as_ref().map_or(settings.data.as_path(), |dir| dir.path());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("lazuli-http")
         .build()
         .context("start the runtime")?;
-    let outcome = runtime.block_on(serve(arguments, data));
+    let outcome = runtime.block_on(serve(options, &settings, data));
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome
 }
 
-async fn serve(arguments: &ServeArguments, data: &Path) -> Result<()> {
-    let accounts = accounts(arguments)?;
-    let auth = arguments.auth.options().await?;
+async fn serve(options: &ServeOptions, settings: &Settings, data: &Path) -> Result<()> {
+    let signals = Signals::install().context("listen to signals")?;
+    let hangup = signal(SignalKind::hangup()).context("listen to signals")?;
+    let auth = settings.auth.options().await?;
     // The port first: a second start fails on it without waiting for the data directory.
-    let listener = listen(SocketAddr::new(arguments.host, arguments.table_port)).await?;
+    let listener = listen(&settings.host, settings.table_port).await?;
     let address = listener.local_addr().context("read the listening address")?;
-    let engine = Arc::new(open(data, arguments)?);
+    let engine = Arc::new(open(data, settings)?);
+    let accounts = Arc::new(Accounts::new(settings.accounts.list()?)?);
+    let names = certificate::names(&settings.host, &settings.host_suffixes);
+    let certificate = certificate::load(&settings.tls, data, &names, SystemClock.now())?;
+    let tls = certificate.map(|certificate| Arc::new(Tls::new(certificate)));
     let service = TableService::new(engine.clone(), Arc::new(SystemClock));
-    let chore = tokio::spawn(reclaim_dropped_tables(service.clone()));
-    let options = FrontOptions { auth, ..front_options(arguments) };
+    let reload = Reload {
+        options: options.clone(),
+        accounts: accounts.clone(),
+        accounts_given: matches!(settings.accounts, AccountsChoice::Given(_)),
+        tls: tls.clone(),
+        data: data.to_path_buf(),
+        names,
+    };
+    let chores = [
+        tokio::spawn(reclaim_dropped_tables(service.clone())),
+        tokio::spawn(reload.at_each(hangup)),
+    ];
+    let options = FrontOptions { auth, ..front_options(settings) };
     let front = Front::new(service, accounts, Arc::new(SystemClock), options);
-    announce(arguments, data, address)?;
+    announce(settings, data, address)?;
 
-    let options =
-        ListenOptions { connections_max: arguments.connections_max, ..ListenOptions::default() };
-    let cut = lazuli_server::serve(listener, Arc::new(front), options, shutdown_signal()).await;
+    let connections_max = usize::try_from(settings.connections_max)?;
+    let options = ListenOptions { tls, connections_max, ..ListenOptions::default() };
+    let cut = lazuli_server::serve(listener, Arc::new(front), options, signals.first()).await;
     if cut > 0 {
         tracing::warn!(connections = cut, "connections were cut at the end of the grace period");
     }
-    chore.abort();
-    let _ = chore.await;
+    for chore in chores {
+        chore.abort();
+        let _ = chore.await;
+    }
     tokio::task::spawn_blocking(move || engine.close()).await.context("close the engine")??;
     tracing::info!("stopped");
     Ok(())
 }
 
-fn start_logging(arguments: &ServeArguments) -> Result<()> {
-    let level = if arguments.silent { "error" } else { arguments.log.as_str() };
+fn start_logging(settings: &Settings) -> Result<()> {
+    let level = if settings.silent { "error" } else { settings.log.as_str() };
     let filter = EnvFilter::try_new(log_filter(level)).map_err(|error| {
         let advice = "use error, warn, info, debug or trace";
         with_hint(format!("--log '{level}' is not a filter: {error}"), advice)
@@ -87,32 +110,19 @@ fn log_filter(level: &str) -> String {
     }
 }
 
-fn accounts(arguments: &ServeArguments) -> Result<Arc<Accounts>> {
-    let well_known = format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}");
-    let text = arguments.accounts.as_deref().unwrap_or(&well_known);
-    let accounts = Accounts::parse(text).and_then(Accounts::new).map_err(|error| {
-        with_hint(
-            format!("bad account list: {error}"),
-            "give --accounts or LAZULI_ACCOUNTS as name:key1[:key2];… with keys in base64",
-        )
-    })?;
-    Ok(Arc::new(accounts))
-}
-
-fn front_options(arguments: &ServeArguments) -> FrontOptions {
-    let version_check = if arguments.strict_versions {
-        VersionCheck::Strict
-    } else if arguments.skip_api_version_check {
-        VersionCheck::Skip
-    } else {
-        VersionCheck::WellFormed
+fn front_options(settings: &Settings) -> FrontOptions {
+    let mut options = FrontOptions {
+        version_check: settings.version_check,
+        // The low digits of the clock come first, so that ids of two runs differ at a glance.
+        request_id_seed: SystemClock.now().ticks().reverse_bits(),
+        ..FrontOptions::default()
     };
-    // The low digits of the clock come first, so that ids of two runs differ at a glance.
-    let request_id_seed = SystemClock.now().ticks().reverse_bits();
-    FrontOptions { version_check, request_id_seed, ..FrontOptions::default() }
+    options.host_suffixes.extend(settings.host_suffixes.iter().cloned());
+    options
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener> {
+async fn listen(host: &str, port: u16) -> Result<TcpListener> {
+    let address = SocketAddr::new(resolve(host).await?, port);
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => with_hint(
             format!("port {} on {} is taken", address.port(), address.ip()),
@@ -131,10 +141,27 @@ async fn listen(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-fn open(data: &Path, arguments: &ServeArguments) -> Result<LocalEngine> {
+/// The address of a host. Of a name with several the first IPv4 one: it is what Azurite listens on
+/// and what connection strings say.
+async fn resolve(host: &str) -> Result<IpAddr> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if let Ok(address) = bare.parse() {
+        return Ok(address);
+    }
+    let found = tokio::net::lookup_host((bare, 0)).await.map(Iterator::collect::<Vec<_>>);
+    let first = found.unwrap_or_default().into_iter().min_by_key(SocketAddr::is_ipv6);
+    first.map(|address| address.ip()).ok_or_else(|| {
+        with_hint(
+            format!("'{host}' is neither an address nor a name that this machine can resolve"),
+            "choose --host 127.0.0.1 or localhost, or 0.0.0.0 for every address",
+        )
+    })
+}
+
+fn open(data: &Path, settings: &Settings) -> Result<LocalEngine> {
     let options = LocalOptions {
-        durability: arguments.durability,
-        cache_bytes: u64::from(arguments.cache_mib) * 1024 * 1024,
+        durability: settings.durability.0,
+        cache_bytes: u64::from(settings.cache_mib) * 1024 * 1024,
         ..LocalOptions::default()
     };
     LocalEngine::open(data, options).map_err(|error| {
@@ -151,35 +178,61 @@ fn open(data: &Path, arguments: &ServeArguments) -> Result<LocalEngine> {
 }
 
 /// Tells people what is served, and programs too when they asked.
-#[expect(clippy::print_stdout, reason = "the first lines of the server are for the person")]
-fn announce(arguments: &ServeArguments, data: &Path, address: SocketAddr) -> Result<()> {
-    let endpoint = format!("http://{address}");
-    if let Some(file) = &arguments.port_file {
+fn announce(settings: &Settings, data: &Path, address: SocketAddr) -> Result<()> {
+    let scheme = if settings.tls == TlsChoice::Off { "http" } else { "https" };
+    let endpoint = format!("{scheme}://{}", reachable(address));
+    if let Some(file) = &settings.port_file {
         write_whole(file, &format!("{{\"table\":\"{endpoint}\"}}\n"))
             .with_context(|| format!("write {}", file.display()))?;
     }
-    if arguments.silent {
-        return Ok(());
-    }
-    let kept = match arguments.in_memory {
-        true => "nowhere (--in-memory)".to_owned(),
-        false => {
-            let durability = durability_text(arguments.durability);
-            format!("{} (durability: {durability})", data.display())
-        }
-    };
-    println!("lazuli {}", env!("CARGO_PKG_VERSION"));
-    println!("  tables   {endpoint}");
-    println!("  data     {kept}");
-    if arguments.accounts.is_none() {
-        println!();
-        println!("connection string:");
-        println!(
-            "DefaultEndpointsProtocol=http;AccountName={WELL_KNOWN_ACCOUNT};\
-             AccountKey={WELL_KNOWN_KEY};TableEndpoint={endpoint}/{WELL_KNOWN_ACCOUNT};"
+    let well_known = matches!(settings.accounts, AccountsChoice::WellKnown);
+    if well_known && !address.ip().is_loopback() {
+        tracing::warn!(
+            "the key of {WELL_KNOWN_ACCOUNT} is public, and the network can reach this server; \
+             give accounts of your own"
         );
     }
+    if !settings.silent {
+        print(settings, data, scheme, &endpoint);
+    }
     Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "the first lines of the server are for the person")]
+fn print(settings: &Settings, data: &Path, scheme: &str, endpoint: &str) {
+    println!("lazuli {}", env!("CARGO_PKG_VERSION"));
+    println!("  tables   {endpoint}");
+    match settings.in_memory {
+        true => println!("  data     nowhere (--in-memory)"),
+        false => println!("  data     {} (durability: {})", data.display(), settings.durability),
+    }
+    if settings.tls == TlsChoice::SelfSigned {
+        println!("  trust    {}", certificate::trust_file(data).display());
+    }
+    match &settings.accounts {
+        AccountsChoice::Given(accounts) => {
+            let names: Vec<_> = accounts.iter().map(|account| account.name.as_str()).collect();
+            println!("  accounts {}", names.join(", "));
+        }
+        AccountsChoice::WellKnown => {
+            println!();
+            println!("connection string:");
+            println!(
+                "DefaultEndpointsProtocol={scheme};AccountName={WELL_KNOWN_ACCOUNT};\
+                 AccountKey={WELL_KNOWN_KEY};TableEndpoint={endpoint}/{WELL_KNOWN_ACCOUNT};"
+            );
+        }
+    }
+}
+
+/// An address that clients on this machine can connect to.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// A reader of the file sees all of it or none.
@@ -204,27 +257,33 @@ async fn reclaim_dropped_tables(service: TableService) {
     }
 }
 
-/// Resolves at the first SIGINT or SIGTERM. A second one ends the program at once.
-async fn shutdown_signal() {
-    any_signal().await;
-    tracing::info!("finishing requests in flight; a second signal stops at once");
-    tokio::spawn(async {
-        any_signal().await;
-        std::process::exit(130);
-    });
+/// The signals that end the program.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
 }
 
-async fn any_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-        }
-        Err(_) => {
-            let _ = tokio::signal::ctrl_c().await;
+impl Signals {
+    /// From here on the signals are ours to handle.
+    fn install() -> io::Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Resolves at the first SIGINT or SIGTERM. A second one ends the program at once.
+    async fn first(mut self) {
+        self.next().await;
+        tracing::info!("finishing requests in flight; a second signal stops at once");
+        tokio::spawn(async move {
+            self.next().await;
+            std::process::exit(130);
+        });
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
     }
 }
@@ -235,8 +294,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_taken_port_is_told_with_a_hint() {
-        let taken = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
-        let error = listen(taken.local_addr().unwrap()).await.unwrap_err();
+        let taken = listen("127.0.0.1", 0).await.unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = listen("127.0.0.1", port).await.unwrap_err();
         let hint = error.downcast_ref::<crate::failure::Hint>().unwrap();
         assert!(hint.problem.contains("is taken") && hint.advice.contains("--table-port"));
     }

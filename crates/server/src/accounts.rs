@@ -13,19 +13,40 @@ pub const WELL_KNOWN_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// One storage account. Either of its keys may sign.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Account {
     pub name: AccountName,
     pub keys: Vec<SigningKey>,
 }
 
-/// Why a list of accounts cannot be used. Keys never appear in the messages.
-#[derive(Debug, thiserror::Error)]
+impl Account {
+    /// An account with one key or two, in base64, at `place` of a list that counts from 1.
+    pub fn parse<'a>(
+        place: usize,
+        name: &str,
+        keys: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, AccountsError> {
+        let name = AccountName::parse(name).ok_or(AccountsError::Name { place })?;
+        let key = |text: &str| SigningKey::from_base64(text.trim());
+        let keys: Result<Vec<_>, _> = keys.into_iter().map(key).collect();
+        match keys {
+            Ok(keys) => Ok(Self { name, keys }),
+            Err(_) => Err(AccountsError::Key(name.to_string())),
+        }
+    }
+}
+
+/// Why a list of accounts cannot be used.
+///
+/// Keys never appear in the messages, nor does text in the place of a name that might be a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountsError {
-    #[error("'{0}' is not name:key or name:key1:key2")]
-    Shape(String),
-    #[error("'{0}' is not an account name")]
-    Name(String),
+    #[error("account {place} of the list is not name:key or name:key1:key2")]
+    Shape { place: usize },
+    #[error(
+        "the name of account {place} of the list is not made of 1 to 63 letters, digits, '-' and '_'"
+    )]
+    Name { place: usize },
     #[error("a key of account '{0}' is not base64")]
     Key(String),
     #[error("account '{0}' is given twice")]
@@ -43,9 +64,13 @@ impl Accounts {
         Ok(Self(ArcSwap::from_pointee(by_name(accounts)?)))
     }
 
-    /// Parses `name:key1[:key2];name:key1[:key2]`, the form Azurite's `AZURITE_ACCOUNTS` has.
+    /// Parses `name:key1[:key2];name:key1[:key2]`, the form Azurite's `AZURITE_ACCOUNTS` has. A line
+    /// ends an account as a semicolon does, and one that begins with `#` is a comment.
     pub fn parse(text: &str) -> Result<Vec<Account>, AccountsError> {
-        text.split(';').map(str::trim).filter(|one| !one.is_empty()).map(parse_account).collect()
+        let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+        let entries = lines.flat_map(|line| line.split(';')).map(str::trim);
+        let entries = entries.filter(|entry| !entry.is_empty());
+        entries.zip(1..).map(|(entry, place)| parse_entry(place, entry)).collect()
     }
 
     /// Puts other accounts in the place of the present ones, for requests that begin from now on.
@@ -80,19 +105,12 @@ fn by_name(accounts: Vec<Account>) -> Result<HashMap<Box<str>, Arc<Account>>, Ac
     if map.is_empty() { Err(AccountsError::Empty) } else { Ok(map) }
 }
 
-fn parse_account(text: &str) -> Result<Account, AccountsError> {
-    let mut fields = text.split(':');
-    let name = fields.next().unwrap_or_default();
-    let keys: Vec<&str> = fields.collect();
-    if !(1..=2).contains(&keys.len()) {
-        return Err(AccountsError::Shape(format!("{name}:…")));
+fn parse_entry(place: usize, entry: &str) -> Result<Account, AccountsError> {
+    let (name, keys) = entry.split_once(':').ok_or(AccountsError::Shape { place })?;
+    match keys.split(':').count() {
+        1 | 2 => Account::parse(place, name.trim(), keys.split(':')),
+        _ => Err(AccountsError::Shape { place }),
     }
-    let parsed = AccountName::parse(name).ok_or_else(|| AccountsError::Name(name.into()))?;
-    let key = |text: &&str| {
-        let key = SigningKey::from_base64(text.trim());
-        key.map_err(|_| AccountsError::Key(name.into()))
-    };
-    Ok(Account { name: parsed, keys: keys.iter().map(key).collect::<Result<_, _>>()? })
 }
 
 #[cfg(test)]
@@ -101,9 +119,12 @@ mod tests {
 
     #[test]
     fn accounts_have_one_or_two_keys() {
-        let accounts = Accounts::parse("one:AAAA;two:AAAA:BBBB;").unwrap();
-        let shape: Vec<_> = accounts.iter().map(|a| (a.name.as_str(), a.keys.len())).collect();
-        assert_eq!(shape, [("one", 1), ("two", 2)]);
+        let expect = [("one", 1), ("two", 2)];
+        for text in ["one:AAAA;two:AAAA:BBBB;", "# a comment; x\none:AAAA\n\n two : AAAA:BBBB\n"] {
+            let accounts = Accounts::parse(text).unwrap();
+            let shape: Vec<_> = accounts.iter().map(|a| (a.name.as_str(), a.keys.len())).collect();
+            assert_eq!(shape, expect);
+        }
     }
 
     #[test]
@@ -113,8 +134,11 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert_eq!(message(""), "no account is given");
-        assert_eq!(message("a"), "'a:…' is not name:key or name:key1:key2");
-        assert_eq!(message("a/b:c2VjcmV0"), "'a/b' is not an account name");
+        assert_eq!(message("c2VjcmV0"), "account 1 of the list is not name:key or name:key1:key2");
+        assert_eq!(
+            message("abc:AAAA;c2VjcmV0==:abc"),
+            "the name of account 2 of the list is not made of 1 to 63 letters, digits, '-' and '_'"
+        );
         assert_eq!(message("abc:not base64"), "a key of account 'abc' is not base64");
         assert_eq!(message("abc:AAAA;abc:BBBB"), "account 'abc' is given twice");
         assert_eq!(message("abc:AAAA;Abc:BBBB"), "account 'Abc' is given twice");

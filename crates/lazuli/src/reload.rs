@@ -1,0 +1,61 @@
+//! What SIGHUP does: reads accounts and certificate again, while requests are served.
+
+use crate::certificate;
+use crate::cli::ServeOptions;
+use crate::config::{AccountsChoice, Settings};
+use crate::failure::{log_line, with_hint};
+use anyhow::Result;
+use lazuli_model::{Clock, SystemClock};
+use lazuli_server::{Accounts, Tls};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::signal::unix::Signal;
+
+/// What can be read again, and where it goes.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    pub(crate) options: ServeOptions,
+    pub(crate) accounts: Arc<Accounts>,
+    /// Whether accounts were given at the start.
+    pub(crate) accounts_given: bool,
+    pub(crate) tls: Option<Arc<Tls>>,
+    /// Where a self-signed certificate is kept, and what it is for.
+    pub(crate) data: PathBuf,
+    pub(crate) names: Vec<String>,
+}
+
+impl Reload {
+    /// Reads again at each signal. What cannot be read leaves everything as it is.
+    pub(crate) async fn at_each(self, mut signal: Signal) {
+        while signal.recv().await.is_some() {
+            // The files are small, and signals rare.
+            match self.once() {
+                Ok(accounts) => tracing::info!(accounts, "read accounts and certificate again"),
+                Err(error) => tracing::error!(
+                    error = log_line(&error),
+                    "kept accounts and certificate as they were"
+                ),
+            }
+        }
+    }
+
+    /// Everything is read before anything is replaced. Returns the number of accounts.
+    fn once(&self) -> Result<usize> {
+        let settings = Settings::load(self.options.clone())?;
+        if self.accounts_given && matches!(settings.accounts, AccountsChoice::WellKnown) {
+            return Err(with_hint(
+                "no account is given any more",
+                "restart to serve the well-known development account",
+            ));
+        }
+        let accounts = settings.accounts.list()?;
+        let count = accounts.len();
+        let certificate =
+            certificate::load(&settings.tls, &self.data, &self.names, SystemClock.now())?;
+        self.accounts.replace(accounts)?;
+        if let (Some(tls), Some(certificate)) = (&self.tls, certificate) {
+            tls.replace(certificate);
+        }
+        Ok(count)
+    }
+}
