@@ -1,0 +1,83 @@
+//! Who may do what: every operation, with every kind of credential, in every way it can be good or
+//! bad. What must happen is told by the table in `operation.rs`, written from the permissions of the
+//! specification and from nothing of the server's own.
+//!
+//! Every refusal is checked to have changed nothing, to say nothing of any secret, and, when the
+//! credential itself was bad, to have been given before the store was looked at.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "tests may"
+)]
+
+mod account_sas;
+mod anonymous;
+mod credential;
+mod key_range;
+mod operation;
+mod server;
+mod shared_key;
+mod stored_policy;
+mod table_sas;
+mod tampering;
+
+use credential::Credential;
+use operation::{Operation, Outcome};
+use server::Server;
+
+/// What a cell of the matrix found wrong.
+#[derive(Default)]
+struct Verdict {
+    cells: usize,
+    wrong: Vec<String>,
+}
+
+impl Verdict {
+    /// Tries one operation with one credential.
+    fn cell(
+        &mut self,
+        server: &Server,
+        operation: &Operation,
+        credential: &Credential,
+        expected: Outcome,
+        name: &str,
+    ) {
+        self.cells += 1;
+        if let Err(found) = server.attempt(operation, credential, expected) {
+            self.wrong.push(format!("{} with {name}: {found}", operation.name));
+        }
+    }
+
+    /// Tries every operation with a credential; `expected` says what must come of each.
+    fn row(
+        &mut self,
+        server: &Server,
+        credential: &Credential,
+        name: &str,
+        expected: impl Fn(&Operation) -> Outcome,
+    ) {
+        for operation in operation::all() {
+            let outcome = expected(&operation);
+            self.cell(server, &operation, credential, outcome, name);
+        }
+    }
+}
+
+impl Drop for Verdict {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        println!("{} cells", self.cells);
+        assert!(self.cells > 0);
+        assert!(
+            self.wrong.is_empty(),
+            "{} of {} cells are wrong:\n{}",
+            self.wrong.len(),
+            self.cells,
+            self.wrong.join("\n")
+        );
+    }
+}
