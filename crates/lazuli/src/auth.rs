@@ -45,6 +45,17 @@ pub(crate) struct AuthArguments {
     /// Give out user delegation keys, and take the shared access signatures made with them
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) user_delegation: Option<bool>,
+
+    /// Tell callers why their credential was refused: what the server would have signed, and where
+    /// the client's string differs. For those who write clients; never where strangers call
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Diagnosis"
+    )]
+    pub(crate) explain_auth: Option<bool>,
 }
 
 impl AuthArguments {
@@ -58,6 +69,7 @@ impl AuthArguments {
             oidc_authorization_uri: self.oidc_authorization_uri.or(file.oidc_authorization_uri),
             bearer_over_http: self.bearer_over_http.or(file.bearer_over_http),
             user_delegation: self.user_delegation.or(file.user_delegation),
+            explain_auth: self.explain_auth.or(file.explain_auth),
         }
     }
 
@@ -72,6 +84,13 @@ impl AuthArguments {
     }
 
     pub(crate) async fn options(&self) -> Result<AuthOptions> {
+        let explain = self.explain_auth.unwrap_or(false);
+        if explain {
+            tracing::warn!(
+                "--explain-auth: EVERY CALLER IS TOLD WHY A CREDENTIAL WAS REFUSED; \
+                 use it only while you write a client"
+            );
+        }
         let defaults = AuthOptions::default();
         let uri = self.oidc_authorization_uri.clone();
         Ok(AuthOptions {
@@ -79,6 +98,7 @@ impl AuthArguments {
             bearer_over_http: self.bearer_over_http.unwrap_or(false),
             authorization_uri: uri.unwrap_or(defaults.authorization_uri),
             user_delegation: self.user_delegation.unwrap_or(false),
+            explain,
         })
     }
 

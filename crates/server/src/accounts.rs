@@ -87,6 +87,11 @@ impl Accounts {
         account.filter(|account| account.name.as_str() == name)
     }
 
+    /// Every account, in no order.
+    pub(crate) fn all(&self) -> Vec<Arc<Account>> {
+        self.0.load().values().cloned().collect()
+    }
+
     /// Finds an account whose name was part of a host, which has no case: `lower` is in lower case.
     pub(crate) fn find_in_host(&self, lower: &str) -> Option<Arc<Account>> {
         self.0.load().get(lower).cloned()

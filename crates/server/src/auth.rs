@@ -1,16 +1,17 @@
 //! Who sends a request: Shared Key, Shared Key Lite, shared access signatures, bearer tokens.
 
-use crate::accounts::Account;
+use crate::accounts::{Account, Accounts};
 use crate::bearer::TokenIssuer;
 use crate::delegation;
 use crate::error::{ApiError, ApiResult};
+use crate::explain::{self, Keyring};
 use crate::permit::Principal;
 use http::{HeaderMap, HeaderValue, header};
 use lazuli_model::limits::REQUEST_DATE_SKEW_MINUTES_MAX;
 use lazuli_model::{AccessPolicies, TableName, Timestamp};
 use lazuli_table::{TableError, TableService};
 use lazuli_wire::error_code::{ErrorCode, message};
-use lazuli_wire::sas::{Caller, Sas, SasError};
+use lazuli_wire::sas::{Caller, Sas, SasError, TableSas};
 use lazuli_wire::shared_key::{Authorization, Scheme, SignedRequest};
 use lazuli_wire::uri::Query;
 use lazuli_wire::version::ApiVersion;
@@ -31,6 +32,8 @@ pub struct AuthOptions {
     pub authorization_uri: String,
     /// Whether keys for user delegation are given out, and tokens signed with them taken (A-7.8).
     pub user_delegation: bool,
+    /// Whether callers are told why their credential was refused. For those who write clients.
+    pub explain: bool,
 }
 
 impl Default for AuthOptions {
@@ -40,6 +43,7 @@ impl Default for AuthOptions {
             bearer_over_http: false,
             authorization_uri: AUTHORIZATION_URI.to_owned(),
             user_delegation: false,
+            explain: false,
         }
     }
 }
@@ -62,6 +66,8 @@ pub(crate) struct Presented<'a> {
     /// As sent, with the account segment in path style.
     pub(crate) path: &'a str,
     pub(crate) query: &'a Query<'a>,
+    /// As sent.
+    pub(crate) raw_query: &'a str,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) version: ApiVersion,
     pub(crate) caller: Caller,
@@ -70,7 +76,7 @@ pub(crate) struct Presented<'a> {
 }
 
 impl<'a> Presented<'a> {
-    fn header(&self, name: impl header::AsHeaderName) -> &'a str {
+    pub(crate) fn header(&self, name: impl header::AsHeaderName) -> &'a str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
@@ -83,159 +89,210 @@ impl<'a> Presented<'a> {
     }
 }
 
-/// Finds out who sends the request, or refuses it.
-pub(crate) async fn authenticate(
-    service: &TableService,
-    account: &Account,
-    options: &AuthOptions,
-    presented: &Presented<'_>,
-) -> ApiResult<Principal> {
-    let header = presented.headers.get(header::AUTHORIZATION);
-    let sas = Sas::parse(presented.query).map_err(|error| refused(error, presented))?;
-    match (header, sas) {
-        (None, None) => Err(missing(presented).into()),
-        (Some(header), None) => {
-            let text = header.to_str().map_err(|_| ErrorCode::InvalidAuthenticationInfo)?;
-            by_header(account, options, presented, text).await
+/// Whom the server knows, and what it believes.
+pub(crate) struct Authenticator<'a> {
+    pub(crate) service: &'a TableService,
+    pub(crate) accounts: &'a Accounts,
+    pub(crate) options: &'a AuthOptions,
+}
+
+impl Authenticator<'_> {
+    /// Finds out who sends the request, or refuses it.
+    pub(crate) async fn authenticate(
+        &self,
+        account: &Account,
+        presented: &Presented<'_>,
+    ) -> ApiResult<Principal> {
+        let header = presented.headers.get(header::AUTHORIZATION);
+        let sas = Sas::parse(presented.query).map_err(|error| {
+            ApiError::from(error.code()).explained(format!("{}.", explain::sentence(error)))
+        })?;
+        match (header, sas) {
+            (None, None) => Err(missing(presented)),
+            (Some(header), None) => {
+                self.by_header(account, presented, header.to_str().unwrap_or_default()).await
+            }
+            (None, Some(sas)) => match self.by_sas(account, presented, &sas).await? {
+                Ok(principal) => Ok(principal),
+                Err(error) => Err(self.refused(error, account, presented, &sas)),
+            },
+            // Two credentials at once are none (A-1.4).
+            (Some(_), Some(_)) => Err(ApiError::from(ErrorCode::AuthenticationFailed).explained(
+                "The request has both an Authorization header and a shared access signature.",
+            )),
         }
-        (None, Some(sas)) => {
-            let outcome = by_sas(service, account, options, presented, &sas).await?;
-            outcome.map_err(|error| refused(error, presented))
+    }
+
+    async fn by_header(
+        &self,
+        account: &Account,
+        presented: &Presented<'_>,
+        text: &str,
+    ) -> ApiResult<Principal> {
+        let malformed = |_| {
+            ApiError::from(ErrorCode::InvalidAuthenticationInfo).explained(
+                "The Authorization header is neither 'SharedKey account:signature' nor \
+                 'SharedKeyLite account:signature' nor 'Bearer token'.",
+            )
+        };
+        match Authorization::parse(text).map_err(malformed)? {
+            Authorization::Signed { scheme, account: named, signature } => {
+                if named != account.name.as_str() {
+                    let failed = ApiError::from(ErrorCode::AuthenticationFailed);
+                    return Err(failed.explained(format!(
+                        "The Authorization header names the account '{named}', the URL the \
+                         account '{}'.",
+                        account.name
+                    )));
+                }
+                self.by_signature(account, presented, scheme, signature)
+            }
+            Authorization::Bearer(token) => self.by_token(account, presented, token).await,
         }
-        // Two credentials at once are none (A-1.4).
-        (Some(_), Some(_)) => Err(ErrorCode::AuthenticationFailed.into()),
+    }
+
+    fn by_signature(
+        &self,
+        account: &Account,
+        presented: &Presented<'_>,
+        scheme: Scheme,
+        signature: &str,
+    ) -> ApiResult<Principal> {
+        let failed = || ApiError::from(ErrorCode::AuthenticationFailed);
+        let (date, now) = (presented.date(), presented.caller.now);
+        if presented.date_check && !date_is_near(date, now) {
+            let seconds_max = REQUEST_DATE_SKEW_MINUTES_MAX * 60;
+            return Err(failed().explained(explain::date(date, now, seconds_max)));
+        }
+        let request = SignedRequest {
+            method: presented.method,
+            content_md5: presented.header("content-md5"),
+            content_type: presented.header(header::CONTENT_TYPE),
+            date,
+            account: account.name.as_str(),
+            path: presented.path,
+            comp: presented.query.get("comp"),
+        };
+        if request.is_signed_by(&account.keys, scheme, signature) {
+            return Ok(Principal::Owner);
+        }
+        Err(self.explained(failed(), || {
+            explain::shared_key(&request, scheme, signature, presented, &self.keys(account))
+        }))
+    }
+
+    async fn by_token(
+        &self,
+        account: &Account,
+        presented: &Presented<'_>,
+        token: &str,
+    ) -> ApiResult<Principal> {
+        // Before the challenge existed a token was a bad signature like any other (A-8.7).
+        let refused = || match presented.version.has_bearer_challenge() {
+            true => ApiError::from(ErrorCode::InvalidBearerToken),
+            false => ApiError::from(ErrorCode::AuthenticationFailed),
+        };
+        let Some(issuer) = &self.options.issuer else {
+            return Err(refused().explained("No issuer of bearer tokens is configured."));
+        };
+        if !presented.caller.https && !self.options.bearer_over_http {
+            // Another token would not help, so there is no challenge. The code is unverified (A-8.2).
+            let failed = ApiError::from(ErrorCode::AuthenticationFailed);
+            return Err(failed.explained("Bearer tokens are taken over https only."));
+        }
+        let now = presented.caller.now;
+        match issuer.check(token, &account.name, now).await {
+            Ok(identity) => Ok(Principal::Bearer(identity)),
+            Err(error) => {
+                let text = format!("The bearer token is refused: {error}; now it is {now}.");
+                Err(refused().explained(text))
+            }
+        }
+    }
+
+    /// The signature is checked before the stored policy is read: strangers learn nothing of it.
+    async fn by_sas(
+        &self,
+        account: &Account,
+        presented: &Presented<'_>,
+        sas: &Sas<'_>,
+    ) -> ApiResult<Result<Principal, SasError>> {
+        let (name, caller) = (account.name.as_str(), &presented.caller);
+        match sas {
+            Sas::Account(sas) => Ok(sas
+                .verify(name, &account.keys)
+                .and_then(|()| sas.grant(caller))
+                .map(Principal::Account)),
+            Sas::Table(sas) => {
+                if let Err(error) = sas.verify(name, &account.keys) {
+                    return Ok(Err(error));
+                }
+                let policies = self.policies(account, sas).await?;
+                Ok(sas.grant(policies.find(sas.policy), caller).map(Principal::Table))
+            }
+            Sas::UserDelegation(sas) if self.options.user_delegation => {
+                let owner = delegation::owner_permissions(account, sas);
+                Ok(owner.and_then(|owner| Ok(Principal::Table(sas.grant(caller)?.within(owner)))))
+            }
+            // Nobody can have such a token: we give out no keys to sign it with (A-7.8).
+            Sas::UserDelegation(_) => Ok(Err(SasError::Signature)),
+        }
+    }
+
+    /// The stored policies of the table a token is for, if it names one of them.
+    async fn policies(&self, account: &Account, sas: &TableSas<'_>) -> ApiResult<AccessPolicies> {
+        let table = match (sas.policy, TableName::parse(sas.table)) {
+            ("", _) | (_, Err(_)) => return Ok(AccessPolicies::default()),
+            (_, Ok(table)) => table,
+        };
+        match self.service.access_policies(&account.name, &table).await {
+            Err(TableError::TableNotFound) => Ok(AccessPolicies::default()),
+            policies => Ok(policies?),
+        }
+    }
+
+    fn refused(
+        &self,
+        error: SasError,
+        account: &Account,
+        presented: &Presented<'_>,
+        sas: &Sas<'_>,
+    ) -> ApiError {
+        let answer = match error {
+            SasError::SourceIp => {
+                let text = message::source_ip_mismatch(presented.caller.address);
+                ApiError::with_text(error.code(), text)
+            }
+            _ => error.code().into(),
+        };
+        self.explained(answer, || explain::sas(error, sas, presented, &self.keys(account)))
+    }
+
+    /// Adds an explanation that costs something to make, if anybody will read it.
+    fn explained(&self, error: ApiError, explain: impl FnOnce() -> String) -> ApiError {
+        match self.options.explain || tracing::enabled!(tracing::Level::DEBUG) {
+            true => error.explained(explain()),
+            false => error,
+        }
+    }
+
+    fn keys<'k>(&self, account: &'k Account) -> Keyring<'k> {
+        Keyring { account, all: self.accounts.all() }
     }
 }
 
 /// What a request without credentials is told (A-1.5). Older versions of the service treat the
 /// batch resource as one that does not exist, as recorded; see docs/compat.md.
-fn missing(presented: &Presented<'_>) -> ErrorCode {
-    if presented.version.has_bearer_challenge() {
+fn missing(presented: &Presented<'_>) -> ApiError {
+    let code = if presented.version.has_bearer_challenge() {
         ErrorCode::NoAuthenticationInformation
     } else if presented.path.ends_with("/$batch") {
         ErrorCode::ResourceNotFound
     } else {
         ErrorCode::AuthenticationFailed
-    }
-}
-
-async fn by_header(
-    account: &Account,
-    options: &AuthOptions,
-    presented: &Presented<'_>,
-    text: &str,
-) -> ApiResult<Principal> {
-    match Authorization::parse(text).map_err(|_| ErrorCode::InvalidAuthenticationInfo)? {
-        Authorization::Signed { scheme, account: named, signature } => {
-            if named != account.name.as_str() {
-                return Err(ErrorCode::AuthenticationFailed.into());
-            }
-            verify_signature(account, presented, scheme, signature)
-        }
-        Authorization::Bearer(token) => by_token(account, options, presented, token).await,
-    }
-}
-
-async fn by_token(
-    account: &Account,
-    options: &AuthOptions,
-    presented: &Presented<'_>,
-    token: &str,
-) -> ApiResult<Principal> {
-    // Before the challenge existed a token was a bad signature like any other (A-8.7).
-    let refused = || match presented.version.has_bearer_challenge() {
-        true => ErrorCode::InvalidBearerToken,
-        false => ErrorCode::AuthenticationFailed,
     };
-    let issuer = options.issuer.as_ref().ok_or_else(refused)?;
-    if !presented.caller.https && !options.bearer_over_http {
-        // Another token would not help, so there is no challenge. The code is unverified (A-8.2).
-        tracing::debug!("bearer tokens are taken over https only");
-        return Err(ErrorCode::AuthenticationFailed.into());
-    }
-    let identity = issuer.check(token, &account.name, presented.caller.now).await;
-    let identity = identity.map_err(|error| {
-        tracing::debug!(%error, "bearer token refused");
-        refused()
-    })?;
-    Ok(Principal::Bearer(identity))
-}
-
-/// The signature is checked before the stored policy is read: strangers learn nothing of it.
-async fn by_sas(
-    service: &TableService,
-    account: &Account,
-    options: &AuthOptions,
-    presented: &Presented<'_>,
-    sas: &Sas<'_>,
-) -> ApiResult<Result<Principal, SasError>> {
-    let name = account.name.as_str();
-    match sas {
-        Sas::Account(sas) => Ok(sas
-            .verify(name, &account.keys)
-            .and_then(|()| sas.grant(&presented.caller))
-            .map(Principal::Account)),
-        Sas::Table(sas) => {
-            if let Err(error) = sas.verify(name, &account.keys) {
-                return Ok(Err(error));
-            }
-            let policies = match (sas.policy, TableName::parse(sas.table)) {
-                ("", _) | (_, Err(_)) => AccessPolicies::default(),
-                (_, Ok(table)) => match service.access_policies(&account.name, &table).await {
-                    Err(TableError::TableNotFound) => AccessPolicies::default(),
-                    policies => policies?,
-                },
-            };
-            let policy = policies.find(sas.policy);
-            Ok(sas.grant(policy, &presented.caller).map(Principal::Table))
-        }
-        Sas::UserDelegation(sas) if options.user_delegation => {
-            Ok(delegation::owner_permissions(account, sas).and_then(|owner| {
-                Ok(Principal::Table(sas.grant(&presented.caller)?.within(owner)))
-            }))
-        }
-        // Nobody can have such a token: we give out no keys to sign it with (A-7.8).
-        Sas::UserDelegation(_) => Ok(Err(SasError::Signature)),
-    }
-}
-
-fn refused(error: SasError, presented: &Presented<'_>) -> ApiError {
-    tracing::debug!(%error, "shared access signature refused");
-    match error {
-        SasError::SourceIp => {
-            let text = message::source_ip_mismatch(presented.caller.address);
-            ApiError::with_text(error.code(), text)
-        }
-        _ => error.code().into(),
-    }
-}
-
-fn verify_signature(
-    account: &Account,
-    presented: &Presented<'_>,
-    scheme: Scheme,
-    signature: &str,
-) -> ApiResult<Principal> {
-    let request = SignedRequest {
-        method: presented.method,
-        content_md5: presented.header("content-md5"),
-        content_type: presented.header(header::CONTENT_TYPE),
-        date: presented.date(),
-        account: account.name.as_str(),
-        path: presented.path,
-        comp: presented.query.get("comp"),
-    };
-    let failed = ApiError::from(ErrorCode::AuthenticationFailed);
-    if presented.date_check && !date_is_near(presented.date(), presented.caller.now) {
-        tracing::debug!(date = presented.date(), now = %presented.caller.now, "date outside the window");
-        return Err(failed);
-    }
-    if !request.is_signed_by(&account.keys, scheme, signature) {
-        let text = request.string_to_sign(scheme).concat();
-        tracing::debug!(string_to_sign = %String::from_utf8_lossy(&text), "signature mismatch");
-        return Err(failed);
-    }
-    Ok(Principal::Owner)
+    ApiError::from(code)
+        .explained("The request has neither an Authorization header nor a shared access signature.")
 }
 
 /// Whether an RFC 1123 date lies within 15 minutes of `now`, either way (A-1.11).
@@ -267,6 +324,7 @@ mod tests {
             method: "GET",
             path: "/devstoreaccount1/Orders()",
             query: &Query::default(),
+            raw_query: "",
             headers: &map,
             version: ApiVersion::parse("2019-02-02").unwrap(),
             caller: Caller {
@@ -278,8 +336,9 @@ mod tests {
         };
         let engine = Arc::new(lazuli_engine::MemoryEngine::default());
         let service = TableService::new(engine, Arc::new(lazuli_model::SystemClock));
-        let options = AuthOptions::default();
-        let outcome = authenticate(&service, &account(), &options, &presented).await;
+        let (accounts, options) = (Accounts::new(vec![account()]).unwrap(), AuthOptions::default());
+        let known = Authenticator { service: &service, accounts: &accounts, options: &options };
+        let outcome = known.authenticate(&account(), &presented).await;
         outcome.map(|_| ()).map_err(|error| error.code)
     }
 

@@ -86,7 +86,7 @@ impl<'a> PartHead<'a> {
         let form = ErrorForm::of(accepted, false);
         let preference = self.headers.preference().filter(|_| self.takes_prefer);
         let preference_applied = preference.map(Preference::text);
-        Reply { preference_applied, ..error_reply(error, form, index, context.id, context.now) }
+        Reply { preference_applied, ..error_reply(error, form, index, context.trailer()) }
     }
 }
 
@@ -103,7 +103,7 @@ impl Fault {
         let index = (!lone_at_execution).then_some(self.index);
         match heads.get(self.index) {
             Some(head) => head.error_reply(context, &self.error, index),
-            None => error_reply(&self.error, ErrorForm::Xml, index, context.id, context.now),
+            None => error_reply(&self.error, ErrorForm::Xml, index, context.trailer()),
         }
     }
 }

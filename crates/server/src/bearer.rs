@@ -21,6 +21,8 @@ use std::borrow::Cow;
 
 /// Bytes of a token. Those of a directory with many groups have some thousands.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
+/// The audience of tokens for any storage account.
+const SERVICE: &str = "https://storage.azure.com";
 /// How far the clocks of issuer and server may be apart.
 const LEEWAY_SECONDS: u64 = 60;
 
@@ -59,10 +61,10 @@ pub(crate) enum TokenError {
     Algorithm { expected: &'static str, found: String },
     #[error("the signature is not the issuer's")]
     Signature,
-    #[error("the issuer is '{0}'")]
-    Issuer(String),
-    #[error("the audience is '{0}'")]
-    Audience(String),
+    #[error("its issuer is '{found}', and must be '{expected}'")]
+    Issuer { expected: String, found: String },
+    #[error("its audience is '{found}', and must be '{expected}'")]
+    Audience { expected: String, found: String },
     #[error("the token is not valid before {0}")]
     NotYetValid(Timestamp),
     #[error("the token expired at {0}")]
@@ -119,10 +121,15 @@ impl TokenIssuer {
         now: Timestamp,
     ) -> Result<Identity, TokenError> {
         if claims.iss.as_deref() != Some(self.issuer.as_str()) {
-            return Err(TokenError::Issuer(claims.iss.unwrap_or_default().into_owned()));
+            let (expected, found) = (self.issuer.clone(), claims.iss.unwrap_or_default());
+            return Err(TokenError::Issuer { expected, found: found.into_owned() });
         }
         if !claims.aud.iter().any(|audience| self.is_audience(audience, account)) {
-            return Err(TokenError::Audience(claims.aud.join("', '")));
+            let expected = match self.audiences.as_slice() {
+                [] => format!("{SERVICE}' or 'https://{account}.table.core.windows.net"),
+                ours => ours.join("' or '"),
+            };
+            return Err(TokenError::Audience { expected, found: claims.aud.join("', '") });
         }
         if let Some(start) = claims.nbf.map(numeric_date)
             && now.plus_seconds(LEEWAY_SECONDS) < start
@@ -145,7 +152,7 @@ impl TokenIssuer {
         if self.audiences.is_empty() {
             let host = audience.strip_prefix("https://").unwrap_or_default();
             let label = host.strip_suffix(".table.core.windows.net");
-            return host == "storage.azure.com" || label == Some(account.as_str());
+            return audience == SERVICE || label == Some(account.as_str());
         }
         self.audiences.iter().any(|ours| ours.strip_suffix('/').unwrap_or(ours) == audience)
     }

@@ -16,6 +16,8 @@ pub(crate) struct ApiError {
     pub(crate) text: Option<Cow<'static, str>>,
     pub(crate) stage: Stage,
     pub(crate) cause: Option<BoxError>,
+    /// Why a credential was refused: for the log, and for the caller if the operator says so.
+    pub(crate) explanation: Option<Box<str>>,
 }
 
 /// Where a failure was found. The live service shows it in details of the answer.
@@ -49,6 +51,10 @@ impl ApiError {
         Self { stage: Stage::Url, ..self }
     }
 
+    pub(crate) fn explained(self, explanation: impl Into<Box<str>>) -> Self {
+        Self { explanation: Some(explanation.into()), ..self }
+    }
+
     pub(crate) fn at_execution(code: ErrorCode) -> Self {
         Self { stage: Stage::Execution, ..Self::from(code) }
     }
@@ -60,7 +66,7 @@ impl ApiError {
 
 impl From<ErrorCode> for ApiError {
     fn from(code: ErrorCode) -> Self {
-        Self { code, text: None, stage: Stage::Request, cause: None }
+        Self { code, text: None, stage: Stage::Request, cause: None, explanation: None }
     }
 }
 

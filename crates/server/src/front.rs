@@ -1,7 +1,7 @@
 //! One function read top to bottom: id, limits, account, authenticate, route, handle, answer.
 
 use crate::accounts::Accounts;
-use crate::auth::{self, AuthOptions, Presented};
+use crate::auth::{AuthOptions, Authenticator, Presented};
 use crate::batch;
 use crate::body::{BodyFailure, BodyMemory};
 use crate::cors::{self, Cors};
@@ -105,7 +105,8 @@ impl Front {
         peer: Peer,
     ) -> Response<ResponseBody> {
         let (parts, body) = request.into_parts();
-        let mut heading = Heading::new(self.ids.next(), self.clock.now(), &parts);
+        let explain = self.options.auth.explain;
+        let mut heading = Heading::new(self.ids.next(), self.clock.now(), &parts, explain);
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
         let answer = self.answer(&parts, body, peer, &mut heading);
         let outcome = tokio::time::timeout(deadline, answer).await;
@@ -152,13 +153,18 @@ impl Front {
             method: parts.method.as_str(),
             path: parts.uri.path(),
             query: &query,
+            raw_query: parts.uri.query().unwrap_or_default(),
             headers: &parts.headers,
             version: version.parsed,
             caller: Caller { now: heading.now, address: peer.address.ip(), https: peer.https },
             date_check: self.options.date_check,
         };
-        let options = &self.options.auth;
-        let principal = auth::authenticate(&self.service, &account, options, &presented).await?;
+        let known = Authenticator {
+            service: &self.service,
+            accounts: &self.accounts,
+            options: &self.options.auth,
+        };
+        let principal = known.authenticate(&account, &presented).await?;
         heading.authenticated = true;
 
         let path = uri::percent_decode(path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
@@ -188,6 +194,7 @@ impl Front {
             version: version.parsed,
             base,
             path_style,
+            explain: self.options.auth.explain,
         };
         let time = operation_time(&query)?;
         let outcome = tokio::time::timeout(time, self.dispatch(&context, &call, &principal)).await;

@@ -14,6 +14,7 @@ mod cors;
 mod delegation;
 mod encode;
 mod error;
+mod explain;
 mod front;
 mod listen;
 mod operation;

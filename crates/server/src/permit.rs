@@ -2,6 +2,7 @@
 
 use crate::bearer::{Identity, RoleGrant};
 use crate::error::{ApiError, ApiResult};
+use crate::explain;
 use crate::operation::Operation;
 use crate::table::Call;
 use lazuli_model::EntityKey;
@@ -27,8 +28,8 @@ impl Principal {
     pub(crate) fn permit(&self, call: &Call<'_>) -> ApiResult<()> {
         match self {
             Self::Owner => Ok(()),
-            Self::Table(grant) => Ok(permit_by_table(grant, call)?),
-            Self::Account(grant) => Ok(permit_by_account(grant, call)?),
+            Self::Table(grant) => permit_by_table(grant, call),
+            Self::Account(grant) => permit_by_account(grant, call),
             Self::Bearer(identity) => permit_by_roles(&identity.grant, call),
         }
     }
@@ -53,7 +54,7 @@ impl Principal {
     }
 }
 
-/// The letters that an operation on entities needs, in tokens of either kind; `None` for others.
+/// The letters that an operation on entities needs, in tokens of any kind; `None` for others.
 fn entity_permissions(call: &Call<'_>) -> Option<Permissions> {
     match call.operation {
         Operation::QueryEntities { .. } | Operation::GetEntity { .. } => Some(Permissions::READ),
@@ -69,68 +70,104 @@ fn entity_permissions(call: &Call<'_>) -> Option<Permissions> {
     }
 }
 
-fn permit_by_table(grant: &TableGrant, call: &Call<'_>) -> Result<(), SasError> {
+fn permit_by_table(grant: &TableGrant, call: &Call<'_>) -> ApiResult<()> {
     let (Some(table), Some(needed)) = (call.operation.table(), entity_permissions(call)) else {
-        return Err(SasError::Resource);
+        return Err(SasError::Resource.into());
     };
-    grant.check_table(table.as_str())?;
-    grant.check_permissions(needed)
+    let permitted =
+        grant.check_table(table.as_str()).and_then(|()| grant.check_permissions(needed));
+    permitted.map_err(|error| {
+        ApiError::from(error).explained(format!(
+            "The token permits '{}' on the table '{}'; {} on '{}' needs '{}'.",
+            grant.permissions().letters(),
+            grant.table(),
+            call.operation.name(),
+            table.lower(),
+            needed.letters(),
+        ))
+    })
 }
 
-fn permit_by_account(grant: &AccountGrant, call: &Call<'_>) -> Result<(), SasError> {
+fn permit_by_account(grant: &AccountGrant, call: &Call<'_>) -> ApiResult<()> {
+    let (types, any_of) = account_permissions(call).ok_or(SasError::Resource)?;
+    grant.check(types, &any_of).map_err(|error| {
+        let mut letters = any_of.map(Permissions::letters).to_vec();
+        letters.dedup();
+        ApiError::from(error).explained(format!(
+            "The token permits '{}' on resource types '{}'; {} needs '{}' on '{}'.",
+            grant.permissions().letters(),
+            grant.resource_types().letters(),
+            call.operation.name(),
+            letters.join("' or '"),
+            types.letters(),
+        ))
+    })
+}
+
+/// The types of resources, and the sets of letters, one of which an operation needs in a token for
+/// the account (the table of auth.md 9); `None` for what no such token permits.
+fn account_permissions(call: &Call<'_>) -> Option<(ResourceTypes, [Permissions; 2])> {
     if let Some(needed) = entity_permissions(call) {
         // Whether a query of entities is of a container or an object, sources disagree.
         let types = match call.operation {
             Operation::QueryEntities { .. } => ResourceTypes::OBJECT | ResourceTypes::CONTAINER,
             _ => ResourceTypes::OBJECT,
         };
-        return grant.check(types, &[needed]);
+        return Some((types, [needed; 2]));
     }
-    match call.operation {
+    let (types, letters) = match call.operation {
         Operation::QueryTables | Operation::GetTable { .. } => {
-            grant.check(ResourceTypes::CONTAINER, &[Permissions::LIST])
+            (ResourceTypes::CONTAINER, [Permissions::LIST; 2])
         }
         Operation::CreateTable => {
-            grant.check(ResourceTypes::CONTAINER, &[Permissions::CREATE, Permissions::WRITE])
+            (ResourceTypes::CONTAINER, [Permissions::CREATE, Permissions::WRITE])
         }
-        Operation::DeleteTable { .. } => {
-            grant.check(ResourceTypes::CONTAINER, &[Permissions::DELETE])
-        }
+        Operation::DeleteTable { .. } => (ResourceTypes::CONTAINER, [Permissions::DELETE; 2]),
         Operation::GetServiceProperties | Operation::GetServiceStats => {
-            grant.check(ResourceTypes::SERVICE, &[Permissions::READ])
+            (ResourceTypes::SERVICE, [Permissions::READ; 2])
         }
-        Operation::SetServiceProperties => {
-            grant.check(ResourceTypes::SERVICE, &[Permissions::WRITE])
-        }
+        Operation::SetServiceProperties => (ResourceTypes::SERVICE, [Permissions::WRITE; 2]),
         // Access policies need the account key; a batch is judged part by part.
-        _ => Err(SasError::Resource),
-    }
+        _ => return None,
+    };
+    Some((types, letters))
 }
 
 /// What the roles of a bearer token permit.
 fn permit_by_roles(grant: &RoleGrant, call: &Call<'_>) -> ApiResult<()> {
-    let permitted = match call.operation {
+    let (resource, has, needed) = match call.operation {
         Operation::QueryTables | Operation::GetTable { .. } => {
-            grant.tables.contains(Permissions::READ)
+            ("tables", grant.tables, Permissions::READ)
         }
-        Operation::CreateTable => grant.tables.contains(Permissions::CREATE),
-        Operation::DeleteTable { .. } => grant.tables.contains(Permissions::DELETE),
+        Operation::CreateTable => ("tables", grant.tables, Permissions::CREATE),
+        Operation::DeleteTable { .. } => ("tables", grant.tables, Permissions::DELETE),
         Operation::GetServiceProperties | Operation::GetServiceStats => {
-            grant.service.contains(Permissions::READ)
+            ("the service", grant.service, Permissions::READ)
         }
-        Operation::SetServiceProperties => grant.service.contains(Permissions::WRITE),
-        Operation::GetUserDelegationKey => grant.delegation,
+        Operation::SetServiceProperties => ("the service", grant.service, Permissions::WRITE),
+        Operation::GetUserDelegationKey if grant.delegation => return Ok(()),
         // For such a caller access policies do not exist (A-8.9, TR-104).
         Operation::GetTableAcl { .. } | Operation::SetTableAcl { .. } => {
             return Err(ErrorCode::ResourceNotFound.into());
         }
-        _ => entity_permissions(call).is_some_and(|needed| grant.entities.contains(needed)),
+        _ => match entity_permissions(call) {
+            Some(needed) => ("entities", grant.entities, needed),
+            None => return Err(SasError::Permission.into()),
+        },
     };
-    if permitted { Ok(()) } else { Err(SasError::Permission.into()) }
+    if has.contains(needed) {
+        return Ok(());
+    }
+    Err(ApiError::from(SasError::Permission).explained(format!(
+        "The roles of the token permit '{}' on {resource}; {} needs '{}'.",
+        has.letters(),
+        call.operation.name(),
+        needed.letters(),
+    )))
 }
 
 impl From<SasError> for ApiError {
     fn from(error: SasError) -> Self {
-        Self::at_execution(error.code())
+        Self::at_execution(error.code()).explained(format!("{}.", explain::sentence(error)))
     }
 }

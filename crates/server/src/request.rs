@@ -3,6 +3,7 @@
 use crate::accounts::Account;
 use crate::error::{ApiError, ApiResult};
 use crate::request_id::RequestId;
+use crate::respond::Trailer;
 use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_wire::error_code::ErrorCode;
@@ -25,6 +26,14 @@ pub(crate) struct RequestContext {
     pub(crate) base: String,
     /// Whether the account is the first segment of the path, and not of the host.
     pub(crate) path_style: bool,
+    /// Whether callers are told why their credential was refused.
+    pub(crate) explain: bool,
+}
+
+impl RequestContext {
+    pub(crate) fn trailer(&self) -> Trailer {
+        Trailer { id: self.id, now: self.now, explain: self.explain }
+    }
 }
 
 /// The headers that change what an operation does, from a request or from a part of a batch.

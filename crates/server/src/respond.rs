@@ -1,6 +1,7 @@
 //! Turns a [`Reply`] into an HTTP response, and a failure into a reply.
 
 use crate::error::{ApiError, Stage};
+use crate::explain;
 use crate::reply::Reply;
 use crate::request::{ErrorForm, Preference};
 use crate::request_id::RequestId;
@@ -27,6 +28,8 @@ const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-reque
 const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+/// Why a credential was refused, when callers are told.
+const AUTH_DETAIL: &str = "x-lazuli-auth-detail";
 const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
 
 /// What is known of a request when its answer is written, however early it failed.
@@ -47,10 +50,41 @@ pub(crate) struct Heading {
     client_request_id: Option<HeaderValue>,
     xml_operation: bool,
     head: bool,
+    /// Whether callers are told why their credential was refused.
+    explain: bool,
+}
+
+/// What every error of a request repeats.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trailer {
+    pub(crate) id: RequestId,
+    pub(crate) now: Timestamp,
+    pub(crate) explain: bool,
+}
+
+impl Trailer {
+    /// Appends the body of an error. Why a credential was refused goes to the log, and into the body
+    /// only if the operator said so.
+    fn write(self, out: &mut Vec<u8>, shape: Shape, error: &ApiError, text: &str) {
+        let message = error_body::message_with_trailer(text, self.id.as_str(), self.now);
+        let explanation = error.explanation.as_deref();
+        if let Some(explanation) = explanation {
+            let (id, code) = (self.id.as_str(), error.code.name());
+            tracing::debug!(id, code, explanation, "credential refused");
+        }
+        let shown = explanation.filter(|_| self.explain);
+        error_body::write_explained(out, shape, error.code.name(), &message, shown);
+    }
+
+    /// The header that tells the same, for clients that show no bodies.
+    fn detail(self, error: &ApiError) -> Vec<(&'static str, String)> {
+        let shown = error.explanation.as_deref().filter(|_| self.explain);
+        shown.map(|text| (AUTH_DETAIL, explain::header_text(text))).into_iter().collect()
+    }
 }
 
 impl Heading {
-    pub(crate) fn new(id: RequestId, now: Timestamp, parts: &Parts) -> Self {
+    pub(crate) fn new(id: RequestId, now: Timestamp, parts: &Parts, explain: bool) -> Self {
         let text = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
         let client_request_id = parts
             .headers
@@ -69,6 +103,7 @@ impl Heading {
             client_request_id: client_request_id.cloned(),
             xml_operation: false,
             head: parts.method == http::Method::HEAD,
+            explain,
         }
     }
 
@@ -93,29 +128,27 @@ impl Heading {
             _ => ErrorForm::of(self.accepted, self.xml_operation),
         };
         let preference_applied = self.preference.map(Preference::text);
-        Reply { preference_applied, ..error_reply(&error, form, None, self.id, self.now) }
+        Reply { preference_applied, ..error_reply(&error, form, None, self.trailer()) }
+    }
+
+    fn trailer(&self) -> Trailer {
+        Trailer { id: self.id, now: self.now, explain: self.explain }
     }
 
     /// Failed authentication is told by another part of the service, with its own headers (T-7.3).
     fn authentication_reply(&self, error: &ApiError, challenge: &HeaderValue) -> Reply {
-        let message = error_body::message_with_trailer(error.message(), self.id.as_str(), self.now);
-        let name = error.code.name();
-        let mut body = Vec::with_capacity(512);
-        let content_type = match self.accepted {
-            Accepted::Json(_) if !self.xml_operation => {
-                error_body::write(&mut body, Shape::Json, name, &message);
-                "application/json"
-            }
-            _ => {
-                error_body::write(&mut body, Shape::PrefixedXml, name, &message);
-                "application/xml"
-            }
+        let shape = match self.accepted {
+            Accepted::Json(_) if !self.xml_operation => Shape::Json,
+            _ => Shape::PrefixedXml,
         };
+        let mut body = Vec::with_capacity(512);
+        self.trailer().write(&mut body, shape, error, error.message());
         let challenged = error.code.status() == 401;
         Reply {
             status: error.code.status(),
-            content_type: Some(content_type.into()),
-            error_code: Some(name),
+            content_type: Some(shape.content_type().into()),
+            error_code: Some(error.code.name()),
+            more: self.trailer().detail(error),
             www_authenticate: challenged.then(|| challenge.clone()),
             body,
             ..Reply::default()
@@ -177,35 +210,34 @@ pub(crate) fn error_reply(
     error: &ApiError,
     form: ErrorForm,
     index: Option<usize>,
-    id: RequestId,
-    now: Timestamp,
+    trailer: Trailer,
 ) -> Reply {
     let text = match index {
         Some(index) => Cow::Owned(error_body::with_index(index, error.message())),
         None => Cow::Borrowed(error.message()),
     };
-    let message = error_body::message_with_trailer(&text, id.as_str(), now);
-    let (status, name) = (error.code.status(), error.code.name());
+    let status = error.code.status();
     let mut body = Vec::with_capacity(512);
     let reply = match form {
         ErrorForm::Json(level) => {
-            error_body::write(&mut body, Shape::Json, name, &message);
+            trailer.write(&mut body, Shape::Json, error, &text);
             Reply::odata_body(status, Format::Json(level).content_type(), body)
         }
         ErrorForm::Xml => {
-            error_body::write(&mut body, Shape::CompactXml, name, &message);
+            trailer.write(&mut body, Shape::CompactXml, error, &text);
             Reply::odata_body(status, "application/xml;charset=utf-8", body)
         }
         ErrorForm::PrefixedXml => {
-            error_body::write(&mut body, Shape::PrefixedXml, name, &message);
-            Reply { error_code: Some(name), ..Reply::xml(status, body) }
+            trailer.write(&mut body, Shape::PrefixedXml, error, &text);
+            Reply { error_code: Some(error.code.name()), ..Reply::xml(status, body) }
         }
         ErrorForm::IndentedXml => {
-            error_body::write(&mut body, Shape::IndentedXml, name, &message);
+            trailer.write(&mut body, Shape::IndentedXml, error, &text);
             Reply::xml(status, body)
         }
     };
-    Reply { no_cache: reply.no_cache && error.stage != Stage::Url, ..reply }
+    let no_cache = reply.no_cache && error.stage != Stage::Url;
+    Reply { no_cache, more: trailer.detail(error), ..reply }
 }
 
 fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {

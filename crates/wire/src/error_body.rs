@@ -42,45 +42,85 @@ pub fn with_index(index: usize, text: &str) -> String {
 
 /// Appends the body; `message` is complete, see [`message_with_trailer`].
 pub fn write(out: &mut Vec<u8>, shape: Shape, code: &str, message: &str) {
-    match shape {
-        Shape::Json => json::write_error(out, code, message),
-        Shape::PrefixedXml => write_xml(out, &PREFIXED, code, message),
-        Shape::CompactXml => write_xml(out, &COMPACT, code, message),
-        Shape::IndentedXml => {
-            out.extend_from_slice(BYTE_ORDER_MARK);
-            write_xml(out, &INDENTED, code, message);
-        }
-    }
+    write_explained(out, shape, code, message, None);
 }
 
-/// What stands before the code, between code and message, and after the message.
-type Frame = [&'static str; 3];
+/// The same with more to say about a credential that was refused. Other services have an element for
+/// it (A-10.3); JSON has no place for another member (T-7.6), so there it ends the message.
+pub fn write_explained(
+    out: &mut Vec<u8>,
+    shape: Shape,
+    code: &str,
+    message: &str,
+    detail: Option<&str>,
+) {
+    let frame = match shape {
+        Shape::Json => {
+            return match detail {
+                None => json::write_error(out, code, message),
+                Some(detail) => json::write_error(out, code, &format!("{message}\n{DETAIL}:{detail}")),
+            };
+        }
+        Shape::PrefixedXml => &PREFIXED,
+        Shape::CompactXml => &COMPACT,
+        Shape::IndentedXml => {
+            out.extend_from_slice(BYTE_ORDER_MARK);
+            &INDENTED
+        }
+    };
+    write_xml(out, frame, code, message, detail);
+}
+
+/// What other services call the reason why a credential was refused.
+const DETAIL: &str = "AuthenticationErrorDetail";
+
+/// What stands before the code, between code and message, after the message and at the end; last the
+/// prefix of names.
+type Frame = [&'static str; 5];
 
 const PREFIXED: Frame = [
     "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error \
      xmlns:m=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><m:code>",
     "</m:code><m:message xml:lang=\"en-US\">",
-    "</m:message></m:error>",
+    "</m:message>",
+    "</m:error>",
+    "m:",
 ];
 const COMPACT: Frame = [
     "<?xml version=\"1.0\" encoding=\"utf-8\"?><error \
      xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\"><code>",
     "</code><message xml:lang=\"en-US\">",
-    "</message></error>",
+    "</message>",
+    "</error>",
+    "",
 ];
 const INDENTED: Frame = [
     "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\r\n<error \
      xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\">\r\n  <code>",
     "</code>\r\n  <message xml:lang=\"en-US\">",
-    "</message>\r\n</error>",
+    "</message>",
+    "\r\n</error>",
+    "",
 ];
 
-fn write_xml(out: &mut Vec<u8>, [before, between, after]: &Frame, code: &str, message: &str) {
+fn write_xml(
+    out: &mut Vec<u8>,
+    [before, between, after, end, prefix]: &Frame,
+    code: &str,
+    message: &str,
+    detail: Option<&str>,
+) {
     out.extend_from_slice(before.as_bytes());
     write_text(out, code);
     out.extend_from_slice(between.as_bytes());
     write_text(out, message);
     out.extend_from_slice(after.as_bytes());
+    if let Some(detail) = detail {
+        out.extend_from_slice(format!("<{prefix}{DETAIL}>").as_bytes());
+        write_text(out, detail);
+        out.extend_from_slice(format!("</{prefix}{DETAIL}>").as_bytes());
+    }
+    out.extend_from_slice(end.as_bytes());
 }
 
 #[cfg(test)]
@@ -158,6 +198,23 @@ mod tests {
         write(&mut out, Shape::CompactXml, "InvalidInput", "a < b & 'c' \u{0}\u{1F}\n");
         let text = String::from_utf8(out).unwrap();
         assert!(text.contains(">a &lt; b &amp; 'c' \u{FFFD}\u{FFFD}\n</message>"), "{text}");
+    }
+
+    #[test]
+    fn a_detail_stands_after_the_message_or_ends_it() {
+        let written = |shape| {
+            let mut out = Vec::new();
+            write_explained(&mut out, shape, "AuthenticationFailed", "m", Some("a < b\nc"));
+            String::from_utf8(out).unwrap()
+        };
+        let json = "\"value\":\"m\\nAuthenticationErrorDetail:a < b\\nc\"}}}";
+        assert!(written(Shape::Json).ends_with(json));
+        let prefixed = "m</m:message><m:AuthenticationErrorDetail>a &lt; b\nc\
+                        </m:AuthenticationErrorDetail></m:error>";
+        assert!(written(Shape::PrefixedXml).ends_with(prefixed));
+        let compact = "m</message><AuthenticationErrorDetail>a &lt; b\nc\
+                       </AuthenticationErrorDetail></error>";
+        assert!(written(Shape::CompactXml).ends_with(compact));
     }
 
     #[test]

@@ -132,6 +132,14 @@ impl<'a> AccountSas<'a> {
 }
 
 impl AccountGrant {
+    pub fn resource_types(&self) -> ResourceTypes {
+        self.resource_types
+    }
+
+    pub fn permissions(&self) -> Permissions {
+        self.permissions
+    }
+
     /// Whether the token is for one of `types`, and has one of the sets of permissions. (Create
     /// Table, for one, takes either of two letters.)
     pub fn check(&self, types: ResourceTypes, any_of: &[Permissions]) -> Result<(), SasError> {

@@ -216,6 +216,11 @@ impl TableGrant {
         Self { permissions: self.permissions.intersection(others), ..self }
     }
 
+    /// The table it is for, in lower case.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
     /// What the token permits within its table.
     pub fn permissions(&self) -> Permissions {
         self.permissions
