@@ -1,0 +1,225 @@
+//! A server of its own for every test, in process and on a free port, and the words to speak to it.
+//!
+//! Nothing here shares code with the server but the signing of requests: what is sent and what is
+//! asserted are bytes.
+
+mod batch;
+mod json;
+mod request;
+mod response;
+
+pub(crate) use batch::{BatchAnswer, Op, multipart};
+pub(crate) use json::Json;
+pub(crate) use request::{Request, Scheme};
+pub(crate) use response::Response;
+
+use lazuli_engine::MemoryEngine;
+use lazuli_model::{Clock, Timestamp};
+use lazuli_server::{
+    Accounts, Front, FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
+};
+use lazuli_table::TableService;
+use lazuli_wire::shared_key::SigningKey;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+
+/// The account of path-style requests.
+pub(crate) const ACCOUNT: &str = WELL_KNOWN_ACCOUNT;
+/// A second account, with two keys.
+pub(crate) const OTHER: &str = "acct1";
+pub(crate) const OTHER_KEYS: [&str; 2] =
+    ["b25lIGtleSBvZiBhY2N0MQ==", "YW5vdGhlciBrZXkgb2YgYWNjdDE="];
+/// When every test begins.
+pub(crate) const START: &str = "2024-07-31T18:30:00Z";
+
+/// A clock that stands still unless it is turned.
+pub(crate) struct ManualClock(AtomicU64);
+
+impl ManualClock {
+    pub(crate) fn advance_seconds(&self, seconds: u64) {
+        self.0.fetch_add(seconds * 10_000_000, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+/// A running server. It makes progress only while a request waits for its answer.
+pub(crate) struct Lazuli {
+    runtime: Runtime,
+    pub(crate) address: SocketAddr,
+    pub(crate) clock: Arc<ManualClock>,
+    connection: RefCell<Option<TcpStream>>,
+}
+
+impl Lazuli {
+    /// An empty server.
+    pub(crate) fn empty() -> Self {
+        Self::with_options(FrontOptions::default())
+    }
+
+    pub(crate) fn with_options(options: FrontOptions) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let start = Timestamp::parse(START).unwrap();
+        let clock = Arc::new(ManualClock(AtomicU64::new(start.ticks())));
+        let service = TableService::new(Arc::new(MemoryEngine::default()), clock.clone());
+        let [first, second] = OTHER_KEYS;
+        let accounts = format!("{ACCOUNT}:{WELL_KNOWN_KEY};{OTHER}:{first}:{second}");
+        let accounts = Accounts::new(Accounts::parse(&accounts).unwrap()).unwrap();
+        let front = Arc::new(Front::new(service, Arc::new(accounts), clock.clone(), options));
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let limits = ListenOptions::default();
+        runtime.spawn(lazuli_server::serve(listener, front, limits, std::future::pending()));
+        Self { runtime, address, clock, connection: RefCell::default() }
+    }
+
+    /// A server with one table, `Orders`.
+    pub(crate) fn with_orders() -> Self {
+        let lazuli = Self::empty();
+        lazuli.create_table("Orders");
+        lazuli
+    }
+
+    /// A server whose table `Orders` holds these entities, each given by its row key and the rest of
+    /// its JSON; the partition is `p`.
+    pub(crate) fn with_rows(rows: &[(&str, &str)]) -> Self {
+        let lazuli = Self::with_orders();
+        for (row, properties) in rows {
+            let separator = if properties.is_empty() { "" } else { "," };
+            let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"{separator}{properties}}}"#);
+            lazuli.insert("Orders", &body).expect(201);
+        }
+        lazuli
+    }
+
+    pub(crate) fn send(&self, request: &Request) -> Response {
+        let bytes = request.bytes(&self.address.to_string(), self.clock.now());
+        self.exchange(&bytes, &request.method)
+    }
+
+    /// Sends bytes on a connection of their own.
+    pub(crate) fn send_raw(&self, bytes: &[u8]) -> Response {
+        self.connection.take();
+        let response = self.exchange(bytes, "GET");
+        self.connection.take();
+        response
+    }
+
+    fn exchange(&self, bytes: &[u8], method: &str) -> Response {
+        let kept = self.connection.take();
+        self.runtime.block_on(async {
+            let mut stream = match kept {
+                Some(stream) => stream,
+                None => TcpStream::connect(self.address).await.unwrap(),
+            };
+            // A server that refuses a request may close before it has read all of it.
+            let _ = stream.write_all(bytes).await;
+            let response = Response::read(&mut stream, method).await;
+            if response.header("connection") != Some("close") {
+                self.connection.replace(Some(stream));
+            }
+            response
+        })
+    }
+
+    // Short words for what most tests do.
+
+    pub(crate) fn get(&self, target: &str) -> Response {
+        self.send(&Request::new("GET", target))
+    }
+
+    pub(crate) fn create_table(&self, name: &str) -> Response {
+        let body = format!(r#"{{"TableName":"{name}"}}"#);
+        self.send(&Request::new("POST", "/Tables").json(&body))
+    }
+
+    pub(crate) fn insert(&self, table: &str, body: &str) -> Response {
+        self.send(&Request::new("POST", &format!("/{table}")).json(body))
+    }
+
+    /// PUT, MERGE or DELETE of the entity `p`, `row` of `Orders`, with or without a condition.
+    pub(crate) fn write(
+        &self,
+        method: &str,
+        row: &str,
+        if_match: Option<&str>,
+        body: &str,
+    ) -> Response {
+        let mut request = Request::new(method, &order(row));
+        if method != "DELETE" {
+            request = request.json(body);
+        }
+        if let Some(condition) = if_match {
+            request = request.with("If-Match", condition);
+        }
+        self.send(&request)
+    }
+
+    /// The custom properties of the entity `p`, `row` of `Orders`, as minimal metadata shows them.
+    #[track_caller]
+    pub(crate) fn stored(&self, row: &str) -> String {
+        let response = self.get(&order(row)).expect(200);
+        let text = response.text();
+        let (_, after) = text.split_once(r#""Timestamp":""#).expect("a Timestamp");
+        let (_, properties) = after.split_once('"').expect("the end of the Timestamp");
+        properties.trim_start_matches(',').trim_end_matches('}').to_owned()
+    }
+
+    /// The row keys that a query of `Orders` returns, in order, joined by spaces.
+    #[track_caller]
+    pub(crate) fn rows(&self, filter: &str) -> String {
+        self.get(&format!("/Orders()?$filter={}", encode(filter))).expect(200).row_keys()
+    }
+
+    pub(crate) fn batch(&self, operations: &[Op]) -> BatchAnswer {
+        self.send_batch(&Request::new("POST", "/$batch"), operations)
+    }
+
+    /// Sends the operations as one change set; `request` gives address, version and credential.
+    pub(crate) fn send_batch(&self, request: &Request, operations: &[Op]) -> BatchAnswer {
+        let base = format!("http://{}/{ACCOUNT}", self.address);
+        let body = batch::change_set(&base, operations);
+        let request = request.clone().body("multipart/mixed; boundary=batch_a1", &body);
+        BatchAnswer::parse(self.send(&request))
+    }
+
+    /// Sends a batch of one query.
+    pub(crate) fn batch_query(&self, target: &str) -> BatchAnswer {
+        let base = format!("http://{}/{ACCOUNT}", self.address);
+        let body = batch::lone_query(&base, target);
+        let request = Request::new("POST", "/$batch");
+        BatchAnswer::parse(self.send(&request.body("multipart/mixed; boundary=batch_a1", &body)))
+    }
+}
+
+/// The target of the entity `p`, `row` of the table `Orders`.
+pub(crate) fn order(row: &str) -> String {
+    format!("/Orders(PartitionKey='p',RowKey='{}')", encode(&row.replace('\'', "''")))
+}
+
+/// Percent-encodes all but letters, digits and `-._~`.
+pub(crate) fn encode(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+pub(crate) fn well_known_key() -> SigningKey {
+    SigningKey::from_base64(WELL_KNOWN_KEY).unwrap()
+}

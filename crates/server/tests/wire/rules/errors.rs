@@ -1,0 +1,82 @@
+//! Section 7: errors.
+
+use crate::harness::{Lazuli, Request, order};
+
+/// T-7.1, T-7.2: the whole body, the same at every level.
+#[test]
+fn a_json_error_to_the_byte() {
+    let lazuli = Lazuli::with_orders();
+    for level in ["nometadata", "minimalmetadata", "fullmetadata"] {
+        let accept = format!("application/json;odata={level}");
+        let answer = lazuli.send(&Request::new("GET", &order("r")).accept(&accept)).expect(404);
+        let id = answer.header("x-ms-request-id").unwrap();
+        let expect = format!(
+            r#"{{"odata.error":{{"code":"ResourceNotFound","message":{{"lang":"en-US","value":"The specified resource does not exist.\nRequestId:{id}\nTime:2024-07-31T18:30:00.0000000Z"}}}}}}"#
+        );
+        assert_eq!(answer.text(), expect);
+        let content_type = format!("{accept};streaming=true;charset=utf-8");
+        answer.expect_header("content-type", Some(&content_type));
+    }
+}
+
+/// T-7.4a (i): compact, without a byte order mark or an error code beside it.
+#[test]
+fn an_xml_error_of_an_entity_to_the_byte() {
+    let lazuli = Lazuli::with_orders();
+    let delete = Request::new("DELETE", &order("r")).with("If-Match", "*").without("Accept");
+    let answer = lazuli.send(&delete).expect(404);
+    let id = answer.header("x-ms-request-id").unwrap();
+    let expect = format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?><error \
+         xmlns=\"http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\">\
+         <code>ResourceNotFound</code><message xml:lang=\"en-US\">The specified resource does not \
+         exist.\nRequestId:{id}\nTime:2024-07-31T18:30:00.0000000Z</message></error>"
+    );
+    assert_eq!(answer.text(), expect);
+    let answer = answer.expect_header("content-type", Some("application/xml;charset=utf-8"));
+    answer.expect_header("x-ms-error-code", None);
+}
+
+/// T-7.3, T-7.5, T-2.60.
+#[test]
+fn failed_authentication_has_headers_of_its_own() {
+    let lazuli = Lazuli::with_orders();
+    let forged =
+        Request::new("GET", "/Tables").with("Authorization", "SharedKey devstoreaccount1:AA");
+    for (accept, content_type) in [
+        ("application/json;odata=fullmetadata", "application/json"),
+        ("application/xml", "application/xml"),
+    ] {
+        let answer = lazuli.send(&forged.clone().accept(accept)).expect(403);
+        let answer = answer.expect_header("content-type", Some(content_type));
+        let answer = answer.expect_header("x-ms-error-code", Some("AuthenticationFailed"));
+        let answer = answer.expect_header("cache-control", None);
+        assert!(answer.header("content-length").is_some());
+    }
+}
+
+/// T-7.8, 1.2: HEAD is there for access policies, and its errors have no body.
+#[test]
+fn head_has_no_body() {
+    let lazuli = Lazuli::with_orders();
+    let head = |target: &str| lazuli.send(&Request::new("HEAD", target).accept("application/xml"));
+    let found = head("/Orders?comp=acl").expect(200);
+    assert!(found.body.is_empty());
+    found.expect_header("content-type", Some("application/xml"));
+    let missing = head("/Nosuch?comp=acl").expect(404);
+    assert!(missing.body.is_empty());
+    assert!(missing.header("x-ms-error-code").is_some());
+}
+
+/// T-7.1: a message that quotes the request is escaped like any other text.
+#[test]
+fn messages_are_escaped() {
+    let lazuli = Lazuli::with_orders();
+    let answer = lazuli.get("/Orders()?$filter=%22%C3%A9%3C%26");
+    let message = "Syntax error: character '\"' is not valid at position 0 in '\"é<&'.";
+    answer.expect_error(400, "InvalidInput", message);
+    let xml =
+        Request::new("GET", "/Orders()?$filter=%3C%26").version("2012-02-12").without("Accept");
+    let answer = lazuli.send(&xml).expect(400);
+    assert!(answer.text().contains("in '&lt;&amp;'."), "{}", answer.text());
+}

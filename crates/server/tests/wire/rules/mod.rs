@@ -1,0 +1,14 @@
+//! The rules of the specification that neither a trap nor a vector shows, section by section.
+
+mod atom;
+mod authorization;
+mod batches;
+mod cors;
+mod entities;
+mod errors;
+mod headers;
+mod mutations;
+mod payloads;
+mod queries;
+mod service;
+mod urls;
