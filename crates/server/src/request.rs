@@ -46,13 +46,21 @@ pub(crate) struct CallHeaders<'a> {
     pub(crate) prefer: Option<&'a str>,
 }
 
+/// Stands for an If-Match that is not one readable value: no valid tag (T-5.6). To leave such a
+/// header out would turn a conditional write into an unconditional one.
+const NO_ETAG: &str = "";
+
 impl<'a> CallHeaders<'a> {
     pub(crate) fn of_request(headers: &'a http::HeaderMap) -> Self {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         Self {
             accept: text(http::header::ACCEPT),
             content_type: text(http::header::CONTENT_TYPE),
-            if_match: text(http::header::IF_MATCH),
+            if_match: match headers.get_all(http::header::IF_MATCH).iter().count() {
+                0 => None,
+                1 => text(http::header::IF_MATCH).or(Some(NO_ETAG)),
+                _ => Some(NO_ETAG),
+            },
             if_none_match: text(http::header::IF_NONE_MATCH),
             prefer: text(http::header::HeaderName::from_static("prefer")),
         }
@@ -62,7 +70,10 @@ impl<'a> CallHeaders<'a> {
         Self {
             accept: part.header("accept"),
             content_type: part.header("content-type"),
-            if_match: part.header("if-match"),
+            if_match: match part.header_count("if-match") {
+                0 | 1 => part.header("if-match"),
+                _ => Some(NO_ETAG),
+            },
             if_none_match: part.header("if-none-match"),
             prefer: part.header("prefer"),
         }
