@@ -131,7 +131,7 @@ impl Committer {
                 .write(staged.changes, &staged.dropped, last, mode)
                 .map_err(|failure| self.poisoned(failure))?;
             if let Durability::Interval(interval) = self.options.durability {
-                self.sync_due.get_or_insert_with(|| Instant::now() + interval);
+                self.sync_due = self.sync_due.or_else(|| Instant::now().checked_add(interval));
             }
             self.published.store(Arc::new(self.store.snapshot()));
         }
@@ -141,9 +141,9 @@ impl Committer {
 
     /// What the store needs now and then. Nobody waits for it.
     fn tidy(&self, release_files: bool) {
-        let sealed = self.store.seal_if_full();
+        let room = self.store.make_room();
         let released = if release_files { self.store.release_files() } else { Ok(()) };
-        if let Err(failure) = sealed.and(released) {
+        if let Err(failure) = room.and(released) {
             self.poisoned(failure);
         }
     }

@@ -11,7 +11,7 @@
 use crate::LocalEngine;
 use crate::committer::{Chore, Job};
 use crate::options::LocalOptions;
-use crate::store::{Changes, Store};
+use crate::store::{Changes, Store, can_be_noted};
 use fjall::PersistMode;
 use lazuli_engine::{EngineError, Key, KeyRange, Reclaimed, Revision};
 use std::sync::PoisonError;
@@ -35,7 +35,9 @@ impl LocalEngine {
             self.delete(keys).await?;
             return Ok(Reclaimed::Fully);
         }
-        self.drop_files(range.clone()).await?;
+        if can_be_noted(&range) {
+            self.drop_files(range.clone()).await?;
+        }
         self.delete_some(range.clone(), range).await
     }
 
@@ -86,7 +88,7 @@ pub(crate) fn finish(store: &Store, options: &LocalOptions) -> Result<Revision, 
             (keys, rest) = store.snapshot().keys(range, options.reclaim_rows_max)?;
             let changes: Changes = keys.into_iter().map(|key| (key, None)).collect();
             store.write(changes, &[], last, PersistMode::Buffer)?;
-            store.seal_if_full()?;
+            store.make_room()?;
         }
     }
     if !ranges.is_empty() {

@@ -18,6 +18,7 @@ use lazuli_engine::{EngineError, Found, Key, KeyRange, Revision};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 const DATA: &str = "data";
 const META: &str = "meta";
@@ -26,8 +27,11 @@ const LAST_REVISION: &[u8] = b"last revision";
 const DROPPED_RANGE: &[u8] = b"dropped range ";
 const REVISION_BYTES: usize = 8;
 
-/// The write buffer. Up to four more may wait to be flushed before fjall holds writers back.
+/// The write buffer.
 const MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
+/// Full write buffers that may wait to be flushed while writing goes on. At four, fjall would wait
+/// itself, and for ever if the flush fails.
+const MEMTABLES_WAITING_MAX: usize = 2;
 /// Small files make small compactions, which the one worker can put between two flushes.
 const TABLE_BYTES: u64 = 16 * 1024 * 1024;
 /// Four entities of 1 KiB; twice as much scans a little faster and reads points a third slower.
@@ -126,11 +130,17 @@ impl Store {
         Ok(self.database.persist(PersistMode::SyncAll)?)
     }
 
-    /// Hands a full memtable to the worker. fjall would ask the worker itself to do it, and a
-    /// worker busy with a compaction would let the memtable grow without bound.
-    pub(crate) fn seal_if_full(&self) -> Result<(), WriteFailure> {
+    /// Hands a full memtable to the worker, and waits while too many wait for it. fjall would ask
+    /// the worker itself to do it, and one busy with a compaction would let the memtable grow
+    /// without bound.
+    pub(crate) fn make_room(&self) -> Result<(), WriteFailure> {
         if self.data.tree.active_memtable().size() > MEMTABLE_BYTES {
             self.data.rotate_memtable()?;
+        }
+        while self.data.sealed_memtable_count() > MEMTABLES_WAITING_MAX {
+            // Fails if the worker has.
+            self.database.persist(PersistMode::Buffer)?;
+            std::thread::park_timeout(Duration::from_millis(1));
         }
         Ok(())
     }
@@ -193,7 +203,7 @@ impl From<WriteFailure> for EngineError {
 /// Fixed when a store is created; an existing one keeps what it has.
 fn data_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
-        // Never reached: see `seal_if_full`.
+        // Never reached: see `make_room`.
         .max_memtable_size(4 * MEMTABLE_BYTES)
         .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))
         .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
@@ -217,6 +227,11 @@ pub(crate) fn decode_ref(stored: &[u8]) -> Result<(Revision, &[u8]), EngineError
             stored.len()
         ))),
     }
+}
+
+/// Whether a range can be noted: fjall's keys have at most 65535 bytes.
+pub(crate) fn can_be_noted(range: &KeyRange) -> bool {
+    encode_range(range).len() <= usize::from(u16::MAX)
 }
 
 fn encode_range(range: &KeyRange) -> Vec<u8> {
