@@ -39,11 +39,25 @@ pub(crate) struct AuthArguments {
     pub(crate) oidc_authorization_uri: Option<String>,
 
     /// Take bearer tokens over plain HTTP too, where others may read them
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        hide_possible_values = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
     pub(crate) bearer_over_http: Option<bool>,
 
     /// Give out user delegation keys, and take the shared access signatures made with them
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        hide_possible_values = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
     pub(crate) user_delegation: Option<bool>,
 
     /// Tell callers why their credential was refused: what the server would have signed, and where

@@ -21,7 +21,14 @@ use std::time::Duration;
 /// Without a command, `lazuli` serves: it listens on port 10002 with the well-known development
 /// account, keeps its data in ./lazuli-data, and prints a ready connection string.
 #[derive(Debug, Parser)]
-#[command(name = "lazuli", version, args_conflicts_with_subcommands = true, max_term_width = 100)]
+#[command(
+    name = "lazuli",
+    version,
+    args_conflicts_with_subcommands = true,
+    // Of a flag given twice the last counts, so that a script's flags can be followed by others.
+    args_override_self = true,
+    max_term_width = 100
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -65,7 +72,14 @@ pub(crate) struct ServeOptions {
     pub(crate) host_suffix: Option<Vec<String>>,
 
     /// Speak HTTPS, with a self-signed certificate that is made once and kept with the data
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        hide_possible_values = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
     pub(crate) tls: Option<bool>,
 
     /// Speak HTTPS with the certificate in this PEM file, its chain after it; needs --tls-key.
@@ -100,6 +114,8 @@ pub(crate) struct ServeOptions {
     #[arg(
         long,
         alias = "inMemoryPersistence",
+        value_name = "BOOL",
+        hide_possible_values = true,
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true"
@@ -108,13 +124,22 @@ pub(crate) struct ServeOptions {
 
     /// Refuse `x-ms-version` values this program does not know, as the cloud does, instead of
     /// serving them with the nearest known behaviour
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(
+        long,
+        value_name = "BOOL",
+        hide_possible_values = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
     pub(crate) strict_versions: Option<bool>,
 
     /// Accept any text as `x-ms-version`
     #[arg(
         long,
         alias = "skipApiVersionCheck",
+        value_name = "BOOL",
+        hide_possible_values = true,
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true"
@@ -142,6 +167,8 @@ pub(crate) struct ServeOptions {
     #[arg(
         short = 's',
         long,
+        value_name = "BOOL",
+        hide_possible_values = true,
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true"
@@ -297,7 +324,9 @@ mod tests {
     }
 
     #[test]
-    fn suffixes_repeat() {
+    fn the_last_flag_counts_and_suffixes_add_up() {
+        assert_eq!(serve("lazuli --table-port 1 --table-port 2").table_port, Some(2));
+        assert_eq!(serve("lazuli serve --host a --host b").host.as_deref(), Some("b"));
         let suffixes = serve("lazuli --host-suffix a.b --host-suffix c").host_suffix;
         assert_eq!(suffixes, Some(vec!["a.b".to_owned(), "c".to_owned()]));
     }

@@ -18,8 +18,8 @@ const VERSION: &str = "2019-02-02";
 
 /// One connection to a server, signing with the well-known account.
 #[derive(Debug)]
-pub struct Connection {
-    stream: BufReader<TcpStream>,
+pub struct Connection<S = TcpStream> {
+    stream: BufReader<S>,
     host: String,
     key: SigningKey,
 }
@@ -69,19 +69,61 @@ impl Response {
 
 impl Connection {
     pub fn open(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        Self::over(connect(address)?, address.to_string())
+    }
+}
+
+/// Connects with bounds on every wait.
+pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+impl<S: Read + Write> Connection<S> {
+    /// Speaks over a stream that is connected already; `host` is what the Host header says.
+    pub fn over(stream: S, host: String) -> io::Result<Self> {
         let key = SigningKey::from_base64(ACCOUNT_KEY).map_err(io::Error::other)?;
-        Ok(Self { stream: BufReader::new(stream), host: address.to_string(), key })
+        Ok(Self { stream: BufReader::new(stream), host, key })
+    }
+
+    /// Signs with another key of the account from now on.
+    pub fn sign_with(mut self, key: &str) -> io::Result<Self> {
+        self.key = SigningKey::from_base64(key).map_err(io::Error::other)?;
+        Ok(self)
     }
 
     /// Sends one request and reads the whole answer.
     pub fn send(&mut self, request: &Request<'_>) -> io::Result<Response> {
+        self.start(request, request.body.len())?;
+        self.receive(request.method)
+    }
+
+    /// Sends the head of a request and the first bytes of its body; the others are for
+    /// [`Connection::finish`].
+    pub fn start(&mut self, request: &Request<'_>, body_bytes: usize) -> io::Result<()> {
         let mut bytes = self.head(request).into_bytes();
-        bytes.extend_from_slice(request.body);
+        bytes.extend(request.body.iter().take(body_bytes));
         self.stream.get_mut().write_all(&bytes)?;
+        self.stream.get_mut().flush()
+    }
+
+    /// Waits for the server to say that it reads the body of a request that was started with
+    /// `Expect: 100-continue`.
+    pub fn wait_for_continue(&mut self) -> io::Result<()> {
+        match (self.line()?.as_str(), self.line()?.as_str()) {
+            ("HTTP/1.1 100 Continue", "") => Ok(()),
+            (line, _) => Err(malformed("interim answer", line)),
+        }
+    }
+
+    /// Sends what [`Connection::start`] left of the body and reads the whole answer.
+    pub fn finish(&mut self, request: &Request<'_>, body_bytes: usize) -> io::Result<Response> {
+        let rest = request.body.get(body_bytes..).unwrap_or_default();
+        self.stream.get_mut().write_all(rest)?;
+        self.stream.get_mut().flush()?;
         self.receive(request.method)
     }
 

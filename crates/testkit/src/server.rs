@@ -26,6 +26,7 @@ const LOG_TAIL_BYTES: usize = 8 * 1024;
 pub struct Server {
     child: Child,
     address: SocketAddr,
+    scheme: &'static str,
     /// One message per line of standard output; disconnected when the process has ended.
     lines: Receiver<()>,
     scratch: tempfile::TempDir,
@@ -49,8 +50,8 @@ impl Server {
             .map_err(|error| io::Error::other(format!("start {}: {error}", binary.display())))?;
         let lines = watch(&mut child)?;
         let unset = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server = Self { child, address: unset, lines, scratch };
-        server.address = server.wait_until_listening(&port_file)?;
+        let mut server = Self { child, address: unset, scheme: "http", lines, scratch };
+        (server.scheme, server.address) = server.wait_until_listening(&port_file)?;
         Ok(server)
     }
 
@@ -64,10 +65,10 @@ impl Server {
 
     /// What an SDK is given to connect.
     pub fn connection_string(&self) -> String {
+        let Self { address, scheme, .. } = self;
         format!(
-            "DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};\
-             TableEndpoint=http://{}/{ACCOUNT};",
-            self.address
+            "DefaultEndpointsProtocol={scheme};AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};\
+             TableEndpoint={scheme}://{address}/{ACCOUNT};"
         )
     }
 
@@ -83,18 +84,27 @@ impl Server {
     }
 
     /// Asks the process to finish what it has begun and to end (SIGTERM).
-    pub fn terminate(mut self) -> io::Result<ExitStatus> {
-        let asked = Command::new("kill").arg("-TERM").arg(self.pid().to_string()).status()?;
-        if !asked.success() {
-            return Err(self.failure("cannot be asked to end"));
-        }
+    pub fn terminate(self) -> io::Result<ExitStatus> {
+        self.signal("TERM")?;
+        self.wait()
+    }
+
+    /// Sends a signal by its name.
+    pub fn signal(&self, name: &str) -> io::Result<()> {
+        let pid = self.pid().to_string();
+        let sent = Command::new("kill").args(["-s", name]).arg(pid).status()?;
+        if sent.success() { Ok(()) } else { Err(self.failure("takes no signal")) }
+    }
+
+    /// Waits until the process has ended of itself.
+    pub fn wait(mut self) -> io::Result<ExitStatus> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(()) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.child.wait(),
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(self.failure("does not end when asked"));
+                    return Err(self.failure("does not end"));
                 }
             }
         }
@@ -108,7 +118,7 @@ impl Server {
     }
 
     /// The port file is complete once it exists, and it exists before the first line is printed.
-    fn wait_until_listening(&mut self, port_file: &Path) -> io::Result<SocketAddr> {
+    fn wait_until_listening(&mut self, port_file: &Path) -> io::Result<(&'static str, SocketAddr)> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let event = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()));
@@ -162,11 +172,13 @@ fn watch(child: &mut Child) -> io::Result<Receiver<()>> {
     Ok(receiver)
 }
 
-/// `{"table":"http://127.0.0.1:PORT"}`.
-fn parse_port_file(text: &str) -> Option<SocketAddr> {
-    let (_, rest) = text.split_once("\"table\":\"http://")?;
-    let (address, _) = rest.split_once('"')?;
-    address.parse().ok()
+/// `{"table":"http://127.0.0.1:PORT"}`, or the same with https.
+fn parse_port_file(text: &str) -> Option<(&'static str, SocketAddr)> {
+    let (_, url) = text.split_once("\"table\":\"")?;
+    let (url, _) = url.split_once('"')?;
+    let (scheme, address) = url.split_once("://")?;
+    let scheme = ["http", "https"].into_iter().find(|known| *known == scheme)?;
+    Some((scheme, address.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -175,8 +187,11 @@ mod tests {
 
     #[test]
     fn the_port_file_names_the_address() {
-        let address = parse_port_file("{\"table\":\"http://127.0.0.1:4711\"}\n");
-        assert_eq!(address, Some(SocketAddr::from(([127, 0, 0, 1], 4711))));
+        let expect = |scheme| Some((scheme, SocketAddr::from(([127, 0, 0, 1], 4711))));
+        let parse = |url: &str| parse_port_file(&format!("{{\"table\":\"{url}\"}}\n"));
+        assert_eq!(parse("http://127.0.0.1:4711"), expect("http"));
+        assert_eq!(parse("https://127.0.0.1:4711"), expect("https"));
+        assert_eq!(parse("ftp://127.0.0.1:4711"), None);
         assert_eq!(parse_port_file("{}"), None);
     }
 

@@ -1,0 +1,85 @@
+//! SIGHUP: keys change while the server runs, and a bad file changes nothing.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use lazuli_testkit::http::{Connection, Request};
+use lazuli_testkit::server::{ACCOUNT, Server};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const OLD: &str = "dGhlIG9sZCBrZXk=";
+const NEW: &str = "dGhlIG5ldyBrZXk=";
+
+/// How long a signal may take to have its effect.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn start(data: &Path, arguments: &[&str]) -> Server {
+    Server::start(Path::new(env!("CARGO_BIN_EXE_lazuli")), data, arguments).unwrap()
+}
+
+/// The status of a request signed with `key`.
+fn status(server: &Server, key: &str) -> u16 {
+    let connection = Connection::open(server.address()).unwrap();
+    let mut connection = connection.sign_with(key).unwrap();
+    connection.send(&Request::new("GET", "/Tables")).unwrap().status
+}
+
+/// Asks again until `happened`, since nobody tells a sender of signals when they took effect.
+#[track_caller]
+fn wait_until(what: &str, happened: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < deadline, "{what} does not happen");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn keys_of_an_accounts_file_rotate_without_a_restart() {
+    let data = tempfile::tempdir().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("accounts");
+    let write = |text: String| fs::write(&file, text).unwrap();
+    write(format!("{ACCOUNT}:{OLD}\n"));
+    let server = start(data.path(), &["--accounts-file", file.to_str().unwrap()]);
+    assert_eq!((status(&server, OLD), status(&server, NEW)), (200, 403));
+
+    write(format!("# both\n{ACCOUNT}:{OLD}:{NEW}\n"));
+    server.signal("HUP").unwrap();
+    wait_until("the new key", || status(&server, NEW) == 200);
+    assert_eq!(status(&server, OLD), 200);
+
+    write(format!("{ACCOUNT}:{NEW}\n"));
+    server.signal("HUP").unwrap();
+    wait_until("the end of the old key", || status(&server, OLD) == 403);
+    assert_eq!(status(&server, NEW), 200);
+}
+
+#[test]
+fn a_bad_file_keeps_the_accounts_and_says_why() {
+    let data = tempfile::tempdir().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("lazuli.toml");
+    let accounts = |key: &str| format!("[[accounts]]\nname = '{ACCOUNT}'\nkey1 = '{key}'\n");
+    fs::write(&file, accounts(OLD)).unwrap();
+    let server = start(data.path(), &["--config", file.to_str().unwrap()]);
+    assert_eq!(status(&server, OLD), 200);
+
+    let check = |text: &str, reason: &str| {
+        fs::write(&file, text).unwrap();
+        server.signal("HUP").unwrap();
+        wait_until(reason, || server.log().contains(reason));
+        assert_eq!(status(&server, OLD), 200);
+    };
+    check("accounts = [", "lazuli.toml, line 1: ");
+    check(&accounts("c2VjcmV0!"), "a key of account 'devstoreaccount1' is not base64");
+    check("", "no account is given any more");
+    assert!(!server.log().contains("c2VjcmV0"), "{}", server.log());
+    assert!(server.log().contains("kept accounts and certificate as they were"));
+
+    fs::write(&file, accounts(NEW)).unwrap();
+    server.signal("HUP").unwrap();
+    wait_until("the new key", || status(&server, NEW) == 200);
+    assert_eq!(status(&server, OLD), 403);
+}

@@ -1,0 +1,103 @@
+//! How the binary starts, refuses to start with a hint, and ends without cutting a request short.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use lazuli_testkit::http::{Connection, Request, connect};
+use lazuli_testkit::server::Server;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_lazuli");
+
+/// How long the server may take to close its port.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn start(data: &Path, arguments: &[&str]) -> Server {
+    Server::start(Path::new(BINARY), data, arguments).unwrap()
+}
+
+/// Starts the binary, which must end of itself with a problem and a hint.
+#[track_caller]
+fn check_refused(arguments: &[&str], problem: &str, hint: &str) {
+    let output = Command::new(BINARY).args(arguments).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    let (error, advice) = told.split_once("\nhint: ").unwrap_or((told.as_str(), ""));
+    assert!(error.contains(problem), "{told}");
+    assert!(advice.contains(hint), "{told}");
+}
+
+#[test]
+fn a_data_directory_serves_one_process() {
+    let data = tempfile::tempdir().unwrap();
+    let _server = start(data.path(), &[]);
+    let directory = data.path().to_str().unwrap();
+    let arguments = ["--table-port", "0", "--data", directory];
+    check_refused(&arguments, "in use by another process", "--data");
+}
+
+#[test]
+fn a_port_serves_one_process() {
+    let [data, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let server = start(data.path(), &[]);
+    let port = server.address().port().to_string();
+    let arguments = ["--table-port", &port, "--data", other.path().to_str().unwrap()];
+    check_refused(&arguments, "is taken", "--table-port");
+}
+
+#[test]
+fn what_cannot_be_served_is_explained() {
+    let data = tempfile::tempdir().unwrap();
+    let directory = data.path().to_str().unwrap();
+    let check = |more: &[&str], problem: &str, hint: &str| {
+        let arguments = [&["--table-port", "0", "--data", directory], more].concat();
+        check_refused(&arguments, problem, hint);
+    };
+    check(&["--host", "no such host"], "neither an address nor a name", "localhost");
+    check(&["--config", "nowhere.toml"], "cannot read nowhere.toml", "--config");
+    check(&["--tls-cert", "nowhere.pem"], "without its private key", "--tls-key");
+    check(
+        &["--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"],
+        "cannot read nowhere.pem",
+        "--tls-cert",
+    );
+}
+
+#[test]
+fn a_name_can_be_listened_on() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &["--host", "localhost"]);
+    assert!(server.address().ip().is_loopback());
+    let mut connection = server.connect().unwrap();
+    assert_eq!(connection.send(&Request::new("GET", "/Tables")).unwrap().status, 200);
+}
+
+#[test]
+fn a_request_in_flight_is_finished_before_the_end() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    let address = server.address();
+    let expect = [("Expect", "100-continue")];
+    let request = Request::new("POST", "/Tables").json(r#"{"TableName":"Orders"}"#);
+    let request = request.headers(&expect);
+    let mut idle = Connection::open(address).unwrap();
+    assert_eq!(idle.send(&Request::new("GET", "/Tables")).unwrap().status, 200);
+    let mut slow = Connection::open(address).unwrap();
+    slow.start(&request, 5).unwrap();
+    slow.wait_for_continue().unwrap();
+
+    server.signal("TERM").unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while connect(address).is_ok() {
+        assert!(Instant::now() < deadline, "the port stays open");
+        std::thread::yield_now();
+    }
+    let answer = slow.finish(&request, 5).unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+
+    let server = start(data.path(), &[]);
+    let listed = server.connect().unwrap().send(&Request::new("GET", "/Tables")).unwrap();
+    assert!(listed.text().contains("Orders"), "what was answered is kept");
+}

@@ -1,0 +1,140 @@
+//! HTTPS with the real binary: served, trusted, and told to those who speak something else.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use lazuli_testkit::http::{Connection, Request, connect};
+use lazuli_testkit::server::{ACCOUNT, ACCOUNT_KEY, Server};
+use lazuli_wire::shared_key::SigningKey;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+type TlsStream = StreamOwned<ClientConnection, TcpStream>;
+
+fn start(data: &Path, arguments: &[&str]) -> Server {
+    Server::start(Path::new(env!("CARGO_BIN_EXE_lazuli")), data, arguments).unwrap()
+}
+
+fn certificate(data: &Path) -> PathBuf {
+    data.join("tls/certificate.pem")
+}
+
+/// Shakes hands with a server called `name`, trusting the certificate in `file` and nothing else.
+fn handshake(server: &Server, name: &str, file: &Path) -> std::io::Result<TlsStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(file).unwrap()).unwrap();
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let config = ClientConfig::builder_with_provider(provider.into())
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let mut stream = StreamOwned::new(client, connect(server.address())?);
+    stream.conn.complete_io(&mut stream.sock)?;
+    Ok(stream)
+}
+
+/// What comes back on `stream` for a request without a body, until the server closes.
+fn ask(mut stream: impl Read + Write, target: &str) -> String {
+    let request = format!(
+        "GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn signed_requests_are_served_and_answers_say_https() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &["--tls"]);
+    assert!(server.connection_string().contains("TableEndpoint=https://127.0.0.1:"));
+    let stream = handshake(&server, "127.0.0.1", &certificate(data.path())).unwrap();
+    let mut connection = Connection::over(stream, server.address().to_string()).unwrap();
+    let created = Request::new("POST", "/Tables").json(r#"{"TableName":"Orders"}"#);
+    let created = connection.send(&created).unwrap();
+    let base = format!("https://{}/{ACCOUNT}/", server.address());
+    assert_eq!(created.status, 201, "{}", created.text());
+    assert_eq!(created.header("location"), Some(format!("{base}Tables('Orders')").as_str()));
+    assert!(created.text().contains(&format!("\"odata.metadata\":\"{base}$metadata#")));
+    let listed = connection.send(&Request::new("GET", "/Tables")).unwrap();
+    assert_eq!(listed.status, 200, "the connection stays open");
+}
+
+#[test]
+fn the_certificate_is_kept_and_covers_every_local_name() {
+    let data = tempfile::tempdir().unwrap();
+    let file = certificate(data.path());
+    let server = start(data.path(), &["--tls", "--host-suffix", "table.example.org"]);
+    let first = fs::read(&file).unwrap();
+    for name in ["localhost", "127.0.0.1", "::1", "a.table.localhost", "a.table.example.org"] {
+        handshake(&server, name, &file).unwrap();
+    }
+    assert!(handshake(&server, "example.org", &file).is_err());
+    server.terminate().unwrap();
+    let server = start(data.path(), &["--tls"]);
+    assert_eq!(fs::read(&file).unwrap(), first);
+    handshake(&server, "localhost", &file).unwrap();
+}
+
+#[test]
+fn a_certificate_can_be_given_as_azurite_takes_it() {
+    let made = tempfile::tempdir().unwrap();
+    start(made.path(), &["--tls"]).terminate().unwrap();
+    let (file, key) = (certificate(made.path()), made.path().join("tls/key.pem"));
+    let given = ["--cert", file.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &given);
+    handshake(&server, "localhost", &file).unwrap();
+    assert!(!certificate(data.path()).exists());
+}
+
+#[test]
+fn plain_http_is_told_to_use_https() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &["--tls"]);
+    let answer = ask(connect(server.address()).unwrap(), "/");
+    assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
+    let sentence = format!("This port speaks HTTPS; use https://{}\n", server.address());
+    assert!(answer.ends_with(&sentence), "{answer}");
+}
+
+#[test]
+fn tls_to_a_plain_port_is_told_in_the_log() {
+    let data = tempfile::tempdir().unwrap();
+    start(data.path(), &["--tls"]).terminate().unwrap();
+    let server = start(data.path(), &[]);
+    assert!(handshake(&server, "localhost", &certificate(data.path())).is_err());
+    assert!(server.log().contains("a client speaks TLS to this port"), "{}", server.log());
+}
+
+#[test]
+fn a_token_for_https_alone_opens_https_alone() {
+    let data = tempfile::tempdir().unwrap();
+    let fields =
+        [ACCOUNT, "l", "t", "c", "", "2099-01-01T00:00:00Z", "", "https", "2019-02-02", ""];
+    let key = SigningKey::from_base64(ACCOUNT_KEY).unwrap();
+    let signature = key.sign(&[fields.join("\n").as_bytes()]).to_string();
+    let target = format!(
+        "/{ACCOUNT}/Tables?sv=2019-02-02&ss=t&srt=c&sp=l&se=2099-01-01T00:00:00Z&spr=https&sig={}",
+        utf8_percent_encode(&signature, NON_ALPHANUMERIC)
+    );
+    let server = start(data.path(), &["--tls"]);
+    let stream = handshake(&server, "localhost", &certificate(data.path())).unwrap();
+    let answer = ask(stream, &target);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    server.terminate().unwrap();
+    let server = start(data.path(), &[]);
+    let answer = ask(connect(server.address()).unwrap(), &target);
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+}
