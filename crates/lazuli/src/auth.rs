@@ -64,6 +64,8 @@ pub(crate) struct AuthArguments {
     /// the client's string differs. For those who write clients; never where strangers call
     #[arg(
         long,
+        value_name = "BOOL",
+        hide_possible_values = true,
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",
