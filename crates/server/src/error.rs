@@ -154,9 +154,7 @@ impl From<TableError> for ApiError {
             TableError::TableBeingDeleted => Self::at_execution(ErrorCode::TableBeingDeleted),
             // The live service never says EntityNotFound (T-4.4).
             TableError::EntityNotFound => Self::at_execution(ErrorCode::ResourceNotFound),
-            TableError::EntityAlreadyExists => {
-                Self::at_execution(ErrorCode::EntityAlreadyExists)
-            }
+            TableError::EntityAlreadyExists => Self::at_execution(ErrorCode::EntityAlreadyExists),
             TableError::ConditionNotMet => {
                 Self::at_execution(ErrorCode::UpdateConditionNotSatisfied)
             }

@@ -1,6 +1,7 @@
 //! One function read top to bottom: id, limits, account, authenticate, route, handle, answer.
 
 use crate::accounts::Accounts;
+use crate::answer_memory::AnswerMemory;
 use crate::auth::{AuthOptions, Authenticator, Presented};
 use crate::batch;
 use crate::body::{BodyFailure, BodyMemory};
@@ -51,6 +52,10 @@ pub struct FrontOptions {
     pub date_check: bool,
     /// Memory that request bodies may take, all together.
     pub body_bytes_max: usize,
+    /// Queries that run at once; each holds a page in memory.
+    pub queries_max: usize,
+    /// Memory that large answers may take while their clients take them, all together.
+    pub answer_bytes_max: usize,
     /// Names under which the account is the first label of the host, such as `table.localhost`.
     pub host_suffixes: Vec<String>,
     /// Tells the request ids of one run of the server from those of another.
@@ -64,6 +69,8 @@ impl Default for FrontOptions {
             version_check: VersionCheck::default(),
             date_check: true,
             body_bytes_max: 256 * 1024 * 1024,
+            queries_max: 32,
+            answer_bytes_max: 256 * 1024 * 1024,
             host_suffixes: vec!["table.localhost".to_owned(), "table.core.windows.net".to_owned()],
             request_id_seed: 0,
             auth: AuthOptions::default(),
@@ -79,6 +86,7 @@ pub struct Front {
     options: FrontOptions,
     ids: RequestIds,
     bodies: BodyMemory,
+    answers: AnswerMemory,
     cors: Cors,
     /// What a 401 sends clients to.
     challenge: HeaderValue,
@@ -93,9 +101,10 @@ impl Front {
     ) -> Self {
         let ids = RequestIds::new(options.request_id_seed);
         let bodies = BodyMemory::new(options.body_bytes_max);
+        let answers = AnswerMemory::new(options.queries_max, options.answer_bytes_max);
         let challenge = options.auth.challenge();
         let cors = Cors::default();
-        Self { service, accounts, clock, options, ids, bodies, cors, challenge }
+        Self { service, accounts, clock, options, ids, bodies, answers, cors, challenge }
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
@@ -208,7 +217,10 @@ impl Front {
         principal: &Principal,
     ) -> ApiResult<Reply> {
         match call.operation {
-            Operation::Transaction => batch::handle(&self.service, context, call, principal).await,
+            Operation::Transaction => {
+                let run = batch::handle(&self.service, context, call, principal);
+                self.answers.hold(run).await
+            }
             Operation::GetUserDelegationKey if self.options.auth.user_delegation => {
                 delegation::give_key(context, call, principal)
             }
@@ -220,6 +232,10 @@ impl Front {
                     self.cors.forget(&context.account.name);
                 }
                 outcome
+            }
+            operation if operation.is_query() => {
+                let run = table::handle(&self.service, context, call, principal);
+                self.answers.hold(run).await
             }
             _ => table::handle(&self.service, context, call, principal).await,
         }

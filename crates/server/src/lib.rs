@@ -6,6 +6,7 @@
 //! multipart body.
 
 mod accounts;
+mod answer_memory;
 mod auth;
 mod batch;
 mod bearer;
@@ -24,6 +25,7 @@ mod request;
 mod request_id;
 mod respond;
 mod route;
+mod stall;
 mod table;
 mod target;
 mod tls;
@@ -32,7 +34,8 @@ mod xml_resources;
 pub use accounts::{Account, Accounts, AccountsError, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
 pub use auth::AuthOptions;
 pub use bearer::{
-    IssuerOptions, KeySource, KeySourceError, KeysError, RoleGrant, RoleMap, RoleMapError, TokenIssuer,
+    IssuerOptions, KeySource, KeySourceError, KeysError, RoleGrant, RoleMap, RoleMapError,
+    TokenIssuer,
 };
 pub use front::{Front, FrontOptions, VersionCheck};
 pub use listen::{ListenOptions, serve};

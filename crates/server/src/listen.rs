@@ -1,6 +1,7 @@
 //! Accepts connections, bounds them, and ends them without cutting a request short.
 
 use crate::front::Front;
+use crate::stall::StallGuard;
 use crate::tls::{self, Tls};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -30,6 +31,8 @@ pub struct ListenOptions {
     pub headers_max: usize,
     /// How long a connection may stand idle, or take to send its headers.
     pub header_read_timeout: Duration,
+    /// How long a client may leave an answer lying without taking any of it.
+    pub write_timeout: Duration,
     /// How long a client may take to agree on TLS.
     pub handshake_timeout: Duration,
     /// How long requests in flight may go on after shutdown began.
@@ -44,6 +47,7 @@ impl Default for ListenOptions {
             header_bytes_max: 64 * 1024,
             headers_max: 100,
             header_read_timeout: Duration::from_secs(60),
+            write_timeout: Duration::from_secs(60),
             handshake_timeout: Duration::from_secs(10),
             shutdown_grace: Duration::from_secs(30),
         }
@@ -174,6 +178,7 @@ impl Connection {
     {
         let Self { server, peer, stopping, .. } = self;
         let options = &server.options;
+        let stream = StallGuard::new(stream, options.write_timeout);
         let service = service_fn(|request| async {
             Ok::<_, Infallible>(server.front.handle(request, *peer).await)
         });

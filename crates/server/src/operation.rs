@@ -116,6 +116,11 @@ impl Operation {
         )
     }
 
+    /// Whether it answers with a page of many.
+    pub(crate) const fn is_query(&self) -> bool {
+        matches!(self, Self::QueryTables | Self::QueryEntities { .. })
+    }
+
     /// Whether a request body belongs to it.
     pub(crate) const fn takes_body(&self) -> bool {
         matches!(

@@ -3,6 +3,7 @@
 use http::HeaderValue;
 use lazuli_model::ETag;
 use std::borrow::Cow;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// An answer. The common headers (request id, version, date) are added by whoever sends it.
 #[derive(Debug, Default)]
@@ -24,6 +25,8 @@ pub(crate) struct Reply {
     /// The version that parts of a batch name (T-2.20).
     pub(crate) data_service_version: DataServiceVersion,
     pub(crate) body: Vec<u8>,
+    /// What a large body takes of the memory for answers, until the client has taken it.
+    pub(crate) share: Option<OwnedSemaphorePermit>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

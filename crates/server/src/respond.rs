@@ -20,6 +20,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Tools recognise the service by the first word (T-2.58).
 const SERVER: &str = concat!("Windows-Azure-Table/1.0 Lazuli/", env!("CARGO_PKG_VERSION"));
@@ -168,7 +169,11 @@ impl Heading {
         }
         write_reply_headers(&mut headers, &reply);
         // A HEAD is answered without the body; its errors are named by the header (T-7.8).
-        let body = if self.head { Bytes::new() } else { reply.body.into() };
+        let body = match reply.share {
+            _ if self.head => Bytes::new(),
+            None => reply.body.into(),
+            Some(share) => Bytes::from_owner(HeldBody { body: reply.body, _share: share }),
+        };
         if reply.status == StatusCode::NO_CONTENT {
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
@@ -183,6 +188,18 @@ impl Heading {
 /// The bytes of an answer, in one piece. It ends only after that piece, even an empty one: of a body
 /// that has ended at once hyper says no length, and the service says `Content-Length: 0` (T-5.37).
 pub(crate) struct ResponseBody(Option<Bytes>);
+
+/// A body that gives back its share of the memory for answers when its last byte is gone.
+struct HeldBody {
+    body: Vec<u8>,
+    _share: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for HeldBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
 
 impl Body for ResponseBody {
     type Data = Bytes;
