@@ -13,7 +13,7 @@ use lazuli_server::{
     Accounts, Front, FrontOptions, ListenOptions, Tls, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
 use lazuli_table::TableService;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -93,7 +93,12 @@ fn start_logging(settings: &Settings) -> Result<()> {
         let advice = "use error, warn, info, debug or trace";
         with_hint(format!("--log '{level}' is not a filter: {error}"), advice)
     })?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+    let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colours)
+        .init();
     Ok(())
 }
 
@@ -299,5 +304,23 @@ mod tests {
         let error = listen("127.0.0.1", port).await.unwrap_err();
         let hint = error.downcast_ref::<crate::failure::Hint>().unwrap();
         assert!(hint.problem.contains("is taken") && hint.advice.contains("--table-port"));
+    }
+    #[tokio::test]
+    async fn hosts_are_addresses_or_names() {
+        for (host, address) in
+            [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("[::1]", "::1"), ("0.0.0.0", "0.0.0.0")]
+        {
+            assert_eq!(resolve(host).await.unwrap().to_string(), address);
+        }
+        assert!(resolve("localhost").await.unwrap().is_loopback());
+        assert!(resolve("").await.is_err());
+    }
+
+    #[test]
+    fn clients_are_told_an_address_that_they_can_reach() {
+        let told = |address: &str| reachable(address.parse().unwrap()).to_string();
+        assert_eq!(told("0.0.0.0:1"), "127.0.0.1:1");
+        assert_eq!(told("[::]:1"), "[::1]:1");
+        assert_eq!(told("192.0.2.1:1"), "192.0.2.1:1");
     }
 }
