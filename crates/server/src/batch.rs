@@ -84,7 +84,8 @@ impl<'a> PartHead<'a> {
     ) -> Reply {
         let accepted = media::negotiate(self.headers.accept, self.query.get("$format"));
         let form = ErrorForm::of(accepted, false);
-        let preference = self.headers.preference().filter(|_| self.takes_prefer);
+        let applies = self.takes_prefer && error.stage != Stage::Parsing;
+        let preference = self.headers.preference().filter(|_| applies);
         let preference_applied = preference.map(Preference::text);
         Reply { preference_applied, ..error_reply(error, form, index, context.trailer()) }
     }
@@ -210,7 +211,7 @@ fn resolve(context: &RequestContext, part: &Part<'_>, head: &PartHead<'_>) -> Ap
     let verb = Verb::parse(part.method).tunnelled(tunnels.map(|(_, value)| value))?;
     let path = uri::percent_decode_lenient(without_account(head.path, account, context.path_style));
     let operation = route::resolve(verb, ResourcePath::parse(&path), &head.query, account);
-    operation.map_err(ApiError::in_url)
+    operation.map_err(ApiError::while_parsing)
 }
 
 /// Inner URIs repeat the account segment in path style, and have none in host style or when they

@@ -23,9 +23,9 @@ pub(crate) struct ApiError {
 /// Where a failure was found. The live service shows it in details of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// In the URL, while it was resolved to a resource; a missing table counts as such. Recorded
-    /// answers of this kind have no Cache-Control (T-6.46).
-    Url,
+    /// While the URL was resolved to a resource, the existence of its table included, or the body
+    /// read. Recorded answers of this kind have neither Cache-Control nor Preference-Applied.
+    Parsing,
     /// In what else the request says, before anything stored was asked.
     Request,
     /// In what is stored. Alone in a change set, such a failure names no index (T-6.39).
@@ -47,8 +47,8 @@ impl ApiError {
         self.text.as_deref().unwrap_or(self.code.message())
     }
 
-    pub(crate) fn in_url(self) -> Self {
-        Self { stage: Stage::Url, ..self }
+    pub(crate) fn while_parsing(self) -> Self {
+        Self { stage: Stage::Parsing, ..self }
     }
 
     pub(crate) fn explained(self, explanation: impl Into<Box<str>>) -> Self {
@@ -136,20 +136,21 @@ pub(crate) fn filter_error(error: &FilterError, filter: &str) -> ApiError {
 
 impl From<BodyError> for ApiError {
     fn from(error: BodyError) -> Self {
-        match error {
+        let error: Self = match error {
             BodyError::DuplicateProperty => ErrorCode::DuplicatePropertiesSpecified.into(),
             BodyError::Malformed
             | BodyError::KeyNotString
             | BodyError::UnknownType
             | BodyError::InvalidValue => Self::invalid_input(message::ERROR_WHILE_PROCESSING),
-        }
+        };
+        error.while_parsing()
     }
 }
 
 impl From<TableError> for ApiError {
     fn from(error: TableError) -> Self {
         match error {
-            TableError::TableNotFound => Self::from(ErrorCode::TableNotFound).in_url(),
+            TableError::TableNotFound => Self::from(ErrorCode::TableNotFound).while_parsing(),
             TableError::TableAlreadyExists => Self::at_execution(ErrorCode::TableAlreadyExists),
             TableError::TableBeingDeleted => Self::at_execution(ErrorCode::TableBeingDeleted),
             // The live service never says EntityNotFound (T-4.4).

@@ -181,7 +181,7 @@ impl Front {
         let verb = Verb::parse(parts.method.as_str())
             .tunnelled(tunnels.map(|value| value.to_str().unwrap_or_default()))?;
         let operation = route::resolve(verb, ResourcePath::parse(&path), &query, &account.name)
-            .map_err(ApiError::in_url)?;
+            .map_err(ApiError::while_parsing)?;
         heading.operation = operation.name();
         if location == Location::Secondary && operation.writes() {
             let code = ErrorCode::InsufficientAccountPermissions;

@@ -128,7 +128,8 @@ impl Heading {
             None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::IndentedXml,
             _ => ErrorForm::of(self.accepted, self.xml_operation),
         };
-        let preference_applied = self.preference.map(Preference::text);
+        let preference = self.preference.filter(|_| error.stage != Stage::Parsing);
+        let preference_applied = preference.map(Preference::text);
         Reply { preference_applied, ..error_reply(&error, form, None, self.trailer()) }
     }
 
@@ -253,7 +254,7 @@ pub(crate) fn error_reply(
             Reply::xml(status, body)
         }
     };
-    let no_cache = reply.no_cache && error.stage != Stage::Url;
+    let no_cache = reply.no_cache && error.stage != Stage::Parsing;
     Reply { no_cache, more: trailer.detail(error), ..reply }
 }
 

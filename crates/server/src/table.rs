@@ -71,7 +71,7 @@ pub(crate) async fn handle(
             let account = &context.account.name;
             service.get_table(account, table).await?;
             let text = message::number_of_keys(account.as_str(), table.as_str());
-            Err(ApiError::invalid_input(text).in_url())
+            Err(ApiError::invalid_input(text).while_parsing())
         }
         _ => {
             let (table, mutation) = decode_mutation(context, call)?;
