@@ -28,7 +28,15 @@ enum Address {
 impl Request {
     /// A request as today's clients send it: version 2019-02-02, minimal metadata, Shared Key.
     pub(crate) fn new(method: &str, target: &str) -> Self {
-        let request = Self {
+        Self::bare(method, target)
+            .with("x-ms-version", "2019-02-02")
+            .with("Accept", "application/json;odata=minimalmetadata")
+            .with("DataServiceVersion", "3.0")
+    }
+
+    /// A request with no headers but those that signing needs.
+    pub(crate) fn bare(method: &str, target: &str) -> Self {
+        Self {
             method: method.to_owned(),
             target: target.to_owned(),
             headers: Vec::new(),
@@ -36,11 +44,7 @@ impl Request {
             scheme: Some(Scheme::SharedKey),
             key: well_known_key(),
             address: Address::Path(ACCOUNT.to_owned()),
-        };
-        request
-            .with("x-ms-version", "2019-02-02")
-            .with("Accept", "application/json;odata=minimalmetadata")
-            .with("DataServiceVersion", "3.0")
+        }
     }
 
     /// Sets a header, in place of any of that name.
@@ -71,9 +75,13 @@ impl Request {
         self.body("application/json", body)
     }
 
-    pub(crate) fn body(mut self, content_type: &str, body: &str) -> Self {
-        self.body = Some(body.as_bytes().to_vec());
-        self.with("Content-Type", content_type)
+    pub(crate) fn body(self, content_type: &str, body: &str) -> Self {
+        self.with("Content-Type", content_type).payload(body)
+    }
+
+    /// A body that no header tells of but its length.
+    pub(crate) fn payload(self, body: &str) -> Self {
+        Self { body: Some(body.as_bytes().to_vec()), ..self }
     }
 
     pub(crate) fn scheme(self, scheme: Scheme) -> Self {
