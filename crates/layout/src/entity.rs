@@ -10,6 +10,7 @@
 //! the key holds the former, the engine's revision is the latter.
 
 use crate::CorruptRecord;
+use lazuli_model::limits::{STORED_NAME_BYTES_MAX, STORED_PROPERTIES_MAX};
 use lazuli_model::{EdmType, Guid, Timestamp, ValueRef};
 
 const VERSION: u8 = 1;
@@ -19,10 +20,12 @@ const HEADER_BYTES: usize = 6;
 const NAME_BITS: u32 = 12;
 const NAME_BYTES_MAX: usize = (1 << NAME_BITS) - 1;
 const CORRUPT: CorruptRecord = CorruptRecord("entity");
+const _: () = assert!(STORED_NAME_BYTES_MAX <= NAME_BYTES_MAX);
+const _: () = assert!(STORED_PROPERTIES_MAX <= u16::MAX as usize);
 
 /// Writes `properties` in the order given.
 ///
-/// Their limits are the model's and lie far below what the fields hold.
+/// Their limits are the model's, and the fields hold them.
 pub fn encode<'a>(properties: impl Iterator<Item = (&'a str, ValueRef<'a>)> + Clone) -> Vec<u8> {
     let (mut count, mut names_bytes, mut values_bytes) = (0, 0, 0);
     for (name, value) in properties.clone() {

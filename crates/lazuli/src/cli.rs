@@ -4,9 +4,9 @@
 //! the file, in the table `auth` for [`AuthArguments`]. Nothing is filled in here; defaults are given in `config`, where the sources meet.
 
 use crate::auth::AuthArguments;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use lazuli_engine_local::Durability;
-use lazuli_server::{Account, Accounts, AccountsError};
+use lazuli_server::{Account, Accounts, AccountsError, Profile};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use std::convert::Infallible;
@@ -146,6 +146,11 @@ pub(crate) struct ServeOptions {
     )]
     pub(crate) skip_api_version_check: Option<bool>,
 
+    /// Whose rules requests must keep: `azure`, or `lenient`, which takes what emulators take and
+    /// marks each such answer with `x-lazuli-would-fail` [default: azure]
+    #[arg(long, value_name = "PROFILE", env = "LAZULI_PROFILE")]
+    pub(crate) profile: Option<ProfileName>,
+
     /// Connections served at once; more wait until one closes [default: 16384]
     #[arg(long, value_name = "N")]
     pub(crate) connections_max: Option<NonZeroU32>,
@@ -177,6 +182,23 @@ pub(crate) struct ServeOptions {
 
     #[command(flatten)]
     pub(crate) auth: AuthArguments,
+}
+
+/// A profile by its name: see docs/portability.md.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ProfileName {
+    Azure,
+    Lenient,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Azure => Self::Azure,
+            ProfileName::Lenient => Self::Lenient,
+        }
+    }
 }
 
 /// A durability by its name: `sync`, `interval=<ms>` or `memory`.

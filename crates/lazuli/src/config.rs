@@ -7,7 +7,7 @@ use crate::failure::with_hint;
 use anyhow::Result;
 use lazuli_engine_local::Durability;
 use lazuli_server::{
-    Account, Accounts, AccountsError, VersionCheck, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
+    Account, Accounts, AccountsError, Profile, VersionCheck, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,6 +34,7 @@ pub(crate) struct Settings {
     pub(crate) durability: DurabilityName,
     pub(crate) in_memory: bool,
     pub(crate) version_check: VersionCheck,
+    pub(crate) profile: Profile,
     pub(crate) connections_max: u32,
     pub(crate) cache_mib: u32,
     pub(crate) port_file: Option<PathBuf>,
@@ -84,6 +85,7 @@ impl Settings {
             tls,
             accounts: accounts.map_or(AccountsChoice::WellKnown, AccountsChoice::Given),
             version_check: version_check(&given)?,
+            profile: given.profile.map_or(Profile::default(), Into::into),
             host_suffixes: host_suffixes(given.host_suffix.unwrap_or_default())?,
             data: given.data.unwrap_or_else(|| DATA.into()),
             host: given.host.unwrap_or_else(|| HOST.to_owned()),
@@ -118,6 +120,7 @@ impl ServeOptions {
             in_memory: self.in_memory.or(file.in_memory),
             strict_versions: self.strict_versions.or(file.strict_versions),
             skip_api_version_check: self.skip_api_version_check.or(file.skip_api_version_check),
+            profile: self.profile.or(file.profile),
             connections_max: self.connections_max.or(file.connections_max),
             cache_mib: self.cache_mib.or(file.cache_mib),
             port_file: self.port_file.or(file.port_file),

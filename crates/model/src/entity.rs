@@ -3,7 +3,7 @@
 use crate::key::{EntityKey, utf16_units};
 use crate::limits::{
     BINARY_BYTES_MAX, CUSTOM_PROPERTIES_MAX, ENTITY_BYTES_MAX, PROPERTY_NAME_CHARS_MAX,
-    STRING_UTF16_UNITS_MAX,
+    STORED_NAME_BYTES_MAX, STORED_PROPERTIES_MAX, STRING_UTF16_UNITS_MAX,
 };
 use crate::time::Timestamp;
 use crate::value::{Value, ValueRef};
@@ -28,51 +28,138 @@ pub enum EntityError {
     EntityTooLarge,
 }
 
+/// Which limits properties keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PropertyLimits {
+    /// Those of the service.
+    #[default]
+    Service,
+    /// Names of any shape, as many as our records hold, and dates before 1601: what emulators take.
+    Storage,
+}
+
+impl PropertyLimits {
+    /// Checks what does not depend on the key.
+    pub fn check(self, pairs: &[(Cow<'_, str>, Value<'_>)]) -> Result<(), EntityError> {
+        for (name, value) in pairs {
+            self.check_name(name)?;
+            self.check_value(name, value.as_ref())?;
+        }
+        if has_duplicate(pairs) {
+            return Err(EntityError::DuplicateProperty);
+        }
+        self.check_count(pairs.len())
+    }
+
+    fn check_count(self, count: usize) -> Result<(), EntityError> {
+        let max = match self {
+            Self::Service => CUSTOM_PROPERTIES_MAX,
+            Self::Storage => STORED_PROPERTIES_MAX,
+        };
+        if count > max {
+            Err(EntityError::TooManyProperties)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn check_name(self, name: &str) -> Result<(), EntityError> {
+        let (too_long, valid) = match self {
+            Self::Service => (
+                name.len() > PROPERTY_NAME_CHARS_MAX && utf16_units(name) > PROPERTY_NAME_CHARS_MAX,
+                is_identifier(name),
+            ),
+            Self::Storage => (name.len() > STORED_NAME_BYTES_MAX, !name.is_empty()),
+        };
+        if too_long {
+            return Err(EntityError::PropertyNameTooLong);
+        }
+        if !valid {
+            return Err(EntityError::PropertyNameInvalid);
+        }
+        Ok(())
+    }
+
+    fn check_value(self, name: &str, value: ValueRef<'_>) -> Result<(), EntityError> {
+        let too_large = match value {
+            ValueRef::String(v) => {
+                v.len() > STRING_UTF16_UNITS_MAX && utf16_units(v) > STRING_UTF16_UNITS_MAX
+            }
+            ValueRef::Binary(v) => v.len() > BINARY_BYTES_MAX,
+            ValueRef::DateTime(v) if self == Self::Service && v < Timestamp::EDM_MIN => {
+                return Err(EntityError::DateOutOfRange {
+                    name: name.into(),
+                    value: v,
+                });
+            }
+            _ => false,
+        };
+        if too_large {
+            Err(EntityError::PropertyValueTooLarge)
+        } else {
+            Ok(())
+        }
+    }
+}
+
 /// The custom properties of one entity, in the order given: each name and value within its limits,
 /// no name twice, at most 252 of them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
+pub struct Properties<'a> {
+    pairs: Vec<(Cow<'a, str>, Value<'a>)>,
+    limits: PropertyLimits,
+}
 
 impl<'a> Properties<'a> {
-    /// Takes `pairs` after checking the limits that do not depend on the key.
+    /// Takes `pairs` after checking the service's limits that do not depend on the key.
     pub fn new(pairs: Vec<(Cow<'a, str>, Value<'a>)>) -> Result<Self, EntityError> {
-        for (name, value) in &pairs {
-            check_name(name)?;
-            check_value(name, value.as_ref())?;
+        Self::within(PropertyLimits::Service, pairs)
+    }
+
+    /// Takes `pairs` after checking other limits.
+    pub fn within(
+        limits: PropertyLimits,
+        pairs: Vec<(Cow<'a, str>, Value<'a>)>,
+    ) -> Result<Self, EntityError> {
+        limits.check(&pairs)?;
+        Ok(Self { pairs, limits })
+    }
+
+    /// The same, for which a merge keeps no other limits than those of storage.
+    pub fn relaxed(self) -> Self {
+        Self {
+            limits: PropertyLimits::Storage,
+            ..self
         }
-        if has_duplicate(&pairs) {
-            return Err(EntityError::DuplicateProperty);
-        }
-        if pairs.len() > CUSTOM_PROPERTIES_MAX {
-            return Err(EntityError::TooManyProperties);
-        }
-        Ok(Self(pairs))
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.pairs.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.pairs.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, ValueRef<'_>)> + Clone {
-        self.0
+        self.pairs
             .iter()
             .map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
 
     /// Sorts by name, ordinally: how the service returns properties after any update (T-2.34).
     pub fn sort(&mut self) {
-        self.0.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        self.pairs.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     }
 
     pub fn into_owned(self) -> Properties<'static> {
         let own = |(name, value): (Cow<'a, str>, Value<'a>)| {
             (Cow::Owned(name.into_owned()), value.into_owned())
         };
-        Properties(self.0.into_iter().map(own).collect())
+        Properties {
+            pairs: self.pairs.into_iter().map(own).collect(),
+            limits: self.limits,
+        }
     }
 }
 
@@ -86,9 +173,7 @@ pub fn merge<'a>(
     // The sort is stable, so a patched property stands before the stored one of its name.
     merged.sort_by_key(|(a, _)| *a);
     merged.dedup_by(|(later, _), (earlier, _)| later == earlier);
-    if merged.len() > CUSTOM_PROPERTIES_MAX {
-        return Err(EntityError::TooManyProperties);
-    }
+    patch.limits.check_count(merged.len())?;
     Ok(merged)
 }
 
@@ -126,37 +211,6 @@ fn is_identifier(name: &str) -> bool {
 
 fn is_mark(c: char) -> bool {
     !(c.is_alphanumeric() || c.is_whitespace() || c.is_control())
-}
-
-fn check_name(name: &str) -> Result<(), EntityError> {
-    if name.len() > PROPERTY_NAME_CHARS_MAX && utf16_units(name) > PROPERTY_NAME_CHARS_MAX {
-        return Err(EntityError::PropertyNameTooLong);
-    }
-    if !is_identifier(name) {
-        return Err(EntityError::PropertyNameInvalid);
-    }
-    Ok(())
-}
-
-fn check_value(name: &str, value: ValueRef<'_>) -> Result<(), EntityError> {
-    let too_large = match value {
-        ValueRef::String(v) => {
-            v.len() > STRING_UTF16_UNITS_MAX && utf16_units(v) > STRING_UTF16_UNITS_MAX
-        }
-        ValueRef::Binary(v) => v.len() > BINARY_BYTES_MAX,
-        ValueRef::DateTime(v) if v < Timestamp::EDM_MIN => {
-            return Err(EntityError::DateOutOfRange {
-                name: name.into(),
-                value: v,
-            });
-        }
-        _ => false,
-    };
-    if too_large {
-        Err(EntityError::PropertyValueTooLarge)
-    } else {
-        Ok(())
-    }
 }
 
 /// Small entities are compared pair by pair; large ones sort references to their names.
@@ -262,6 +316,34 @@ mod tests {
                 value,
             }),
         );
+    }
+
+    #[test]
+    fn limits_of_storage_are_wider() {
+        let within = |pairs: Vec<_>| PropertyLimits::Storage.check(&pairs);
+        for name in ["1a", "a-b", "a b", "a\"<>"] {
+            assert_eq!(within(strings(&[(name, "")])), Ok(()));
+        }
+        let invalid = Err(EntityError::PropertyNameInvalid);
+        assert_eq!(within(strings(&[("", "")])), invalid);
+        let long = "n".repeat(4096);
+        let too_long = Err(EntityError::PropertyNameTooLong);
+        assert_eq!(within(strings(&[(&long, "")])), too_long);
+        let twice = strings(&[("a-b", ""), ("a-b", "")]);
+        assert_eq!(within(twice), Err(EntityError::DuplicateProperty));
+        let date = vec![(Cow::Borrowed("d"), Value::DateTime(Timestamp::MIN))];
+        assert_eq!(within(date), Ok(()));
+    }
+
+    #[test]
+    fn a_merge_keeps_the_limits_of_its_patch() {
+        let names: Vec<String> = (0..252).map(|i| format!("p{i}")).collect();
+        let stored = || names.iter().map(|name| (name.as_str(), ValueRef::Int32(1)));
+        let strict = Properties::new(strings(&[("q", "")])).unwrap();
+        let over = Err(EntityError::TooManyProperties);
+        assert_eq!(merge(stored(), &strict).map(|merged| merged.len()), over);
+        let relaxed = strict.clone().relaxed();
+        assert_eq!(merge(stored(), &relaxed).map(|merged| merged.len()), Ok(253));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub mod time;
 pub mod value;
 
 pub use access_policy::{AccessPolicies, AccessPolicy};
-pub use entity::{EntityError, Properties};
+pub use entity::{EntityError, Properties, PropertyLimits};
 pub use etag::{ETag, IfMatch};
 pub use filter::{Filter, Operator, Property, Row};
 pub use key::{EntityKey, KeyError, PartitionKey, RowKey};

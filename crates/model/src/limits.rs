@@ -17,6 +17,11 @@ pub const CUSTOM_PROPERTIES_MAX: usize = 252;
 /// Characters in a property name.
 pub const PROPERTY_NAME_CHARS_MAX: usize = 255;
 
+/// What our records hold, where the service's own limits are not asked for: bytes of a name, and
+/// properties of an entity.
+pub const STORED_NAME_BYTES_MAX: usize = 4095;
+pub const STORED_PROPERTIES_MAX: usize = 65_535;
+
 /// A string value holds at most 64 KiB of UTF-16: 32,768 code units.
 pub const STRING_UTF16_UNITS_MAX: usize = 32 * 1024;
 

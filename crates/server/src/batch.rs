@@ -3,13 +3,14 @@
 use crate::error::{ApiError, ApiResult, Stage};
 use crate::operation::Operation;
 use crate::permit::Principal;
+use crate::profile;
 use crate::reply::Reply;
 use crate::request::{CallHeaders, ErrorForm, Preference, RequestContext};
 use crate::respond::error_reply;
 use crate::route::{self, Verb};
 use crate::table::{self, Call};
-use lazuli_model::{AccountName, TableName};
-use lazuli_table::{Batch, BatchFailure, Mutation, TableService};
+use lazuli_model::{AccountName, EntityError, TableName, Timestamp};
+use lazuli_table::{Batch, BatchFailure, Mutation, TableError, TableService};
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::media;
 use lazuli_wire::multipart::{self, BatchBody, BatchWriter, Part};
@@ -128,7 +129,6 @@ async fn change(
         // an old client is answered 202 with an empty change set).
         return Ok(Vec::new());
     }
-    let account = &context.account.name;
     let mut operations = Vec::with_capacity(parts.len());
     let mut fault = None;
     for (index, (part, head)) in parts.iter().zip(heads).enumerate() {
@@ -154,15 +154,15 @@ async fn change(
     }
     // An earlier operation that breaks a rule of the batch is told before a later one that is bad
     // in itself.
-    let batch = match (Batch::new(mutations), fault) {
-        (Err(failure), Some(fault)) if fault.index == 0 || failure.index >= fault.index => {
+    let batch = match (assemble(context, mutations), fault) {
+        (Err(broken), Some(fault)) if fault.index == 0 || broken.index >= fault.index => {
             return Err(fault);
         }
-        (Err(failure), _) => return Err(failure.into()),
+        (Err(broken), _) => return Err(broken),
         (Ok(_), Some(fault)) => return Err(fault),
         (Ok(batch), None) => batch,
     };
-    let timestamp = service.transact(account, &batch).await?;
+    let (batch, timestamp) = transact(service, context, batch).await?;
     let answer = |(index, mutation)| {
         let failed = |error| Fault { index, error };
         let missing = || failed(ErrorCode::InternalError.into());
@@ -172,6 +172,45 @@ async fn change(
         table::mutation_reply(context, &call, batch.table(), mutation, timestamp).map_err(failed)
     };
     batch.mutations().iter().enumerate().map(answer).collect()
+}
+
+/// Makes a batch; one across partitions only where that is let pass (TR-69).
+fn assemble<'a>(
+    context: &RequestContext,
+    operations: Vec<(TableName, Mutation<'a>)>,
+) -> Result<Batch<'a>, Fault> {
+    let tolerance = &context.tolerance;
+    if tolerance.is_lenient()
+        && let Err(BatchFailure { index, error: error @ TableError::DifferentPartition }) =
+            Batch::check(&operations)
+    {
+        let fault = profile::Fault::SeveralPartitions;
+        let tolerated = tolerance.tolerate(fault, error.into(), || Some(()));
+        tolerated.map_err(|error| Fault { index, error })?;
+        return Ok(Batch::across_partitions(operations)?);
+    }
+    Ok(Batch::new(operations)?)
+}
+
+/// Applies a batch. That a merge makes an entity too wide is found out where it is stored (TR-29).
+async fn transact<'a>(
+    service: &TableService,
+    context: &RequestContext,
+    batch: Batch<'a>,
+) -> Result<(Batch<'a>, Timestamp), Fault> {
+    let account = &context.account.name;
+    match service.transact(account, &batch).await {
+        Err(BatchFailure { index, error: TableError::Entity(error) })
+            if context.tolerance.is_lenient() && error == EntityError::TooManyProperties =>
+        {
+            let tolerated = context.tolerance.tolerate_properties(error);
+            tolerated.map_err(|error| Fault { index, error })?;
+            let batch = batch.relaxed();
+            let timestamp = service.transact(account, &batch).await?;
+            Ok((batch, timestamp))
+        }
+        outcome => Ok((batch, outcome?)),
+    }
 }
 
 /// The permission of each operation is its own; its key is known once it is decoded.

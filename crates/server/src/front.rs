@@ -11,6 +11,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::listen::Peer;
 use crate::operation::Operation;
 use crate::permit::Principal;
+use crate::profile::{Profile, Tolerance};
 use crate::reply::Reply;
 use crate::request::{CallHeaders, RequestContext, operation_time};
 use crate::request_id::RequestIds;
@@ -61,6 +62,7 @@ pub struct FrontOptions {
     /// Tells the request ids of one run of the server from those of another.
     pub request_id_seed: u64,
     pub auth: AuthOptions,
+    pub profile: Profile,
 }
 
 impl Default for FrontOptions {
@@ -74,6 +76,7 @@ impl Default for FrontOptions {
             host_suffixes: vec!["table.localhost".to_owned(), "table.core.windows.net".to_owned()],
             request_id_seed: 0,
             auth: AuthOptions::default(),
+            profile: Profile::default(),
         }
     }
 }
@@ -204,9 +207,11 @@ impl Front {
             base,
             path_style,
             explain: self.options.auth.explain,
+            tolerance: Tolerance::new(self.options.profile),
         };
         let time = operation_time(&query)?;
         let outcome = tokio::time::timeout(time, self.dispatch(&context, &call, &principal)).await;
+        heading.would_fail = context.tolerance.would_fail();
         outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()))
     }
 

@@ -20,6 +20,7 @@ mod front;
 mod listen;
 mod operation;
 mod permit;
+mod profile;
 mod reply;
 mod request;
 mod request_id;
@@ -39,4 +40,5 @@ pub use bearer::{
 };
 pub use front::{Front, FrontOptions, VersionCheck};
 pub use listen::{ListenOptions, serve};
+pub use profile::Profile;
 pub use tls::{Certificate, CertificateError, SelfSigned, Tls};

@@ -2,6 +2,7 @@
 
 use crate::accounts::Account;
 use crate::error::{ApiError, ApiResult};
+use crate::profile::{Fault, Tolerance};
 use crate::request_id::RequestId;
 use crate::respond::Trailer;
 use lazuli_model::Timestamp;
@@ -28,6 +29,7 @@ pub(crate) struct RequestContext {
     pub(crate) path_style: bool,
     /// Whether callers are told why their credential was refused.
     pub(crate) explain: bool,
+    pub(crate) tolerance: Tolerance,
 }
 
 impl RequestContext {
@@ -181,16 +183,17 @@ pub(crate) fn operation_time(query: &Query<'_>) -> ApiResult<Duration> {
 }
 
 /// Refuses OData options we do not know or the service does not have (T-1.36, T-4.46).
-pub(crate) fn check_options(query: &Query<'_>) -> ApiResult<()> {
+pub(crate) fn check_options(query: &Query<'_>, tolerance: &Tolerance) -> ApiResult<()> {
     for (name, _) in query.iter() {
-        match name {
-            "$filter" | "$select" | "$top" | "$format" => {}
+        let code = match name {
+            "$filter" | "$select" | "$top" | "$format" => continue,
             "$orderby" | "$skip" | "$skiptoken" | "$expand" | "$inlinecount" => {
-                return Err(ErrorCode::NotImplemented.into());
+                ErrorCode::NotImplemented
             }
-            other if other.starts_with('$') => return Err(ErrorCode::InvalidInput.into()),
-            _ => {}
-        }
+            other if other.starts_with('$') => ErrorCode::InvalidInput,
+            _ => continue,
+        };
+        tolerance.tolerate(Fault::UnsupportedOption, code.into(), || Some(()))?;
     }
     Ok(())
 }

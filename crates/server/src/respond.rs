@@ -29,6 +29,7 @@ const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-reque
 const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+const WOULD_FAIL: HeaderName = HeaderName::from_static("x-lazuli-would-fail");
 /// Why a credential was refused, when callers are told.
 const AUTH_DETAIL: &str = "x-lazuli-auth-detail";
 const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
@@ -53,6 +54,8 @@ pub(crate) struct Heading {
     head: bool,
     /// Whether callers are told why their credential was refused.
     explain: bool,
+    /// What Azure would have answered, had the lenient profile not let the request pass.
+    pub(crate) would_fail: Option<ErrorCode>,
 }
 
 /// What every error of a request repeats.
@@ -105,6 +108,7 @@ impl Heading {
             xml_operation: false,
             head: parts.method == http::Method::HEAD,
             explain,
+            would_fail: None,
         }
     }
 
@@ -167,6 +171,9 @@ impl Heading {
         }
         if let Some(id) = self.client_request_id {
             headers.insert(CLIENT_REQUEST_ID, id);
+        }
+        if let Some(code) = self.would_fail {
+            insert(&mut headers, WOULD_FAIL, &format!("{} {}", code.status(), code.name()));
         }
         write_reply_headers(&mut headers, &reply);
         // A HEAD is answered without the body; its errors are named by the header (T-7.8).

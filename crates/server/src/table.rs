@@ -4,6 +4,7 @@ use crate::encode::{self, Encoder};
 use crate::error::{ApiError, ApiResult, body_key_error, filter_error};
 use crate::operation::Operation;
 use crate::permit::Principal;
+use crate::profile::{Fault, Tolerance};
 use crate::reply::{DataServiceVersion, Reply};
 use crate::request::{
     BodyFormat, CallHeaders, Preference, RequestContext, body_format, check_options,
@@ -11,10 +12,12 @@ use crate::request::{
 };
 use lazuli_model::limits::PAGE_ITEMS_MAX;
 use lazuli_model::{
-    ETag, EntityKey, Filter, IfMatch, PartitionKey, Properties, RowKey, TableName, Timestamp,
+    ETag, EntityError, EntityKey, Filter, IfMatch, PartitionKey, Properties, RowKey, TableName,
+    Timestamp,
 };
 use lazuli_table::{
-    Continuation, EntityQuery, KeyBounds, Mutation, MutationKind, TableService, TablesQuery,
+    Continuation, EntityQuery, KeyBounds, Mutation, MutationKind, TableError, TableService,
+    TablesQuery,
 };
 use lazuli_wire::continuation;
 use lazuli_wire::error_code::{ErrorCode, message};
@@ -76,7 +79,7 @@ pub(crate) async fn handle(
         _ => {
             let (table, mutation) = decode_mutation(context, call)?;
             principal.permit_key(mutation.key())?;
-            let timestamp = service.mutate(&context.account.name, table, &mutation).await?;
+            let timestamp = mutate(service, context, table, &mutation).await?;
             mutation_reply(context, call, table, &mutation, timestamp)
         }
     }
@@ -87,7 +90,7 @@ async fn query_tables(
     context: &RequestContext,
     call: &Call<'_>,
 ) -> ApiResult<Reply> {
-    check_options(call.query)?;
+    check_options(call.query, &context.tolerance)?;
     let encoder = call.encoder(context)?;
     let from = match call.query.get("NextTableName") {
         None => None,
@@ -96,7 +99,9 @@ async fn query_tables(
             Some(decoded.ok_or(ErrorCode::InvalidInput)?)
         }
     };
-    let query = TablesQuery { filter: filter(call.query)?, top: top(call.query)?, from };
+    let tolerance = &context.tolerance;
+    let (filter, top) = (filter(call.query, tolerance)?, top(call.query, tolerance)?);
+    let query = TablesQuery { filter, top, from };
     let mut tables = encoder.tables();
     let end = service
         .query_tables(&context.account.name, query, &mut |table| tables.push(table.name.as_str()))
@@ -114,7 +119,7 @@ async fn create_table(
     context: &RequestContext,
     call: &Call<'_>,
 ) -> ApiResult<Reply> {
-    refuse_condition_on_table(&call.headers)?;
+    refuse_condition_on_table(context, &call.headers)?;
     let preference = call.preference();
     let encoder = match preference {
         Some(Preference::NoContent) => None,
@@ -141,7 +146,7 @@ async fn get_table(
     call: &Call<'_>,
     table: &TableName,
 ) -> ApiResult<Reply> {
-    check_options(call.query)?;
+    check_options(call.query, &context.tolerance)?;
     let encoder = call.encoder(context)?;
     let info = service.get_table(&context.account.name, table).await;
     let info = info.map_err(listed_table_error)?;
@@ -154,7 +159,7 @@ async fn delete_table(
     call: &Call<'_>,
     table: &TableName,
 ) -> ApiResult<Reply> {
-    refuse_condition_on_table(&call.headers)?;
+    refuse_condition_on_table(context, &call.headers)?;
     service.delete_table(&context.account.name, table).await.map_err(listed_table_error)?;
     Ok(Reply::odata(204))
 }
@@ -166,13 +171,13 @@ async fn query_entities(
     table: &TableName,
     bounds: KeyBounds,
 ) -> ApiResult<Reply> {
-    check_options(call.query)?;
+    check_options(call.query, &context.tolerance)?;
     let encoder = call.encoder(context)?;
     let select = select(call.query, context.version)?;
     let query = EntityQuery {
-        filter: filter(call.query)?,
-        top: top(call.query)?,
-        from: entity_continuation(call.query)?,
+        filter: filter(call.query, &context.tolerance)?,
+        top: top(call.query, &context.tolerance)?,
+        from: entity_continuation(call.query, &context.tolerance)?,
         bounds,
     };
     let mut entities = encoder.entities(table, select.as_ref());
@@ -210,13 +215,32 @@ async fn get_entity(
     table: &TableName,
     key: &EntityKey,
 ) -> ApiResult<Reply> {
-    check_options(call.query)?;
+    check_options(call.query, &context.tolerance)?;
     let encoder = call.encoder(context)?;
     let select = select(call.query, context.version)?;
     let entity = service.get(&context.account.name, table, key).await?;
     let properties = entity.record().iter();
     let reply = encoder.entity(200, table, select.as_ref(), key, entity.timestamp, properties);
     Ok(Reply { etag: Some(ETag(entity.timestamp)), ..reply })
+}
+
+/// Changes one entity. That a merge makes it too wide is found out where it is stored (TR-29).
+async fn mutate(
+    service: &TableService,
+    context: &RequestContext,
+    table: &TableName,
+    mutation: &Mutation<'_>,
+) -> ApiResult<Timestamp> {
+    let account = &context.account.name;
+    match service.mutate(account, table, mutation).await {
+        Err(TableError::Entity(error @ EntityError::TooManyProperties))
+            if context.tolerance.is_lenient() =>
+        {
+            context.tolerance.tolerate_properties(error)?;
+            Ok(service.mutate(account, table, &mutation.clone().relaxed()).await?)
+        }
+        outcome => Ok(outcome?),
+    }
 }
 
 /// Turns a call into the change it asks for; the same for a lone request and a part of a batch.
@@ -245,7 +269,8 @@ pub(crate) fn decode_mutation<'a>(
         Some(key) => key.clone(),
         None => body_key(&body)?,
     };
-    let properties = Properties::new(body.properties)?;
+    let limits = context.tolerance.property_limits(&body.properties)?;
+    let properties = Properties::within(limits, body.properties)?;
     Ok((table, Mutation::new(key, kind, properties)?))
 }
 
@@ -335,31 +360,33 @@ fn mutation_kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind
 }
 
 /// Tables have no etag (T-5.11).
-fn refuse_condition_on_table(headers: &CallHeaders<'_>) -> ApiResult<()> {
+fn refuse_condition_on_table(context: &RequestContext, headers: &CallHeaders<'_>) -> ApiResult<()> {
     match (headers.if_match, headers.if_none_match) {
         (None, None) => Ok(()),
-        _ => Err(ApiError::invalid_input(message::TARGET_HAS_NO_ETAG)),
+        _ => {
+            let error = ApiError::invalid_input(message::TARGET_HAS_NO_ETAG);
+            context.tolerance.tolerate(Fault::ConditionOnTable, error, || Some(()))
+        }
     }
 }
 
 /// A table that is asked for itself, and not for its entities, is a resource (T-1.12).
-pub(crate) fn listed_table_error(error: lazuli_table::TableError) -> ApiError {
+pub(crate) fn listed_table_error(error: TableError) -> ApiError {
     match error {
-        lazuli_table::TableError::TableNotFound => {
-            ApiError::at_execution(ErrorCode::ResourceNotFound)
-        }
+        TableError::TableNotFound => ApiError::at_execution(ErrorCode::ResourceNotFound),
         other => other.into(),
     }
 }
 
-fn filter(query: &Query<'_>) -> ApiResult<Option<Filter>> {
+fn filter(query: &Query<'_>, tolerance: &Tolerance) -> ApiResult<Option<Filter>> {
     match query.get("$filter") {
         None => Ok(None),
         Some(text) if text.trim().is_empty() => Ok(None),
-        Some(text) => {
-            let parsed = odata::filter::parse(text);
-            parsed.map(Some).map_err(|error| filter_error(&error, text))
-        }
+        Some(text) => odata::filter::parse(text).map(Some).or_else(|error| {
+            let error = filter_error(&error, text);
+            let lenient = || odata::filter::parse_lenient(text).ok();
+            tolerance.tolerate(Fault::FilterDialect, error, lenient).map(Some)
+        }),
     }
 }
 
@@ -375,20 +402,30 @@ fn select(query: &Query<'_>, version: ApiVersion) -> ApiResult<Option<Select>> {
 }
 
 /// `$top` is a page size from 0 to 1000 (T-4.47 to T-4.51).
-fn top(query: &Query<'_>) -> ApiResult<usize> {
+fn top(query: &Query<'_>, tolerance: &Tolerance) -> ApiResult<usize> {
     let Some(text) = query.get("$top") else { return Ok(PAGE_ITEMS_MAX) };
-    let top = text.trim().parse().ok().filter(|top| *top <= PAGE_ITEMS_MAX);
-    top.ok_or_else(|| ErrorCode::InvalidInput.into())
+    match text.trim().parse() {
+        Ok(top @ 0..=PAGE_ITEMS_MAX) => Ok(top),
+        Ok(_) => {
+            let error = ErrorCode::InvalidInput.into();
+            tolerance.tolerate(Fault::TopTooLarge, error, || Some(PAGE_ITEMS_MAX))
+        }
+        Err(_) => Err(ErrorCode::InvalidInput.into()),
+    }
 }
 
 /// The place a query goes on from; an empty or forged token is refused (T-4.54 to T-4.59, T-4.69).
-fn entity_continuation(query: &Query<'_>) -> ApiResult<Option<Continuation>> {
+fn entity_continuation(
+    query: &Query<'_>,
+    tolerance: &Tolerance,
+) -> ApiResult<Option<Continuation>> {
+    let invalid = || ApiError::from(ErrorCode::InvalidInput);
     let token = |name| match query.get(name) {
         None => Ok(None),
-        Some(text) => {
-            let decoded = continuation::decode_key(text);
-            decoded.map(Some).ok_or_else(|| ApiError::from(ErrorCode::InvalidInput))
+        Some("") if name == "NextRowKey" => {
+            tolerance.tolerate(Fault::EmptyContinuation, invalid(), || Some(None))
         }
+        Some(text) => continuation::decode_key(text).map(Some).ok_or_else(invalid),
     };
     match (token("NextPartitionKey")?, token("NextRowKey")?) {
         (None, None) => Ok(None),

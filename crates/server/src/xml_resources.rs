@@ -2,6 +2,7 @@
 
 use crate::error::{ApiError, ApiResult};
 use crate::operation::Operation;
+use crate::profile::Fault;
 use crate::reply::Reply;
 use crate::request::RequestContext;
 use crate::table::{Call, listed_table_error};
@@ -48,7 +49,8 @@ async fn set_policies(
 ) -> ApiResult<Reply> {
     // The service takes no wildcard here (T-2.15a, TR-87).
     if call.headers.accept.is_some_and(|accept| accept.trim() == "*/*") {
-        return Err(ErrorCode::MediaTypeNotSupported.into());
+        let error = ErrorCode::MediaTypeNotSupported.into();
+        context.tolerance.tolerate(Fault::WildcardAccept, error, || Some(()))?;
     }
     let policies = xml::read_signed_identifiers(call.body)?;
     let outcome = service.set_access_policies(&context.account.name, table, policies).await;

@@ -8,7 +8,7 @@ use lazuli_model::{AccountName, TableName, Timestamp};
 use std::collections::HashSet;
 
 /// 1 to 100 mutations of one table and one partition, no entity twice. A batch that exists keeps
-/// these rules.
+/// these rules, save that of the one partition if it was made [`Batch::across_partitions`].
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
     table: TableName,
@@ -18,7 +18,30 @@ pub struct Batch<'a> {
 impl<'a> Batch<'a> {
     /// The first operation that breaks any rule is to blame.
     pub fn new(operations: Vec<(TableName, Mutation<'a>)>) -> Result<Self, BatchFailure> {
-        check_rules(&operations)?;
+        check_rules(&operations, Partitions::One)?;
+        Self::assemble(operations)
+    }
+
+    /// The same for entities of any partitions of the table, which the service refuses and
+    /// emulators take. It is applied all or nothing like any other.
+    pub fn across_partitions(
+        operations: Vec<(TableName, Mutation<'a>)>,
+    ) -> Result<Self, BatchFailure> {
+        check_rules(&operations, Partitions::Any)?;
+        Self::assemble(operations)
+    }
+
+    /// Whether the operations keep the rules of a batch.
+    pub fn check(operations: &[(TableName, Mutation<'a>)]) -> Result<(), BatchFailure> {
+        check_rules(operations, Partitions::One)
+    }
+
+    /// The same, for which merges keep no limits on properties but those of storage.
+    pub fn relaxed(self) -> Self {
+        Self { mutations: self.mutations.into_iter().map(Mutation::relaxed).collect(), ..self }
+    }
+
+    fn assemble(operations: Vec<(TableName, Mutation<'a>)>) -> Result<Self, BatchFailure> {
         let mut mutations = Vec::with_capacity(operations.len());
         let mut table = None;
         for (name, mutation) in operations {
@@ -50,7 +73,17 @@ impl TableService {
     }
 }
 
-fn check_rules(operations: &[(TableName, Mutation<'_>)]) -> Result<(), BatchFailure> {
+/// How many partitions a batch may touch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Partitions {
+    One,
+    Any,
+}
+
+fn check_rules(
+    operations: &[(TableName, Mutation<'_>)],
+    partitions: Partitions,
+) -> Result<(), BatchFailure> {
     let Some((table, first)) = operations.first() else {
         return Ok(());
     };
@@ -59,13 +92,17 @@ fn check_rules(operations: &[(TableName, Mutation<'_>)]) -> Result<(), BatchFail
     for (index, (name, mutation)) in operations.iter().enumerate() {
         // The service blames the hundredth operation, whatever the surplus (T-6.42).
         let surplus = operations.len() > BATCH_OPERATIONS_MAX;
+        let within = match partitions {
+            Partitions::One => "",
+            Partitions::Any => mutation.key().partition.as_str(),
+        };
         let broken = if surplus && index + 1 == BATCH_OPERATIONS_MAX {
             TableError::TooManyOperations
         } else if name != table {
             TableError::DifferentTable
-        } else if mutation.key().partition != *partition {
+        } else if partitions == Partitions::One && mutation.key().partition != *partition {
             TableError::DifferentPartition
-        } else if !rows.insert(mutation.key().row.as_str()) {
+        } else if !rows.insert((within, mutation.key().row.as_str())) {
             TableError::DuplicateRow
         } else {
             continue;

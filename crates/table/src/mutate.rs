@@ -59,6 +59,11 @@ impl<'a> Mutation<'a> {
         Ok(Self { key, kind, properties })
     }
 
+    /// The same, for which a merge keeps no limits on properties but those of storage.
+    pub fn relaxed(self) -> Self {
+        Self { properties: self.properties.relaxed(), ..self }
+    }
+
     pub fn key(&self) -> &EntityKey {
         &self.key
     }

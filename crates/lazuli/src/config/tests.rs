@@ -38,7 +38,7 @@ fn without_a_word_the_defaults_hold() {
     let settings = load("", "").unwrap();
     assert_eq!(settings.data, Path::new("lazuli-data"));
     assert_eq!((settings.host.as_str(), settings.table_port), ("127.0.0.1", 10002));
-    assert_eq!(settings.tls, TlsChoice::Off);
+    assert_eq!((&settings.tls, settings.profile), (&TlsChoice::Off, Profile::Azure));
     assert_eq!(names(&settings), [WELL_KNOWN_ACCOUNT]);
 }
 
@@ -51,7 +51,7 @@ fn the_help_tells_the_defaults() {
     let durability = DURABILITY.to_string();
     let numbers = [u32::from(TABLE_PORT), CONNECTIONS_MAX, CACHE_MIB].map(|n| n.to_string());
     let [port, connections, cache] = numbers.each_ref().map(String::as_str);
-    assert_eq!(told, [DATA, HOST, port, &durability, connections, cache, LOG]);
+    assert_eq!(told, [DATA, HOST, port, &durability, "azure", connections, cache, LOG]);
 }
 
 #[test]
@@ -70,10 +70,11 @@ fn the_documented_file_is_read_and_names_every_option() {
 
 #[test]
 fn flags_win_over_the_file() {
-    let file = "table-port = 1\nhost = 'localhost'\ntls = true\nsilent = true";
+    let file = "table-port = 1\nhost = 'localhost'\ntls = true\nsilent = true\nprofile = 'lenient'";
     let settings = load("--config FILE --table-port 2 --tls=false", file).unwrap();
     assert_eq!((settings.table_port, settings.host.as_str()), (2, "localhost"));
     assert_eq!((settings.tls, settings.silent), (TlsChoice::Off, true));
+    assert_eq!(settings.profile, Profile::Lenient);
 }
 
 #[test]

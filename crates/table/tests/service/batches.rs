@@ -34,6 +34,30 @@ fn a_batch_is_of_one_table_and_one_partition_and_names_no_row_twice() {
     check(&[("abc", "p", "1"), ("abc", "p", "2"), ("abc", "p", "1")], Some((2, "DuplicateRow")));
 }
 
+#[tokio::test]
+async fn a_batch_across_partitions_keeps_the_other_rules_and_is_one_commit() {
+    let across = |operations: &[(&str, &str, &str)]| {
+        Batch::across_partitions(operations.iter().map(|(t, p, r)| operation(t, p, r)).collect())
+    };
+    assert_eq!(failure(across(&[("abc", "p", "1"), ("abc", "q", "1")])), None);
+    let twice = across(&[("abc", "p", "1"), ("abc", "q", "1"), ("abc", "q", "1")]);
+    assert_eq!(failure(twice), Some((2, "DuplicateRow".to_owned())));
+    let tables = across(&[("abc", "p", "1"), ("abd", "q", "1")]);
+    assert_eq!(failure(tables), Some((1, "DifferentTable".to_owned())));
+
+    let fixture = Fixture::new().await;
+    fixture.insert("q", "1").await;
+    let table = || TableName::parse("Orders").unwrap();
+    let operations = vec![
+        (table(), mutation(Insert, ("p", "1"), &[])),
+        (table(), mutation(Insert, ("q", "1"), &[])),
+    ];
+    let batch = Batch::across_partitions(operations).unwrap();
+    let outcome = fixture.service.transact(&fixture.account, &batch).await;
+    assert_eq!(failure(outcome), Some((1, "EntityAlreadyExists".to_owned())));
+    assert_eq!(fixture.properties("p", "1").await, None);
+}
+
 #[test]
 fn the_first_operation_that_breaks_a_rule_is_to_blame() {
     let first = ("abc", "p", "1");

@@ -8,7 +8,7 @@ mod lexer;
 mod parser;
 mod print;
 
-pub use parser::parse;
+pub use parser::{parse, parse_lenient};
 pub use print::print;
 
 /// Why a filter is refused. Positions count UTF-16 code units from zero, as the service does.

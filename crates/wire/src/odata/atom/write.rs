@@ -6,6 +6,7 @@ use super::super::{Context, Select, double, lexical};
 use super::{ATOM, DATA, METADATA, SCHEME};
 use crate::uri::write_entity_uri;
 use lazuli_model::{ETag, Timestamp, ValueRef};
+use std::borrow::Cow;
 
 /// Writes a lone entity: the answer to a point read or an insert.
 pub fn write_entity<'p>(
@@ -203,7 +204,9 @@ fn write_entity_content<'p>(
                 for (name, value) in projection.pick(properties) {
                     match value {
                         Some(value) => write_property(out, depth, name, value),
-                        None => line(out, depth, &["<d:", name, " m:null=\"true\" />"]),
+                        None => {
+                            line(out, depth, &["<d:", &element_name(name), " m:null=\"true\" />"]);
+                        }
                     }
                 }
             }
@@ -224,6 +227,7 @@ fn write_table_content(out: &mut Vec<u8>, entry: &Entry<'_>, name: &str) {
 
 /// Only strings go without `m:type` (T-2.63).
 fn write_property(out: &mut Vec<u8>, depth: usize, name: &str, value: ValueRef<'_>) {
+    let name = &*element_name(name);
     line(out, depth, &["<d:", name]);
     match value {
         ValueRef::String(text) if text.starts_with(is_space) || text.ends_with(is_space) => {
@@ -235,6 +239,28 @@ fn write_property(out: &mut Vec<u8>, depth: usize, name: &str, value: ValueRef<'
     out.push(b'>');
     write_value(out, value);
     write_all(out, &["</d:", name, ">"]);
+}
+
+/// A property's name as that of an element. A `$select` may ask for any name, and in the lenient
+/// profile any is stored: what XML cannot hold is written `_xHHHH_`, as .NET does.
+fn element_name(name: &str) -> Cow<'_, str> {
+    let holds = |index: usize, c: char| match c {
+        '_' => true,
+        '-' | '.' => index > 0,
+        c if c.is_ascii() => c.is_ascii_alphabetic() || (index > 0 && c.is_ascii_digit()),
+        c => !c.is_whitespace() && !c.is_control(),
+    };
+    if name.char_indices().all(|(index, c)| holds(index, c)) {
+        return Cow::Borrowed(name);
+    }
+    let mut encoded = String::with_capacity(name.len() + 16);
+    for (index, c) in name.char_indices() {
+        match holds(index, c) {
+            true => encoded.push(c),
+            false => encoded.push_str(&format!("_x{:04X}_", u32::from(c))),
+        }
+    }
+    Cow::Owned(encoded)
 }
 
 fn is_space(c: char) -> bool {

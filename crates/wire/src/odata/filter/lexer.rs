@@ -1,6 +1,7 @@
 //! The tokens of a filter.
 
 use super::FilterError;
+use super::parser::Dialect;
 use lazuli_model::key::utf16_units;
 use lazuli_model::{Guid, Timestamp, Value};
 
@@ -24,11 +25,12 @@ pub(super) struct Lexer<'a> {
     text: &'a str,
     /// The bytes consumed: just past the token last handed out.
     at: usize,
+    dialect: Dialect,
 }
 
 impl<'a> Lexer<'a> {
-    pub(super) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+    pub(super) fn new(text: &'a str, dialect: Dialect) -> Self {
+        Self { text, at: 0, dialect }
     }
 
     /// A syntax error at the token last handed out.
@@ -47,7 +49,9 @@ impl<'a> Lexer<'a> {
             ')' => Ok(self.single(Token::Close)),
             ',' | '=' | '/' | '?' | '.' | '*' => Ok(self.single(Token::Other)),
             '-' => self.minus(),
-            '\'' => self.quoted().map(|text| Token::Literal(Value::String(text.into()))),
+            quote if self.is_quote(quote) => {
+                self.quoted().map(|text| Token::Literal(Value::String(text.into())))
+            }
             '0'..='9' => self.number(false),
             c if c == '_' || c.is_alphabetic() => self.word(),
             character => {
@@ -84,7 +88,12 @@ impl<'a> Lexer<'a> {
             previous = c;
             exponent_sign || c == '.' || is_word_part(c)
         });
-        let value = parse_number(digits, negative).ok_or_else(|| self.syntax_error())?;
+        let value = match parse_number(digits, negative) {
+            None if self.dialect == Dialect::Lenient && !negative => {
+                return Ok(Token::Word(digits));
+            }
+            value => value.ok_or_else(|| self.syntax_error())?,
+        };
         match value {
             Value::Double(double) if double.is_infinite() => Err(FilterError::Invalid),
             value => Ok(Token::Literal(value)),
@@ -92,13 +101,20 @@ impl<'a> Lexer<'a> {
     }
 
     fn word(&mut self) -> Result<Token<'a>, FilterError> {
-        let word = self.skip(is_word_part);
-        if self.rest().starts_with('\'') {
+        let word = match self.dialect {
+            Dialect::Azure => self.skip(is_word_part),
+            Dialect::Lenient => self.skip(is_lenient_word_part),
+        };
+        let folded = self.dialect.fold(word);
+        if self.rest().starts_with(|c| self.is_quote(c)) {
             // The content of a typed literal has no quotes; a doubled one makes it malformed.
-            let typed: fn(&str) -> Option<Value<'static>> = match word {
+            let typed: fn(&str) -> Option<Value<'static>> = match &*folded {
                 "datetime" => |text| Timestamp::parse(text).map(Value::DateTime),
                 "guid" => |text| Guid::parse(text).map(Value::Guid),
                 "X" | "binary" => |text| parse_hex(text).map(|b| Value::Binary(b.into())),
+                "x" if self.dialect == Dialect::Lenient => {
+                    |text| parse_hex(text).map(|b| Value::Binary(b.into()))
+                }
                 _ => return Ok(Token::Word(word)),
             };
             let text = self.quoted()?;
@@ -108,28 +124,36 @@ impl<'a> Lexer<'a> {
         Ok(match word {
             "true" | "True" => Token::Literal(Value::Boolean(true)),
             "false" | "False" => Token::Literal(Value::Boolean(false)),
+            _ if folded == "true" => Token::Literal(Value::Boolean(true)),
+            _ if folded == "false" => Token::Literal(Value::Boolean(false)),
             "NaN" => Token::Literal(Value::Double(f64::NAN)),
             "INF" => Token::Literal(Value::Double(f64::INFINITY)),
             "null" => Token::Null,
-            word => Token::Word(word),
+            _ => Token::Word(word),
         })
     }
 
-    /// The text between single quotes, in which a quote is written twice.
+    /// Emulators take double quotes too (TR-22).
+    fn is_quote(&self, c: char) -> bool {
+        c == '\'' || (c == '"' && self.dialect == Dialect::Lenient)
+    }
+
+    /// The text between quotes, in which a quote of the same kind is written twice.
     fn quoted(&mut self) -> Result<String, FilterError> {
+        let quote = self.rest().chars().next().unwrap_or('\'');
         let mut text = String::new();
         loop {
             self.at += 1;
-            text.push_str(self.skip(|c| c != '\''));
+            text.push_str(self.skip(|c| c != quote));
             if self.rest().is_empty() {
                 let position = self.position();
                 return Err(FilterError::UnterminatedString { position });
             }
             self.at += 1;
-            if !self.rest().starts_with('\'') {
+            if !self.rest().starts_with(quote) {
                 return Ok(text);
             }
-            text.push('\'');
+            text.push(quote);
         }
     }
 
@@ -153,6 +177,11 @@ impl<'a> Lexer<'a> {
 /// Letters and digits of any script, and the marks that combine with them.
 fn is_word_part(c: char) -> bool {
     c == '_' || c.is_alphanumeric() || (!c.is_ascii() && !c.is_whitespace() && !c.is_control())
+}
+
+/// To emulators a name ends where a space, a parenthesis or a quote begins (TR-30).
+fn is_lenient_word_part(c: char) -> bool {
+    !c.is_whitespace() && !"()'\",".contains(c)
 }
 
 /// An integer without suffix is an Int32, else an Int64, else a Double: what a client means who

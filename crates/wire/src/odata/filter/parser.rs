@@ -4,6 +4,7 @@ use super::FilterError;
 use super::lexer::{Lexer, Token};
 use lazuli_model::limits::{FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
 use lazuli_model::{Filter, Operator, Property, Value};
+use std::borrow::Cow;
 
 /// Parentheses open at one time. Ours: they cost no depth, but each pair may move all it encloses
 /// into the junction around it.
@@ -11,17 +12,28 @@ const PARENTHESES_MAX: usize = 1024;
 
 /// Parses the decoded text of a `$filter`.
 pub fn parse(text: &str) -> Result<Filter, FilterError> {
-    let parser = Parser {
-        lexer: Lexer::new(text),
-        outer: Vec::new(),
-        group: Group::default(),
-        comparisons: 0,
-    };
-    parser.run()
+    Parser::new(text, Dialect::Azure).run()
+}
+
+/// Parses what emulators understand beside it, and Azure does not: operators in any case, strings in
+/// double quotes, names with other marks in them, `null`, and keys compared with what is no string.
+///
+/// A comparison with `null` asks whether the property is there. Values of types that do not compare
+/// differ.
+pub fn parse_lenient(text: &str) -> Result<Filter, FilterError> {
+    Parser::new(text, Dialect::Lenient).run()
+}
+
+/// Whose filters are understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Azure,
+    Lenient,
 }
 
 struct Parser<'a> {
     lexer: Lexer<'a>,
+    dialect: Dialect,
     /// The groups around the current one, outermost first.
     outer: Vec<Group>,
     group: Group,
@@ -64,7 +76,12 @@ enum Next {
     End(Filter),
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    fn new(text: &'a str, dialect: Dialect) -> Self {
+        let lexer = Lexer::new(text, dialect);
+        Self { lexer, dialect, outer: Vec::new(), group: Group::default(), comparisons: 0 }
+    }
+
     fn run(mut self) -> Result<Filter, FilterError> {
         loop {
             let mut operand = self.operand()?;
@@ -87,7 +104,7 @@ impl Parser<'_> {
                     }
                     self.outer.push(std::mem::take(&mut self.group));
                 }
-                Token::Word("not") => self.group.negations += 1,
+                Token::Word(word) if self.dialect.fold(word) == "not" => self.group.negations += 1,
                 Token::Word(name) => return Ok(Operand::Property(Property::from_name(name))),
                 Token::Literal(value) => return Ok(Operand::Literal(value)),
                 Token::Null => return Ok(Operand::Null),
@@ -121,7 +138,8 @@ impl Parser<'_> {
     }
 
     fn operator(&mut self, operand: Operand, word: &str) -> Result<Next, FilterError> {
-        if let Some(operator) = Operator::from_name(word) {
+        let word = self.dialect.fold(word);
+        if let Some(operator) = Operator::from_name(&word) {
             if self.group.comparison.is_some() {
                 // `a eq b eq c` (T-4.22).
                 return Err(self.lexer.syntax_error());
@@ -129,7 +147,7 @@ impl Parser<'_> {
             self.group.comparison = Some((operand, operator));
             return Ok(Next::Operand);
         }
-        match word {
+        match &*word {
             "and" => self.finish_part(operand)?,
             "or" => {
                 self.finish_part(operand)?;
@@ -183,13 +201,15 @@ impl Parser<'_> {
         };
         self.count_comparison()?;
         let filter = match (left, right) {
-            (Operand::Null, _) | (_, Operand::Null) => return Err(FilterError::Invalid),
+            (Operand::Null, other) | (other, Operand::Null) => {
+                return self.compared_with_null(other, operator).map(Operand::Condition);
+            }
             (Operand::Property(property), Operand::Literal(value)) => {
-                compare(property, operator, value)?
+                self.compare(property, operator, value)?
             }
             // `'p' eq PartitionKey` (T-4.15).
             (Operand::Literal(value), Operand::Property(property)) => {
-                compare(property, operator.flipped(), value)?
+                self.compare(property, operator.flipped(), value)?
             }
             // T-4.19.
             (Operand::Literal(left), Operand::Literal(right)) => {
@@ -200,6 +220,53 @@ impl Parser<'_> {
             | (_, Operand::Condition(_)) => return Err(FilterError::NotImplemented),
         };
         Ok(Operand::Condition(Condition { filter, depth: 0 }))
+    }
+
+    /// Azure has no `null` (T-4.18, TR-3). To emulators a property that is missing equals it.
+    fn compared_with_null(
+        &mut self,
+        operand: Operand,
+        operator: Operator,
+    ) -> Result<Condition, FilterError> {
+        let present = match operand {
+            _ if self.dialect == Dialect::Azure => return Err(FilterError::Invalid),
+            Operand::Condition(_) => return Err(FilterError::NotImplemented),
+            Operand::Property(property @ Property::Custom(_)) => {
+                // A property that is there is either equal or not; one that is missing is neither.
+                let value = || Value::String("".into());
+                let other = property.clone();
+                Filter::Or(vec![
+                    Filter::Compare { property, operator: Operator::Eq, value: value() },
+                    Filter::Compare { property: other, operator: Operator::Ne, value: value() },
+                ])
+            }
+            Operand::Property(_) | Operand::Literal(_) => Filter::Constant(true),
+            Operand::Null => Filter::Constant(false),
+        };
+        match operator {
+            Operator::Eq => Condition::new(Filter::Not(present.into()), 2),
+            Operator::Ne => Condition::new(present, 1),
+            _ => Condition::new(Filter::Constant(false), 0),
+        }
+    }
+
+    /// The keys are strings and Timestamp is a DateTime: nothing else compares with them (T-4.39).
+    fn compare(
+        &self,
+        property: Property,
+        operator: Operator,
+        value: Value<'static>,
+    ) -> Result<Filter, FilterError> {
+        let comparable = match property {
+            Property::PartitionKey | Property::RowKey => matches!(value, Value::String(_)),
+            Property::Timestamp => matches!(value, Value::DateTime(_)),
+            Property::Custom(_) => true,
+        };
+        match (comparable, self.dialect) {
+            (true, _) => Ok(Filter::Compare { property, operator, value }),
+            (false, Dialect::Azure) => Err(FilterError::Invalid),
+            (false, Dialect::Lenient) => Ok(Filter::Constant(operator == Operator::Ne)),
+        }
     }
 
     fn condition(&mut self, operand: Operand) -> Result<Condition, FilterError> {
@@ -226,21 +293,14 @@ impl Parser<'_> {
     }
 }
 
-/// The keys are strings and Timestamp is a DateTime: nothing else compares with them (T-4.39).
-fn compare(
-    property: Property,
-    operator: Operator,
-    value: Value<'static>,
-) -> Result<Filter, FilterError> {
-    let comparable = match property {
-        Property::PartitionKey | Property::RowKey => matches!(value, Value::String(_)),
-        Property::Timestamp => matches!(value, Value::DateTime(_)),
-        Property::Custom(_) => true,
-    };
-    if !comparable {
-        return Err(FilterError::Invalid);
+impl Dialect {
+    /// A word as it is compared with the words of the language, which have a case to Azure only.
+    pub(super) fn fold(self, word: &str) -> Cow<'_, str> {
+        match self {
+            Self::Azure => Cow::Borrowed(word),
+            Self::Lenient => Cow::Owned(word.to_ascii_lowercase()),
+        }
     }
-    Ok(Filter::Compare { property, operator, value })
 }
 
 impl Group {

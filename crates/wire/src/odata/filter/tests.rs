@@ -32,6 +32,54 @@ fn check_syntax(text: &str, position: usize) {
     check_error(text, FilterError::Syntax { position });
 }
 
+#[track_caller]
+fn check_lenient(text: &str, expect: Filter) {
+    assert!(parse(text).is_err(), "{text}");
+    assert_eq!(parse_lenient(text), Ok(expect), "{text}");
+}
+
+#[test]
+fn tr_4_and_22_emulators_know_no_case_and_double_quotes() {
+    let p = || compare("PartitionKey", Operator::Eq, "p".into());
+    let r = || compare("RowKey", Operator::Ge, "r".into());
+    check_lenient("PartitionKey EQ 'p'", p());
+    check_lenient("PartitionKey eq 'p' AND RowKey Ge 'r'", Filter::And(vec![p(), r()]));
+    check_lenient("PartitionKey eq 'p' Or RowKey ge 'r'", Filter::Or(vec![p(), r()]));
+    check_lenient("NOT (PartitionKey eq 'p')", Filter::Not(p().into()));
+    check_lenient(r#"PartitionKey eq "p""#, p());
+    check_lenient(r#"a eq "it's ""it""""#, compare("a", Operator::Eq, "it's \"it\"".into()));
+    check_lenient("a eq TRUE", compare("a", Operator::Eq, Value::Boolean(true)));
+    check_lenient("a eq x'00'", compare("a", Operator::Eq, Value::Binary(vec![0].into())));
+    let epoch = Value::DateTime(Timestamp::UNIX_EPOCH);
+    check_lenient("a eq DateTime'1970-01-01T00:00:00Z'", compare("a", Operator::Eq, epoch));
+    check_lenient("a EQ INF or b eq -5L", parse("a eq INF or b eq -5L").unwrap());
+}
+
+#[test]
+fn tr_3_emulators_take_a_missing_property_for_null() {
+    let present = || {
+        let sides = [Operator::Eq, Operator::Ne].map(|operator| compare("a", operator, "".into()));
+        Filter::Or(sides.into())
+    };
+    check_lenient("a eq null", Filter::Not(present().into()));
+    check_lenient("null ne a", present());
+    check_lenient("a gt null", Filter::Constant(false));
+    check_lenient("RowKey ne null", Filter::Constant(true));
+    check_lenient("RowKey eq null", Filter::Not(Filter::Constant(true).into()));
+}
+
+#[test]
+fn tr_26_and_30_emulators_compare_anything_and_name_it_as_they_like() {
+    check_lenient("PartitionKey eq 12345", Filter::Constant(false));
+    check_lenient("Timestamp ne 'x'", Filter::Constant(true));
+    check_lenient("my-name eq 1", compare("my-name", Operator::Eq, Value::Int32(1)));
+    check_lenient("a.b@c eq 1", compare("a.b@c", Operator::Eq, Value::Int32(1)));
+    check_lenient("1st eq 1", compare("1st", Operator::Eq, Value::Int32(1)));
+    for refused in ["a eq b", "startswith(a,'b')", "a add 1 eq 2", "a eq", "(a eq 1", "a eq 'b"] {
+        assert!(parse_lenient(refused).is_err(), "{refused}");
+    }
+}
+
 #[test]
 fn literals_of_every_type() {
     check_literal("'o''clock'", "o'clock".into());
@@ -300,6 +348,16 @@ fn any_filter() -> impl Strategy<Value = Filter> {
 }
 
 proptest! {
+    /// Whoever is lenient understands at least what Azure does, and the same by it.
+    #[test]
+    fn the_lenient_dialect_contains_the_other(text in "[a-b() '0-9.eqnotrdLX-]{0,24}") {
+        if let Ok(filter) = parse(&text) {
+            let lenient = parse_lenient(&text);
+            prop_assert!(lenient == Ok(filter) || text.contains('-') || text.contains('.'));
+        }
+    }
+
+
     #[test]
     fn printed_filters_parse_back(filter in any_filter()) {
         let text = print(&filter);

@@ -15,6 +15,19 @@ fn time(text: &str) -> Timestamp {
 }
 
 #[test]
+fn names_that_xml_cannot_hold_are_encoded() {
+    for (name, expect) in [
+        ("Total", "Total"),
+        ("é\u{301}_1", "é\u{301}_1"),
+        ("a b", "a_x0020_b"),
+        ("1st", "_x0031_st"),
+        ("a><b/", "a_x003E__x003C_b_x002F_"),
+    ] {
+        assert_eq!(element_name(name), expect);
+    }
+}
+
+#[test]
 fn a_lone_entity_is_an_entry() {
     let mut out = Vec::new();
     write_entity(
