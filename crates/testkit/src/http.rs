@@ -136,7 +136,8 @@ impl<S: Read + Write> Connection<S> {
             ..Request::new("POST", "/$batch")
         };
         let response = self.send(&request)?;
-        Ok(BatchResponse { status: response.status, parts: parse_parts(&response.text()) })
+        let body = response.text();
+        Ok(BatchResponse { status: response.status, parts: parse_parts(&body), body })
     }
 
     fn head(&self, request: &Request<'_>) -> String {
@@ -280,6 +281,8 @@ pub struct Operation {
 pub struct BatchResponse {
     pub status: u16,
     pub parts: Vec<(u16, Option<String>)>,
+    /// The whole answer, for what else it tells.
+    pub body: String,
 }
 
 /// Reads what is needed of a multipart answer: each part's status line and ETag header.

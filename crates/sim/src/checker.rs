@@ -1,0 +1,238 @@
+//! Is there an order of all calls that explains every answer?
+//!
+//! A history is linearizable when its calls can be put into one order such that each call stands
+//! between its invocation and its answer, and a table that does them one by one, in that order, gives
+//! the very answers that were given. A call of which nobody knows the outcome may stand anywhere
+//! after its invocation, or nowhere.
+//!
+//! The search is that of Wing and Gong with the memory of Lowe: go through the calls that may come
+//! next, take one that the state explains, go on from there, and never try the same set of calls
+//! with the same state twice. As it looks at whole partitions, it notices half a batch, and a page
+//! that shows a state the partition never had.
+
+use crate::history::{Call, Request, Response};
+use crate::model::Table;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+
+/// Steps of the search before it is given up.
+const STEPS_MAX: usize = 3_000_000;
+
+/// What came of a check.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    Linearizable,
+    Violation(Violation),
+    /// Too many orders to try: nothing is proven.
+    Undecided,
+}
+
+/// The most that any order explains, and what it fails to explain next.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The order that explains the most calls.
+    explained: Vec<Call>,
+    /// Calls that were under way at its end.
+    unexplained: Vec<Call>,
+    state: Table,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "no order explains every answer; the best one ends with")?;
+        let start = self.explained.len().saturating_sub(12);
+        for call in self.explained.iter().skip(start) {
+            writeln!(f, "  {call}")?;
+        }
+        writeln!(f, "which leaves {:?}", self.state)?;
+        writeln!(f, "and cannot be followed by any of")?;
+        self.unexplained.iter().try_for_each(|call| writeln!(f, "  {call}"))
+    }
+}
+
+/// Checks a history of one table that begins in state `initial`.
+pub fn check(initial: &Table, history: &[Call]) -> Verdict {
+    let mut verdict = Verdict::Linearizable;
+    for part in independent_parts(history) {
+        match Search::new(initial.clone(), part).run() {
+            Verdict::Linearizable => {}
+            Verdict::Undecided => verdict = Verdict::Undecided,
+            violation @ Verdict::Violation(_) => return violation,
+        }
+    }
+    verdict
+}
+
+/// Splits a history by partition, unless a call concerns several. Linearizability is local: the
+/// whole is linearizable if and only if each part is.
+fn independent_parts(history: &[Call]) -> Vec<Vec<Call>> {
+    // What certainly did nothing, or of a read what nobody saw, explains itself.
+    let counts = |call: &&Call| match call.response {
+        Response::NotDone => false,
+        Response::Unknown => call.request.writes(),
+        _ => true,
+    };
+    let calls: Vec<&Call> = history.iter().filter(counts).collect();
+    let mut parts: BTreeMap<u8, Vec<Call>> = BTreeMap::new();
+    for call in &calls {
+        match partition_of(call) {
+            Some(partition) => parts.entry(partition).or_default().push((*call).clone()),
+            None => return vec![calls.into_iter().cloned().collect()],
+        }
+    }
+    parts.into_values().collect()
+}
+
+/// The one partition that a call concerns; `None` when it concerns more.
+fn partition_of(call: &Call) -> Option<u8> {
+    match (&call.request, &call.response) {
+        (_, Response::TableNotFound) => None,
+        (Request::Get(entity), _) => Some(entity.partition),
+        (Request::Change(change), _) => Some(change.entity.partition),
+        (Request::Batch(changes), _) => changes.first().map(|change| change.entity.partition),
+        (Request::Scan(scan), _) => scan.partition,
+        (Request::CreateTable | Request::DeleteTable, _) => None,
+    }
+}
+
+/// The search through one part of a history.
+struct Search {
+    /// In the order of their invocations.
+    calls: Vec<Call>,
+    state: Table,
+    taken: Bits,
+    /// Calls with a known answer that are not yet taken.
+    answered_left: usize,
+    /// The calls taken, each with the state before it.
+    stack: Vec<(usize, Table)>,
+    /// Where the search has been: the calls taken, and the state they left.
+    seen: HashSet<(Bits, Table)>,
+    furthest: Option<Violation>,
+}
+
+impl Search {
+    fn new(initial: Table, mut calls: Vec<Call>) -> Self {
+        calls.sort_by_key(|call| call.invoked);
+        Self {
+            taken: Bits::new(calls.len()),
+            answered_left: calls.iter().filter(|call| is_answered(call)).count(),
+            calls,
+            state: initial,
+            stack: Vec::new(),
+            seen: HashSet::new(),
+            furthest: None,
+        }
+    }
+
+    fn run(mut self) -> Verdict {
+        // The calls before this one were tried in the present place.
+        let mut from = 0;
+        for _ in 0..STEPS_MAX {
+            if self.answered_left == 0 {
+                return Verdict::Linearizable;
+            }
+            let candidate = self.candidates().find(|number| *number >= from);
+            from = match candidate {
+                Some(number) if self.take(number) => 0,
+                Some(number) => number + 1,
+                None => {
+                    self.note_failure();
+                    match self.put_back() {
+                        Some(number) => number + 1,
+                        None => {
+                            return self.furthest.map_or(Verdict::Undecided, Verdict::Violation);
+                        }
+                    }
+                }
+            };
+        }
+        Verdict::Undecided
+    }
+
+    /// The calls that may come next: those that no other call, still to be taken, was answered
+    /// before.
+    fn candidates(&self) -> impl Iterator<Item = usize> {
+        let untaken = self.calls.iter().enumerate().skip(self.taken.leading());
+        let untaken = untaken.filter(|(number, _)| !self.taken.contains(*number));
+        // Later calls were invoked later still: the first that may not come ends the list.
+        untaken.scan(u64::MAX, |first_answer, (number, call)| {
+            let may_come = call.invoked < *first_answer;
+            if is_answered(call) {
+                *first_answer = call.answered.min(*first_answer);
+            }
+            may_come.then_some(number)
+        })
+    }
+
+    /// Takes a call as the next one, if the state explains it and that was not tried before.
+    fn take(&mut self, number: usize) -> bool {
+        let Some(call) = self.calls.get(number) else { return false };
+        let Some(next) = self.state.after(number, &call.request, &call.response) else {
+            return false;
+        };
+        self.taken.flip(number);
+        if !self.seen.insert((self.taken.clone(), next.clone())) {
+            self.taken.flip(number);
+            return false;
+        }
+        self.answered_left -= usize::from(is_answered(call));
+        self.stack.push((number, std::mem::replace(&mut self.state, next)));
+        true
+    }
+
+    /// Undoes the last choice and says which it was.
+    fn put_back(&mut self) -> Option<usize> {
+        let (number, state) = self.stack.pop()?;
+        self.state = state;
+        self.taken.flip(number);
+        self.answered_left += usize::from(self.calls.get(number).is_some_and(is_answered));
+        Some(number)
+    }
+
+    /// Remembers the order that came furthest, for the report.
+    fn note_failure(&mut self) {
+        if self.furthest.as_ref().is_some_and(|known| known.explained.len() >= self.stack.len()) {
+            return;
+        }
+        let of = |number: usize| self.calls.get(number).cloned();
+        self.furthest = Some(Violation {
+            explained: self.stack.iter().filter_map(|(number, _)| of(*number)).collect(),
+            unexplained: self.candidates().filter_map(of).collect(),
+            state: self.state.clone(),
+        });
+    }
+}
+
+fn is_answered(call: &Call) -> bool {
+    call.response != Response::Unknown
+}
+
+/// A set of calls.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(len: usize) -> Self {
+        Self(vec![0; len.div_ceil(64)])
+    }
+
+    fn contains(&self, bit: usize) -> bool {
+        self.0.get(bit / 64).is_some_and(|word| word & (1 << (bit % 64)) != 0)
+    }
+
+    fn flip(&mut self, bit: usize) {
+        if let Some(word) = self.0.get_mut(bit / 64) {
+            *word ^= 1 << (bit % 64);
+        }
+    }
+
+    /// How many bits are in the set before the first that is not.
+    fn leading(&self) -> usize {
+        let full = self.0.iter().take_while(|word| **word == u64::MAX).count();
+        let rest = self.0.get(full).map_or(0, |word| word.trailing_ones() as usize);
+        full * 64 + rest
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! What clients asked and were told, and when: the input of every checker.
+//!
+//! Entities are small on purpose. A few partitions and rows make clients meet; three numbers are
+//! enough to tell a replace from a merge; and every write carries numbers that no other write does,
+//! so that a read names the writes it saw.
+
+use std::fmt;
+
+/// One of the few entities of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EntityId {
+    pub partition: u8,
+    pub row: u8,
+}
+
+impl EntityId {
+    pub const fn new(partition: u8, row: u8) -> Self {
+        Self { partition, row }
+    }
+
+    pub fn partition_key(self) -> String {
+        format!("p{:02x}", self.partition)
+    }
+
+    pub fn row_key(self) -> String {
+        format!("r{:02x}", self.row)
+    }
+
+    /// The id whose keys these are.
+    pub fn parse(partition_key: &str, row_key: &str) -> Option<Self> {
+        let number = |text: &str, prefix| u8::from_str_radix(text.strip_prefix(prefix)?, 16).ok();
+        Some(Self { partition: number(partition_key, 'p')?, row: number(row_key, 'r')? })
+    }
+}
+
+/// The properties of an entity: `A`, `B` and `C`, each there or not.
+pub type Slots = [Option<u32>; 3];
+
+/// The names of the [`Slots`].
+pub const SLOT_NAMES: [&str; 3] = ["A", "B", "C"];
+
+/// The version of an entity: the ticks of its Timestamp, which its ETag spells.
+pub type Version = u64;
+
+/// An entity as a read shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stored {
+    pub version: Version,
+    pub slots: Slots,
+}
+
+/// The condition of a write to an entity that must exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    Any,
+    At(Version),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    Insert,
+    InsertOrReplace,
+    Replace(Condition),
+    InsertOrMerge,
+    Merge(Condition),
+    Delete(Condition),
+}
+
+/// A change of one entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub entity: EntityId,
+    pub kind: ChangeKind,
+    pub slots: Slots,
+}
+
+/// One page of a query in key order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scan {
+    /// `None` is the whole table.
+    pub partition: Option<u8>,
+    /// The first entity of the page, which need not exist.
+    pub from: Option<EntityId>,
+    pub top: usize,
+}
+
+impl Scan {
+    /// Whether the scan would show an entity, were its page long enough.
+    pub fn covers(&self, entity: EntityId) -> bool {
+        self.partition.is_none_or(|partition| partition == entity.partition)
+            && self.from.is_none_or(|from| from <= entity)
+    }
+}
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    Get(EntityId),
+    Change(Change),
+    /// All or nothing; entities of one partition, none of them twice.
+    Batch(Vec<Change>),
+    Scan(Scan),
+    CreateTable,
+    DeleteTable,
+}
+
+impl Request {
+    /// Whether its outcome changes what others see.
+    pub const fn writes(&self) -> bool {
+        !matches!(self, Self::Get(_) | Self::Scan(_))
+    }
+
+    /// The changes it makes to entities.
+    pub fn changes(&self) -> &[Change] {
+        match self {
+            Self::Change(change) => std::slice::from_ref(change),
+            Self::Batch(changes) => changes,
+            _ => &[],
+        }
+    }
+}
+
+/// Why a change was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    EntityNotFound,
+    EntityAlreadyExists,
+    ConditionNotMet,
+}
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Response {
+    /// A point read; `None` when there is no such entity.
+    Entity(Option<Stored>),
+    Page {
+        entities: Vec<(EntityId, Stored)>,
+        /// The first entity that the page has no room for.
+        next: Option<EntityId>,
+    },
+    /// The changes were made. Who only deletes is told no version.
+    Written(Option<Version>),
+    /// Nothing was done, because of the change at `index`.
+    Refused {
+        index: usize,
+        reason: Refusal,
+    },
+    TableCreated,
+    TableDeleted,
+    TableAlreadyExists,
+    TableNotFound,
+    /// The service was busy: nothing was done.
+    NotDone,
+    /// Whether it was done, or ever will be, nobody knows.
+    Unknown,
+}
+
+/// A request, its answer, and the order of both among all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub client: usize,
+    pub request: Request,
+    pub response: Response,
+    /// Numbers that order all invocations and answers: an answer with a smaller number than an
+    /// invocation came before it.
+    pub invoked: u64,
+    /// Of no meaning when the response is [`Response::Unknown`].
+    pub answered: u64,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { client, request, response, invoked, answered } = self;
+        write!(f, "[{invoked}..{answered}] client {client}: {request:?} -> {response:?}")
+    }
+}

@@ -1,0 +1,296 @@
+//! Sends the requests of a history over HTTP, and reads the answers.
+
+use crate::history::{
+    Change, ChangeKind, Condition, EntityId, Refusal, Request, Response, SLOT_NAMES, Scan, Slots,
+    Stored, Version,
+};
+use lazuli_model::{ETag, IfMatch, Timestamp};
+use lazuli_testkit::http::{self, Connection, Operation};
+use lazuli_wire::continuation;
+use serde_json::Value;
+use std::fmt::Write;
+use std::io;
+use std::net::SocketAddr;
+
+/// A client of one table.
+pub(crate) struct HttpClient {
+    address: SocketAddr,
+    table: String,
+    connection: Option<Connection>,
+}
+
+/// An answer that no request of ours should get.
+#[derive(Debug)]
+pub(crate) struct Unexpected {
+    pub(crate) request: Request,
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl std::fmt::Display for Unexpected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} was answered {}: {}", self.request, self.status, self.body)
+    }
+}
+
+impl std::error::Error for Unexpected {}
+
+impl HttpClient {
+    pub(crate) fn new(address: SocketAddr, table: &str) -> Self {
+        Self { address, table: table.to_owned(), connection: None }
+    }
+
+    /// Sends a request. A connection that breaks leaves its outcome unknown, and the next request
+    /// opens another.
+    pub(crate) fn call(&mut self, request: &Request) -> Result<Response, Unexpected> {
+        let answer = match self.exchange(request) {
+            Ok(answer) => answer,
+            Err(_) => {
+                self.connection = None;
+                return Ok(Response::Unknown);
+            }
+        };
+        answer.read(request).ok_or_else(|| answer.unexpected(request))
+    }
+
+    fn exchange(&mut self, request: &Request) -> io::Result<Answer> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(Connection::open(self.address)?),
+        };
+        let table = self.table.as_str();
+        match request {
+            Request::Get(entity) => lone(connection, "GET", &entity_path(table, *entity), None, ""),
+            Request::Change(change) => {
+                let operation = operation(table, change);
+                let if_match = operation.headers.first().map(|(_, value)| value.as_str());
+                lone(connection, operation.method, &operation.path, if_match, &operation.body)
+            }
+            Request::Batch(changes) => {
+                let operations: Vec<_> = changes.iter().map(|c| operation(table, c)).collect();
+                let answer = connection.send_batch(&operations)?;
+                Ok(Answer::Batch(answer))
+            }
+            Request::Scan(scan) => lone(connection, "GET", &scan_path(table, scan), None, ""),
+            Request::CreateTable => {
+                let body = format!("{{\"TableName\":\"{table}\"}}");
+                lone(connection, "POST", "/Tables", None, &body)
+            }
+            Request::DeleteTable => {
+                lone(connection, "DELETE", &format!("/Tables('{table}')"), None, "")
+            }
+        }
+    }
+}
+
+fn lone(
+    connection: &mut Connection,
+    method: &str,
+    path: &str,
+    if_match: Option<&str>,
+    body: &str,
+) -> io::Result<Answer> {
+    let headers: Vec<_> = if_match.map(|value| ("If-Match", value)).into_iter().collect();
+    let mut request = http::Request::new(method, path).headers(&headers);
+    if !body.is_empty() {
+        request = request.json(body);
+    }
+    connection.send(&request).map(Answer::Lone)
+}
+
+fn entity_path(table: &str, entity: EntityId) -> String {
+    let (partition, row) = (entity.partition_key(), entity.row_key());
+    format!("/{table}(PartitionKey='{partition}',RowKey='{row}')")
+}
+
+fn operation(table: &str, change: &Change) -> Operation {
+    let (method, condition) = match change.kind {
+        ChangeKind::Insert => ("POST", None),
+        ChangeKind::InsertOrReplace => ("PUT", None),
+        ChangeKind::Replace(condition) => ("PUT", Some(condition)),
+        ChangeKind::InsertOrMerge => ("MERGE", None),
+        ChangeKind::Merge(condition) => ("MERGE", Some(condition)),
+        ChangeKind::Delete(condition) => ("DELETE", Some(condition)),
+    };
+    let path = match change.kind {
+        ChangeKind::Insert => format!("/{table}"),
+        _ => entity_path(table, change.entity),
+    };
+    let body = match change.kind {
+        ChangeKind::Delete(_) => String::new(),
+        _ => entity_body(change),
+    };
+    let headers = condition.map(|condition| ("If-Match", if_match(condition)));
+    Operation { method, path, headers: headers.into_iter().collect(), body }
+}
+
+fn if_match(condition: Condition) -> String {
+    match condition {
+        Condition::Any => "*".to_owned(),
+        Condition::At(version) => {
+            ETag(Timestamp::from_ticks(version).unwrap_or(Timestamp::MAX)).to_string()
+        }
+    }
+}
+
+fn entity_body(change: &Change) -> String {
+    let (partition, row) = (change.entity.partition_key(), change.entity.row_key());
+    let mut body = format!("{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"");
+    for (name, slot) in SLOT_NAMES.iter().zip(change.slots) {
+        if let Some(value) = slot {
+            let _ = write!(body, ",\"{name}\":{value}");
+        }
+    }
+    body.push('}');
+    body
+}
+
+fn scan_path(table: &str, scan: &Scan) -> String {
+    let mut path = format!("/{table}()?$top={}", scan.top);
+    if let Some(partition) = scan.partition {
+        let key = EntityId::new(partition, 0).partition_key();
+        let _ = write!(path, "&$filter=PartitionKey%20eq%20'{key}'");
+    }
+    if let Some(from) = scan.from {
+        let token = |key: String| continuation::encode(key.as_bytes());
+        let (partition, row) = (token(from.partition_key()), token(from.row_key()));
+        let _ = write!(path, "&NextPartitionKey={partition}&NextRowKey={row}");
+    }
+    path
+}
+
+/// What came back.
+enum Answer {
+    Lone(http::Response),
+    Batch(http::BatchResponse),
+}
+
+impl Answer {
+    /// What the answer says; `None` when it makes no sense.
+    fn read(&self, request: &Request) -> Option<Response> {
+        match self {
+            Self::Lone(answer) if answer.status < 400 => read_success(request, answer),
+            Self::Lone(answer) => read_failure(request, answer.status, &answer.text(), Index::Lone),
+            Self::Batch(answer) => match answer.parts.first() {
+                Some((status, _)) if *status >= 400 => {
+                    read_failure(request, *status, &answer.body, Index::InMessage)
+                }
+                Some(_) if answer.status == 202 => read_batch(request, answer),
+                _ => read_failure(request, answer.status, &answer.body, Index::Lone),
+            },
+        }
+    }
+
+    fn unexpected(&self, request: &Request) -> Unexpected {
+        let (status, body) = match self {
+            Self::Lone(answer) => (answer.status, answer.text()),
+            Self::Batch(answer) => (answer.status, answer.body.clone()),
+        };
+        Unexpected { request: request.clone(), status, body }
+    }
+}
+
+fn read_success(request: &Request, answer: &http::Response) -> Option<Response> {
+    match request {
+        Request::Get(_) => {
+            let version = version(answer.header("etag")?)?;
+            let entity: Value = serde_json::from_slice(&answer.body).ok()?;
+            let stored = Stored { version, slots: slots(&entity) };
+            // Header and body tell the same version.
+            (timestamp(&entity)? == version).then_some(Response::Entity(Some(stored)))
+        }
+        Request::Scan(_) => {
+            let body: Value = serde_json::from_slice(&answer.body).ok()?;
+            let entities = body.get("value")?.as_array()?.iter().map(listed);
+            Some(Response::Page { entities: entities.collect::<Option<_>>()?, next: next(answer)? })
+        }
+        Request::Change(Change { kind: ChangeKind::Delete(_), .. }) => {
+            Some(Response::Written(None))
+        }
+        Request::Change(_) => Some(Response::Written(Some(version(answer.header("etag")?)?))),
+        Request::CreateTable => Some(Response::TableCreated),
+        Request::DeleteTable => Some(Response::TableDeleted),
+        Request::Batch(_) => None,
+    }
+}
+
+/// All entities of a batch have one version.
+fn read_batch(request: &Request, answer: &http::BatchResponse) -> Option<Response> {
+    if answer.parts.len() != request.changes().len() {
+        return None;
+    }
+    let mut versions = answer.parts.iter().filter_map(|(_, etag)| version(etag.as_deref()?));
+    let first = versions.next();
+    versions.all(|version| Some(version) == first).then_some(Response::Written(first))
+}
+
+/// Where the index of the operation that failed is told.
+enum Index {
+    Lone,
+    InMessage,
+}
+
+fn read_failure(request: &Request, status: u16, body: &str, index: Index) -> Option<Response> {
+    let (_, rest) = body.split_once("\"code\":\"")?;
+    let (code, rest) = rest.split_once('"')?;
+    let refused = |reason| {
+        let index = match index {
+            Index::Lone => 0,
+            // A change set of one operation tells no index.
+            Index::InMessage => {
+                let (_, message) = rest.split_once("\"value\":\"")?;
+                message.split_once(':')?.0.parse().unwrap_or_default()
+            }
+        };
+        Some(Response::Refused { index, reason })
+    };
+    match (status, code) {
+        (404, "TableNotFound") => Some(Response::TableNotFound),
+        (404, "ResourceNotFound") => match request {
+            Request::Get(_) => Some(Response::Entity(None)),
+            Request::DeleteTable => Some(Response::TableNotFound),
+            _ => refused(Refusal::EntityNotFound),
+        },
+        (409, "TableAlreadyExists") => Some(Response::TableAlreadyExists),
+        (409, "EntityAlreadyExists") => refused(Refusal::EntityAlreadyExists),
+        (412, "UpdateConditionNotSatisfied") => refused(Refusal::ConditionNotMet),
+        (503, "ServerBusy") => Some(Response::NotDone),
+        (500..600, _) => Some(Response::Unknown),
+        _ => None,
+    }
+}
+
+/// The continuation; `None` when it cannot be read.
+fn next(answer: &http::Response) -> Option<Option<EntityId>> {
+    let Some(partition) = answer.header("x-ms-continuation-nextpartitionkey") else {
+        return Some(None);
+    };
+    let row = answer.header("x-ms-continuation-nextrowkey")?;
+    let key = |token: &str| continuation::decode_key(token);
+    EntityId::parse(&key(partition)?, &key(row)?).map(Some)
+}
+
+fn listed(entity: &Value) -> Option<(EntityId, Stored)> {
+    let key = |name| entity.get(name).and_then(Value::as_str);
+    let id = EntityId::parse(key("PartitionKey")?, key("RowKey")?)?;
+    Some((id, Stored { version: timestamp(entity)?, slots: slots(entity) }))
+}
+
+fn slots(entity: &Value) -> Slots {
+    SLOT_NAMES.map(|name| {
+        let value = entity.get(name).and_then(Value::as_u64);
+        value.and_then(|value| u32::try_from(value).ok())
+    })
+}
+
+fn timestamp(entity: &Value) -> Option<Version> {
+    let text = entity.get("Timestamp")?.as_str()?;
+    Timestamp::parse(text).map(Timestamp::ticks)
+}
+
+fn version(etag: &str) -> Option<Version> {
+    match IfMatch::parse(etag)? {
+        IfMatch::Version(ETag(timestamp)) => Some(timestamp.ticks()),
+        _ => None,
+    }
+}

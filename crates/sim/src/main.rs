@@ -1,0 +1,98 @@
+//! `lazuli-sim`: many seeds, or one again; simulated, or over HTTP on a running server.
+
+#![expect(clippy::print_stdout, reason = "it reports to whoever runs it")]
+
+use clap::{Args, Parser, Subcommand};
+use lazuli_model::{Clock, SystemClock};
+use lazuli_sim::record::{self, Report};
+use lazuli_sim::simulation;
+use lazuli_sim::workload::Workload;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+#[derive(Debug, Parser)]
+#[command(about = "Concurrent histories and simulated faults, checked against a model")]
+struct Cli {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The table service under simulated faults, one thread, repeatable
+    Simulate(Seeds),
+    /// Clients of a running server, over HTTP
+    Record {
+        #[command(flatten)]
+        seeds: Seeds,
+        /// Where the server listens
+        #[arg(long)]
+        address: SocketAddr,
+        #[arg(long, default_value_t = 8)]
+        clients: usize,
+        /// Requests of each client in one history
+        #[arg(long, default_value_t = 40)]
+        requests: usize,
+    },
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+struct Seeds {
+    /// The first seed; alone, the only one
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Go on from seed to seed for so long
+    #[arg(long)]
+    seconds: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().what {
+        What::Simulate(seeds) => seeds.go_through(|seed| {
+            let plan = simulation::Plan::of_seed(seed);
+            simulation::run(plan).map_err(|failure| format!("{plan:?}\n{failure}"))
+        }),
+        What::Record { seeds, address, clients, requests } => seeds.go_through(|seed| {
+            let chosen = (seed % Workload::ALL.len() as u64) as usize;
+            let workload = Workload::ALL.get(chosen).copied().unwrap_or(Workload::Mix);
+            let clients = clients.min(Workload::CLIENTS_MAX);
+            let plan = record::Plan { address, workload, clients, requests, seed };
+            record::run(plan).map_err(|failure| format!("{plan:?}\n{failure}"))
+        }),
+    };
+    if outcome { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Seeds {
+    /// Runs one seed after the other until time is up or one fails; prints what came of them.
+    fn go_through(self, run: impl Fn(u64) -> Result<Report, String>) -> bool {
+        let first = self.seed.unwrap_or_else(|| SystemClock.now().ticks());
+        let time = Duration::from_secs(self.seconds.unwrap_or_default());
+        let start = Instant::now();
+        let (mut runs, mut total) = (0_u64, Report::default());
+        for seed in first.. {
+            match run(seed) {
+                Ok(report) => total += report,
+                Err(failure) => {
+                    println!("failed; repeat with --seed {seed}\n{failure}");
+                    return false;
+                }
+            }
+            runs += 1;
+            if start.elapsed() >= time {
+                break;
+            }
+        }
+        println!(
+            "{runs} runs from seed {first} in {:.1} s: {} calls, {} of unknown outcome, {} refused; \
+             {} runs too large to decide",
+            start.elapsed().as_secs_f64(),
+            total.calls,
+            total.unknown,
+            total.refused,
+            total.undecided,
+        );
+        true
+    }
+}

@@ -1,0 +1,354 @@
+//! The memory engine behind a bad line: late, busy, contradictory, silent; and, when asked, wrong.
+
+use super::Plan;
+use super::executor::Handle;
+use lazuli_engine::{
+    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
+    MemoryEngine, Reclaimed, Revision, Scan, ScanEnd, View, Visitor,
+};
+use lazuli_testkit::seed::Seeded;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often each fault comes, in thousandths of the calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FaultRates {
+    /// Another commit was in the way.
+    pub conflict: usize,
+    /// The queue is full.
+    pub busy: usize,
+    /// The commit happens, and nobody is told.
+    pub lost_answer: usize,
+    /// The commit does not happen, and nobody is told.
+    pub lost_commit: usize,
+    /// The answer does not come at all; the client gives up waiting.
+    pub silence: usize,
+    /// A read fails.
+    pub failed_read: usize,
+}
+
+impl FaultRates {
+    /// Each fault is off in half of all runs, so that every mixture of them comes.
+    pub(super) fn random(random: &mut Seeded) -> Self {
+        let mut rate = |max| if random.one_in(2) { 0 } else { 1 + random.below(max) };
+        Self {
+            conflict: rate(300),
+            busy: rate(100),
+            lost_answer: rate(60),
+            lost_commit: rate(60),
+            silence: rate(30),
+            failed_read: rate(40),
+        }
+    }
+}
+
+/// A mistake that breaks the contract of engines. Planted in tests of the simulation: a mistake that
+/// no seed notices would be one that the simulation cannot find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Views show what was true before the last commit.
+    StaleView,
+    /// Commits do not look at their checks.
+    UncheckedCommit,
+    /// Of several writes the last does not happen.
+    TornCommit,
+    /// Commits are acknowledged and forgotten.
+    LostCommit,
+    /// A commit whose answer was lost happens long after the store was asked whether it has.
+    LateCommit,
+    /// Every commit has the revision of the clock, which may stand still or step back.
+    RepeatedRevision,
+    /// A scan looks at the store once for each entry, not at one snapshot.
+    TornScan,
+}
+
+impl Bug {
+    pub const ALL: [Self; 7] = [
+        Self::StaleView,
+        Self::UncheckedCommit,
+        Self::TornCommit,
+        Self::LostCommit,
+        Self::LateCommit,
+        Self::RepeatedRevision,
+        Self::TornScan,
+    ];
+}
+
+/// What happens to one commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Answered,
+    Conflict,
+    Busy,
+    LostAnswer,
+    LostCommit,
+    Silence {
+        applied: bool,
+    },
+    /// For [`Bug::LateCommit`].
+    Late,
+}
+
+pub(super) struct FaultyEngine {
+    inner: Arc<MemoryEngine>,
+    line: Line,
+    bug: Option<Bug>,
+    /// For [`Bug::StaleView`].
+    previous: Mutex<Option<Arc<dyn View>>>,
+}
+
+/// What everything that comes and goes passes through.
+#[derive(Clone)]
+struct Line {
+    handle: Handle,
+    random: Arc<Mutex<Seeded>>,
+    rates: FaultRates,
+    is_bad: Arc<AtomicBool>,
+}
+
+impl FaultyEngine {
+    pub(super) fn new(inner: MemoryEngine, handle: Handle, plan: Plan, random: Seeded) -> Self {
+        let line = Line {
+            handle,
+            random: Arc::new(Mutex::new(random)),
+            rates: plan.faults,
+            is_bad: Arc::default(),
+        };
+        Self { inner: Arc::new(inner), line, bug: plan.bug, previous: Mutex::default() }
+    }
+
+    /// Lets faults come from now on, or no more.
+    pub(super) fn break_things(&self, is_bad: bool) {
+        self.line.is_bad.store(is_bad, Ordering::SeqCst);
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.bug == Some(bug) && self.line.is_bad.load(Ordering::SeqCst)
+    }
+
+    /// Plants the bug, if it is one of commits.
+    fn spoil(&self, mut commit: Commit) -> Option<Commit> {
+        if self.has(Bug::UncheckedCommit) {
+            commit.checks.truncate(1);
+        }
+        if self.has(Bug::TornCommit) && commit.writes.len() > 1 {
+            commit.writes.pop();
+        }
+        (!self.has(Bug::LostCommit)).then_some(commit)
+    }
+
+    async fn remember_view(&self) {
+        if self.has(Bug::StaleView)
+            && let Ok(view) = self.inner.view().await
+        {
+            *self.previous.lock().unwrap_or_else(PoisonError::into_inner) = Some(view);
+        }
+    }
+
+    fn stale_view(&self) -> Option<Arc<dyn View>> {
+        let stale = self.has(Bug::StaleView) && self.line.draw(300);
+        let previous = self.previous.lock().unwrap_or_else(PoisonError::into_inner);
+        previous.clone().filter(|_| stale)
+    }
+}
+
+impl Line {
+    /// True so many times in a thousand, while things break.
+    fn draw(&self, rate: usize) -> bool {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let drawn = random.below(1000) < rate;
+        drawn && self.is_bad.load(Ordering::SeqCst)
+    }
+
+    fn below(&self, bound: usize) -> usize {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).below(bound)
+    }
+
+    /// Takes a while, most often a short one.
+    async fn delay(&self) {
+        let ticks = match self.below(8) {
+            0..=2 => return,
+            3..=5 => self.below(5),
+            6 => self.below(50),
+            _ => self.below(500),
+        };
+        self.handle.sleep(ticks as u64).await;
+    }
+
+    fn fate(&self) -> Fate {
+        let rates = self.rates;
+        let fates = [
+            (rates.conflict, Fate::Conflict),
+            (rates.busy, Fate::Busy),
+            (rates.lost_answer, Fate::LostAnswer),
+            (rates.lost_commit, Fate::LostCommit),
+            (rates.silence / 2, Fate::Silence { applied: true }),
+            (rates.silence / 2, Fate::Silence { applied: false }),
+        ];
+        let drawn = fates.into_iter().find(|(rate, _)| self.draw(*rate));
+        drawn.map_or(Fate::Answered, |(_, fate)| fate)
+    }
+
+    async fn read(&self) -> Result<(), EngineError> {
+        self.delay().await;
+        match self.draw(self.rates.failed_read) {
+            true => Err(EngineError::Unavailable("the line is dead".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Engine for FaultyEngine {
+    fn limits(&self) -> &Limits {
+        self.inner.limits()
+    }
+
+    fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        Box::pin(async {
+            self.line.read().await?;
+            let view = match self.stale_view() {
+                Some(view) => view,
+                None => self.inner.view().await?,
+            };
+            self.line.delay().await;
+            let engine = self.has(Bug::TornScan).then(|| self.inner.clone());
+            Ok(Arc::new(FaultyView { inner: view, line: self.line.clone(), engine }) as _)
+        })
+    }
+
+    /// The commit goes its way whether or not anybody still waits for its answer.
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        let fate = match self.line.fate() {
+            Fate::LostCommit if self.has(Bug::LateCommit) => Fate::Late,
+            fate => fate,
+        };
+        let journey = Journey {
+            fate,
+            not_before: commit.not_before,
+            repeats_revision: self.has(Bug::RepeatedRevision),
+            commit: self.spoil(commit),
+            engine: self.inner.clone(),
+            line: self.line.clone(),
+        };
+        let answer = self.line.handle.spawn(journey.travel());
+        Box::pin(async move {
+            self.remember_view().await;
+            if fate == Fate::Late {
+                self.line.delay().await;
+                return Err(lost());
+            }
+            match answer.await {
+                Some(answer) => answer,
+                None => std::future::pending().await,
+            }
+        })
+    }
+
+    fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        Box::pin(async {
+            self.line.read().await?;
+            self.inner.reclaim(range).await
+        })
+    }
+}
+
+/// The way of one commit to the store, and of its answer back.
+struct Journey {
+    fate: Fate,
+    not_before: Revision,
+    repeats_revision: bool,
+    /// `None` when it is to be forgotten.
+    commit: Option<Commit>,
+    engine: Arc<MemoryEngine>,
+    line: Line,
+}
+
+impl Journey {
+    /// `None` when no answer ever comes.
+    async fn travel(self) -> Option<Result<Revision, CommitError>> {
+        self.line.delay().await;
+        match self.fate {
+            Fate::Conflict => return Some(Err(CommitError::Conflict)),
+            Fate::Busy => return Some(Err(CommitError::Busy)),
+            Fate::LostCommit => return Some(Err(lost())),
+            Fate::Silence { applied: false } => return None,
+            Fate::Late => self.line.handle.sleep(200).await,
+            Fate::Answered | Fate::LostAnswer | Fate::Silence { applied: true } => {}
+        }
+        let outcome = match self.commit {
+            Some(commit) => self.engine.commit(commit).await,
+            None => Ok(self.not_before),
+        };
+        self.line.delay().await;
+        match self.fate {
+            Fate::Silence { .. } => None,
+            Fate::Answered if self.repeats_revision => Some(outcome.map(|_| self.not_before)),
+            Fate::Answered => Some(outcome),
+            // A check that failed is as lost as a commit that was made.
+            _ => Some(Err(lost())),
+        }
+    }
+}
+
+fn lost() -> CommitError {
+    CommitError::Undetermined("the answer was lost".into())
+}
+
+struct FaultyView {
+    inner: Arc<dyn View>,
+    line: Line,
+    /// For [`Bug::TornScan`].
+    engine: Option<Arc<MemoryEngine>>,
+}
+
+impl View for FaultyView {
+    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
+        Box::pin(async {
+            self.line.read().await?;
+            self.inner.get(key).await
+        })
+    }
+
+    fn multi_get<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        Box::pin(async {
+            self.line.read().await?;
+            self.inner.multi_get(keys).await
+        })
+    }
+
+    fn scan<'a>(
+        &'a self,
+        scan: Scan,
+        visitor: &'a mut Visitor<'_>,
+    ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
+        Box::pin(async {
+            self.line.read().await?;
+            match &self.engine {
+                None => self.inner.scan(scan, visitor).await,
+                Some(engine) => torn_scan(engine, &self.line, scan, visitor).await,
+            }
+        })
+    }
+}
+
+/// [`Bug::TornScan`]: each entry from another snapshot.
+async fn torn_scan(
+    engine: &MemoryEngine,
+    line: &Line,
+    scan: Scan,
+    visitor: &mut Visitor<'_>,
+) -> Result<ScanEnd, EngineError> {
+    let mut rest = scan.range.clone();
+    for _ in 0..scan.rows_max {
+        line.delay().await;
+        let one = Scan { range: rest, rows_max: 1, ..scan };
+        match engine.view().await?.scan(one, visitor).await? {
+            ScanEnd::More(more) => rest = more,
+            end => return Ok(end),
+        }
+    }
+    Ok(ScanEnd::More(rest))
+}

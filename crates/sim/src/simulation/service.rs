@@ -1,0 +1,183 @@
+//! Sends the requests of a history to the table service itself.
+
+use crate::history::{
+    Change, ChangeKind, Condition, EntityId, Refusal, Request, Response, SLOT_NAMES, Scan, Slots,
+    Stored, Version,
+};
+use lazuli_engine::Engine;
+use lazuli_model::{
+    AccountName, Clock, ETag, EntityKey, Filter, IfMatch, Operator, Properties, Property,
+    TableName, Timestamp, Value, ValueRef,
+};
+use lazuli_table::{
+    Batch, Continuation, EntityQuery, EntityRef, KeyBounds, Mutation, MutationKind, TableError,
+    TableService,
+};
+use std::sync::Arc;
+
+/// A client of one table of the service.
+#[derive(Clone)]
+pub(super) struct ServiceClient {
+    service: TableService,
+    account: AccountName,
+    table: TableName,
+}
+
+impl ServiceClient {
+    #[expect(clippy::expect_used, reason = "both names are literals that keep the rules")]
+    pub(super) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            service: TableService::new(engine, clock),
+            account: AccountName::parse("simulated").expect("an account name"),
+            table: TableName::parse("Simulated").expect("a table name"),
+        }
+    }
+
+    pub(super) async fn call(&self, request: &Request) -> Response {
+        let (account, table) = (&self.account, &self.table);
+        match request {
+            Request::Get(entity) => self.get(*entity).await,
+            Request::Change(change) => {
+                let Some(mutation) = mutation(change) else { return Response::NotDone };
+                match self.service.mutate(account, table, &mutation).await {
+                    Ok(at) => written(request, at),
+                    Err(error) => failure(0, error),
+                }
+            }
+            Request::Batch(changes) => self.batch(request, changes).await,
+            Request::Scan(scan) => self.scan(scan).await,
+            Request::CreateTable => match self.service.create_table(account, table).await {
+                Ok(()) => Response::TableCreated,
+                Err(error) => failure(0, error),
+            },
+            Request::DeleteTable => match self.service.delete_table(account, table).await {
+                Ok(()) => Response::TableDeleted,
+                Err(error) => failure(0, error),
+            },
+        }
+    }
+
+    pub(super) async fn reclaim(&self) {
+        // The chore tries again later, whatever went wrong.
+        let _ = self.service.reclaim_some().await;
+    }
+
+    async fn get(&self, entity: EntityId) -> Response {
+        let Some(key) = key(entity) else { return Response::NotDone };
+        match self.service.get(&self.account, &self.table, &key).await {
+            Ok(found) => {
+                let slots = SLOT_NAMES.map(|name| number(found.record().find(name)));
+                let version = found.timestamp.ticks();
+                Response::Entity(Some(Stored { version, slots }))
+            }
+            Err(TableError::EntityNotFound) => Response::Entity(None),
+            Err(error) => failure(0, error),
+        }
+    }
+
+    async fn batch(&self, request: &Request, changes: &[Change]) -> Response {
+        let operations: Option<Vec<_>> =
+            changes.iter().map(|change| Some((self.table.clone(), mutation(change)?))).collect();
+        let Some(batch) = operations.and_then(|operations| Batch::new(operations).ok()) else {
+            return Response::NotDone;
+        };
+        match self.service.transact(&self.account, &batch).await {
+            Ok(at) => written(request, at),
+            Err(fault) => failure(fault.index, fault.error),
+        }
+    }
+
+    async fn scan(&self, scan: &Scan) -> Response {
+        let partition = scan.partition.map(|partition| {
+            let key = EntityId::new(partition, 0).partition_key();
+            Filter::Compare {
+                property: Property::PartitionKey,
+                operator: Operator::Eq,
+                value: Value::String(key.into()),
+            }
+        });
+        let from = scan.from.map(|from| Continuation {
+            partition: from.partition_key(),
+            row: Some(from.row_key()),
+        });
+        let query =
+            EntityQuery { filter: partition, top: scan.top, from, bounds: KeyBounds::default() };
+        let mut entities = Vec::new();
+        let mut take = |entity: EntityRef<'_>| entities.extend(listed(&entity));
+        match self.service.query(&self.account, &self.table, query, &mut take).await {
+            Ok(end) => {
+                let next = |next: Continuation| {
+                    EntityId::parse(&next.partition, &next.row.unwrap_or_default())
+                };
+                Response::Page { entities, next: end.next.and_then(next) }
+            }
+            Err(error) => failure(0, error),
+        }
+    }
+}
+
+fn listed(entity: &EntityRef<'_>) -> Option<(EntityId, Stored)> {
+    let id = EntityId::parse(entity.partition_key, entity.row_key)?;
+    let slots = SLOT_NAMES.map(|name| number(entity.record.find(name)));
+    Some((id, Stored { version: entity.timestamp.ticks(), slots }))
+}
+
+fn key(entity: EntityId) -> Option<EntityKey> {
+    EntityKey::parse(&entity.partition_key(), &entity.row_key()).ok()
+}
+
+fn mutation(change: &Change) -> Option<Mutation<'static>> {
+    let kind = match change.kind {
+        ChangeKind::Insert => MutationKind::Insert,
+        ChangeKind::InsertOrReplace => MutationKind::InsertOrReplace,
+        ChangeKind::Replace(condition) => MutationKind::Replace(if_match(condition)),
+        ChangeKind::InsertOrMerge => MutationKind::InsertOrMerge,
+        ChangeKind::Merge(condition) => MutationKind::Merge(if_match(condition)),
+        ChangeKind::Delete(condition) => MutationKind::Delete(if_match(condition)),
+    };
+    Mutation::new(key(change.entity)?, kind, properties(change.slots)?).ok()
+}
+
+fn properties(slots: Slots) -> Option<Properties<'static>> {
+    let pairs = SLOT_NAMES.into_iter().zip(slots).filter_map(|(name, slot)| {
+        Some((name.into(), Value::Int32(i32::try_from(slot?).unwrap_or_default())))
+    });
+    Properties::new(pairs.collect()).ok()
+}
+
+fn if_match(condition: Condition) -> IfMatch {
+    match condition {
+        Condition::Any => IfMatch::Any,
+        Condition::At(version) => {
+            IfMatch::Version(ETag(Timestamp::from_ticks(version).unwrap_or(Timestamp::MAX)))
+        }
+    }
+}
+
+fn number(value: Option<ValueRef<'_>>) -> Option<u32> {
+    match value {
+        Some(ValueRef::Int32(number)) => u32::try_from(number).ok(),
+        _ => None,
+    }
+}
+
+/// As over HTTP, where the answer to a delete tells no version.
+fn written(request: &Request, at: Timestamp) -> Response {
+    let deletes = |change: &Change| matches!(change.kind, ChangeKind::Delete(_));
+    let version: Version = at.ticks();
+    Response::Written((!request.changes().iter().all(deletes)).then_some(version))
+}
+
+/// What a client is told by an error, in the way the HTTP front puts it.
+fn failure(index: usize, error: TableError) -> Response {
+    let refused = |reason| Response::Refused { index, reason };
+    match error {
+        TableError::TableNotFound => Response::TableNotFound,
+        TableError::TableAlreadyExists => Response::TableAlreadyExists,
+        TableError::EntityNotFound => refused(Refusal::EntityNotFound),
+        TableError::EntityAlreadyExists => refused(Refusal::EntityAlreadyExists),
+        TableError::ConditionNotMet => refused(Refusal::ConditionNotMet),
+        TableError::Busy => Response::NotDone,
+        _ => Response::Unknown,
+    }
+}

@@ -1,0 +1,119 @@
+//! What clients do: one small machine per client that says its next request and learns from the
+//! answer. The same machines run over HTTP and in simulation.
+
+mod bank;
+mod mix;
+mod ring;
+
+use crate::history::{Call, Change, ChangeKind, EntityId, Request, Response, Scan, Slots, Stored};
+use lazuli_testkit::seed::Seeded;
+
+/// One client's part of a workload.
+pub trait Client: Send {
+    /// The next request.
+    fn next(&mut self) -> Request;
+
+    /// Takes in what came of it.
+    fn learn(&mut self, request: &Request, response: &Response);
+}
+
+/// The workloads, each with its own truth beside linearizability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// Every kind of request at random, over few entities.
+    Mix,
+    /// As [`Workload::Mix`], with tables dropped and created meanwhile.
+    Tables,
+    /// FoundationDB's cycle: entities that point to each other in a ring, rearranged in batches of
+    /// three. Whoever looks sees one ring.
+    Ring,
+    /// Money moved between accounts, each transfer with an entry in a ledger. Whoever looks sees
+    /// balances that the ledger explains.
+    Bank,
+}
+
+impl Workload {
+    pub const ALL: [Self; 4] = [Self::Mix, Self::Tables, Self::Ring, Self::Bank];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mix => "mix",
+            Self::Tables => "tables",
+            Self::Ring => "ring",
+            Self::Bank => "bank",
+        }
+    }
+
+    /// What the table must hold before the clients begin: one batch, if any.
+    pub fn setup(self) -> Option<Request> {
+        let entities = match self {
+            Self::Mix | Self::Tables => return None,
+            Self::Ring => ring::initial(),
+            Self::Bank => bank::initial(),
+        };
+        let insert = |(entity, slots)| Change { entity, kind: ChangeKind::Insert, slots };
+        Some(Request::Batch(entities.into_iter().map(insert).collect()))
+    }
+
+    /// The machine of client `number`.
+    pub fn client(self, number: usize, random: Seeded) -> Box<dyn Client> {
+        let marks = Marks::of_client(number);
+        match self {
+            Self::Mix => Box::new(mix::Mix::new(random, marks, false)),
+            Self::Tables => Box::new(mix::Mix::new(random, marks, true)),
+            Self::Ring => Box::new(ring::Walker::new(random, marks)),
+            Self::Bank => Box::new(bank::Teller::new(random, marks, number)),
+        }
+    }
+
+    /// The clients that can work at once.
+    pub const CLIENTS_MAX: usize = 12;
+
+    /// Checks what the workload promises of every whole page that anybody saw.
+    pub fn check(self, history: &[Call]) -> Result<(), String> {
+        let holds: fn(&[(EntityId, Stored)]) -> bool = match self {
+            Self::Mix | Self::Tables => return Ok(()),
+            Self::Ring => ring::is_one_ring,
+            Self::Bank => bank::is_explained,
+        };
+        for call in history {
+            if let (Request::Scan(scan), Response::Page { entities, next: None }) =
+                (&call.request, &call.response)
+                && scan.from.is_none()
+                && !holds(entities)
+            {
+                return Err(format!("the {} does not hold in {call}", self.name()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A page that shows a small partition, or table, whole.
+pub const fn whole(partition: Option<u8>) -> Request {
+    Request::Scan(Scan { partition, from: None, top: 1000 })
+}
+
+/// Numbers that no other client writes, and this one but once.
+#[derive(Clone, Debug)]
+struct Marks(u32);
+
+impl Marks {
+    const fn of_client(number: usize) -> Self {
+        Self((number as u32 + 1) << 20)
+    }
+
+    const fn next(&mut self) -> Option<u32> {
+        self.0 += 1;
+        Some(self.0)
+    }
+}
+
+/// An entity with a version, as a client remembers it.
+type Seen = (EntityId, Stored);
+
+/// Replaces an entity that was seen, if nobody was faster.
+fn replace(seen: &Seen, slots: Slots) -> Change {
+    let kind = ChangeKind::Replace(crate::history::Condition::At(seen.1.version));
+    Change { entity: seen.0, kind, slots }
+}

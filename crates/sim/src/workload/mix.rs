@@ -1,0 +1,122 @@
+//! Every kind of request at random, over so few entities that clients keep meeting.
+
+use super::{Client, Marks};
+use crate::history::{
+    Change, ChangeKind, Condition, EntityId, Request, Response, Scan, Slots, Version,
+};
+use lazuli_testkit::seed::Seeded;
+use std::collections::BTreeMap;
+
+const PARTITIONS: usize = 2;
+const ROWS: usize = 4;
+
+pub(super) struct Mix {
+    random: Seeded,
+    marks: Marks,
+    /// Whether tables come and go.
+    tables: bool,
+    /// The version at which an entity was last seen.
+    seen: BTreeMap<EntityId, Version>,
+    /// Where the last page left off.
+    resume: Option<EntityId>,
+}
+
+impl Mix {
+    pub(super) fn new(random: Seeded, marks: Marks, tables: bool) -> Self {
+        Self { random, marks, tables, seen: BTreeMap::new(), resume: None }
+    }
+
+    fn entity(&mut self, partition: u8) -> EntityId {
+        EntityId::new(partition, self.random.below(ROWS) as u8)
+    }
+
+    fn partition(&mut self) -> u8 {
+        self.random.below(PARTITIONS) as u8
+    }
+
+    fn change(&mut self, entity: EntityId) -> Change {
+        let kind = match self.random.below(10) {
+            0..=2 => ChangeKind::Insert,
+            3 => ChangeKind::InsertOrReplace,
+            4 => ChangeKind::InsertOrMerge,
+            5 | 6 => ChangeKind::Replace(self.condition(entity)),
+            7 => ChangeKind::Merge(self.condition(entity)),
+            _ => ChangeKind::Delete(self.condition(entity)),
+        };
+        Change { entity, kind, slots: self.slots() }
+    }
+
+    /// Most often the version last seen, which may be an old one by now.
+    fn condition(&mut self, entity: EntityId) -> Condition {
+        match self.seen.get(&entity) {
+            Some(version) if !self.random.one_in(4) => Condition::At(*version),
+            _ => Condition::Any,
+        }
+    }
+
+    fn slots(&mut self) -> Slots {
+        let mut slots = [None; 3];
+        for slot in &mut slots {
+            if !self.random.one_in(3) {
+                *slot = self.marks.next();
+            }
+        }
+        slots
+    }
+
+    /// Two to all rows of a partition, each once.
+    fn batch(&mut self) -> Request {
+        let partition = self.partition();
+        let mut rows: Vec<u8> = (0..ROWS as u8).collect();
+        while rows.len() > 2 && self.random.one_in(2) {
+            rows.swap_remove(self.random.below(rows.len()));
+        }
+        let change = |row| self.change(EntityId::new(partition, row));
+        Request::Batch(rows.into_iter().map(change).collect())
+    }
+
+    fn scan(&mut self) -> Request {
+        let partition = (!self.random.one_in(3)).then(|| self.partition());
+        let from = self.resume.take().filter(|from| partition.is_none_or(|p| p == from.partition));
+        Request::Scan(Scan { partition, from, top: 1 + self.random.below(ROWS + 2) })
+    }
+
+    fn on_table(&mut self) -> Request {
+        if self.random.one_in(3) { Request::DeleteTable } else { Request::CreateTable }
+    }
+}
+
+impl Client for Mix {
+    fn next(&mut self) -> Request {
+        let partition = self.partition();
+        match self.random.below(20) {
+            0..=4 => Request::Get(self.entity(partition)),
+            5..=11 => {
+                let entity = self.entity(partition);
+                Request::Change(self.change(entity))
+            }
+            12..=15 => self.batch(),
+            16..=18 => self.scan(),
+            _ if self.tables => self.on_table(),
+            _ => self.batch(),
+        }
+    }
+
+    fn learn(&mut self, request: &Request, response: &Response) {
+        match (request, response) {
+            (Request::Get(entity), Response::Entity(Some(found))) => {
+                self.seen.insert(*entity, found.version);
+            }
+            (_, Response::Written(Some(version))) => {
+                for change in request.changes() {
+                    self.seen.insert(change.entity, *version);
+                }
+            }
+            (_, Response::Page { entities, next }) => {
+                self.resume = *next;
+                self.seen.extend(entities.iter().map(|(entity, found)| (*entity, found.version)));
+            }
+            _ => {}
+        }
+    }
+}
