@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, reason = "a chore tells what it does")]
 
+mod bench;
 mod client;
 mod kill;
 mod memory;
@@ -36,6 +37,8 @@ enum Chore {
     Kill(kill::Options),
     /// Load a big table, scan it, write on many connections, and watch the server's memory
     Memory(memory::Options),
+    /// Measure side by side with Azurite and with what the machine allows (--quick: two minutes)
+    Bench(bench::Options),
     /// Run the README's commands as they are printed
     Readme,
     /// Drive the server with the az command line (installs azure-cli, which is large)
@@ -73,6 +76,7 @@ fn run(chore: Chore) -> anyhow::Result<Tally> {
         Chore::Check => Ok(test::check(&workspace)),
         Chore::Kill(options) => kill::run(&workspace, options),
         Chore::Memory(options) => memory::run(&workspace, options),
+        Chore::Bench(options) => bench::run(&workspace, &options),
         Chore::Readme => readme::run(&workspace),
         Chore::TestAz(no_skip) => Ok(test::az(&workspace, no_skip)),
     }

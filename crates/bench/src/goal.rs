@@ -1,0 +1,152 @@
+//! The ratios to reach: what is compared with what, and whether it is met.
+
+use crate::results::Results;
+use crate::target::TargetName::{self, Azurite, BareHttp, BareLog, Lazuli};
+use crate::workload::Workload;
+use serde::Serialize;
+
+/// A figure to reach.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Goal {
+    pub(crate) measure: String,
+    pub(crate) to_reach: ToReach,
+    pub(crate) unit: Unit,
+    /// `None` when what it needs was not measured.
+    pub(crate) measured: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ToReach {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Unit {
+    Times,
+    Mib,
+    Seconds,
+}
+
+impl Goal {
+    pub(crate) fn new(measure: &str, to_reach: ToReach, unit: Unit, measured: Option<f64>) -> Self {
+        Self { measure: measure.to_owned(), to_reach, unit, measured }
+    }
+
+    pub(crate) fn is_met(&self) -> Option<bool> {
+        self.measured.map(|measured| match self.to_reach {
+            ToReach::AtLeast(bound) => measured >= bound,
+            ToReach::AtMost(bound) => measured <= bound,
+        })
+    }
+
+    pub(crate) fn to_reach_text(&self) -> String {
+        match self.to_reach {
+            ToReach::AtLeast(bound) => format!("≥ {}", self.unit.text(bound)),
+            ToReach::AtMost(bound) => format!("≤ {}", self.unit.text(bound)),
+        }
+    }
+
+    pub(crate) fn measured_text(&self) -> String {
+        self.measured.map_or("–".to_owned(), |measured| self.unit.text(measured))
+    }
+
+    pub(crate) fn verdict(&self) -> &'static str {
+        match self.is_met() {
+            Some(true) => "met",
+            Some(false) => "not met",
+            None => "not measured",
+        }
+    }
+}
+
+impl Unit {
+    fn text(self, value: f64) -> String {
+        match self {
+            Self::Times if value >= 10.0 => format!("{value:.0}×"),
+            Self::Times => format!("{}×", significant(value)),
+            Self::Mib => format!("{value:.0} MiB"),
+            Self::Seconds => format!("{} s", significant(value)),
+        }
+    }
+}
+
+/// Two digits behind the point, without zeros at the end.
+fn significant(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The ratios between servers, as far as they were measured.
+pub(crate) fn ratios(results: &Results) -> Vec<Goal> {
+    use ToReach::{AtLeast, AtMost};
+    use Workload::{
+        Egt100, HotPartition, Insert, OrKeys, PartitionScan, Point, Range1000, TableScan,
+    };
+    let rate = |workload, target: TargetName| {
+        let figures = results.compared(target, workload)?;
+        Some(figures.entities_per_second.unwrap_or(figures.operations_per_second))
+    };
+    let cpu = |workload, target: TargetName| {
+        results.compared(target, workload).map(|it| it.server_cpu_us_per_operation)
+    };
+    let rates = |workload, other| divide(rate(workload, Lazuli), rate(workload, other));
+    let goal = |measure, to_reach, measured| Goal::new(measure, to_reach, Unit::Times, measured);
+    vec![
+        goal(
+            "point: server CPU per operation / bare hyper",
+            AtMost(1.5),
+            divide(cpu(Point, Lazuli), cpu(Point, BareHttp)),
+        ),
+        goal("point: ops/s / Azurite", AtLeast(30.0), rates(Point, Azurite)),
+        goal("insert, durable: ops/s / bare log", AtLeast(0.9), rates(Insert, BareLog)),
+        goal("insert, durable: ops/s / Azurite, undurable", AtLeast(20.0), rates(Insert, Azurite)),
+        goal("egt100: entities/s / Azurite", AtLeast(25.0), rates(Egt100, Azurite)),
+        goal("egt100: entities/s / bare log", AtLeast(0.5), rates(Egt100, BareLog)),
+        goal("range1000: entities/s / Azurite", AtLeast(15.0), rates(Range1000, Azurite)),
+        goal(
+            "partition-scan: entities examined/s / Azurite",
+            AtLeast(8.0),
+            rates(PartitionScan, Azurite),
+        ),
+        goal("table-scan: entities examined/s / Azurite", AtLeast(1.0), rates(TableScan, Azurite)),
+        goal("or-keys: ops/s / Azurite", AtLeast(100.0), rates(OrKeys, Azurite)),
+        goal(
+            "hot-partition: ops/s / insert over many partitions",
+            AtLeast(0.9),
+            divide(rate(HotPartition, Lazuli), rate(Insert, Lazuli)),
+        ),
+    ]
+}
+
+fn divide(left: Option<f64>, right: Option<f64>) -> Option<f64> {
+    match (left, right) {
+        (Some(left), Some(right)) if right > 0.0 => Some(left / right),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_goal_is_met_at_its_bound() {
+        let goal = |to_reach, measured| Goal::new("x", to_reach, Unit::Times, measured).is_met();
+        assert_eq!(goal(ToReach::AtLeast(2.0), Some(2.0)), Some(true));
+        assert_eq!(goal(ToReach::AtLeast(2.0), Some(1.9)), Some(false));
+        assert_eq!(goal(ToReach::AtMost(2.0), Some(2.1)), Some(false));
+        assert_eq!(goal(ToReach::AtMost(2.0), None), None);
+    }
+
+    #[test]
+    fn figures_are_told_in_their_unit() {
+        assert_eq!(Unit::Times.text(0.9), "0.9×");
+        assert_eq!(Unit::Times.text(31.26), "31×");
+        assert_eq!(Unit::Mib.text(599.6), "600 MiB");
+        assert_eq!(Unit::Seconds.text(0.251), "0.25 s");
+        assert_eq!(Unit::Seconds.text(2.0), "2 s");
+    }
+}

@@ -1,0 +1,62 @@
+//! Measures Lazuli side by side with Azurite and with what the machine allows.
+//!
+//! `cargo xtask bench` builds everything and starts it; docs/performance.md explains what is measured
+//! and how. The servers run as processes of their own, on loopback, and end with this one.
+
+#![expect(clippy::print_stdout, reason = "a benchmark tells what it measures")]
+
+mod answer;
+mod entity;
+mod exchange;
+mod goal;
+mod interrupt;
+mod limit;
+mod load;
+mod measure;
+mod options;
+mod process;
+mod report;
+mod request;
+mod results;
+mod run;
+mod scale;
+mod script;
+mod target;
+mod workload;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use interrupt::Interrupt;
+use options::{Cli, Options};
+use std::process::ExitCode;
+
+/// The same as in the server, so that the limits have it too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.limit {
+        Some(limit) => limit.serve(),
+        None => bench(&cli.options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(options: &Options) -> Result<()> {
+    std::fs::create_dir_all(&options.out)
+        .with_context(|| format!("make {}", options.out.display()))?;
+    let interrupt = Interrupt::install().context("listen for signals")?;
+    let errors = match options.scale {
+        true => scale::run(options, &interrupt)?.errors,
+        false => run::run(options, &interrupt)?.errors(),
+    };
+    ensure!(errors == 0, "{errors} operations failed: the figures above do not count");
+    Ok(())
+}

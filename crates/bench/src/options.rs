@@ -1,0 +1,177 @@
+//! The command line of the benchmark.
+
+use crate::entity::Dataset;
+use crate::limit::Limit;
+use crate::measure::{Case, Pace};
+use crate::workload::Workload;
+use clap::{Args, Parser, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Measure Lazuli side by side with Azurite and with what the machine allows
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask bench", args_conflicts_with_subcommands = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) limit: Option<Limit>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// The daily look: one short round on 10,000 entities, under two minutes
+    #[arg(long, conflicts_with = "scale")]
+    pub(crate) quick: bool,
+
+    /// Measure this workload only; may be given several times
+    #[arg(long, value_name = "WORKLOAD")]
+    pub(crate) only: Vec<Workload>,
+
+    /// Load more and more entities into Lazuli and measure how cost grows
+    #[arg(long)]
+    pub(crate) scale: bool,
+
+    /// The most entities that --scale loads
+    #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
+    pub(crate) scale_max: usize,
+
+    /// Entities in the table; rounded up to partitions of 5,000 [default: 100k, quick: 10k]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) entities: Option<usize>,
+
+    /// Rounds, of which the median counts [default: 3, quick: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<usize>,
+
+    /// Seconds that each measurement counts [default: 3, quick: 1]
+    #[arg(long, value_name = "S")]
+    pub(crate) seconds: Option<f64>,
+
+    /// Connections instead of those that fit the workload, such as 1,16,64,256
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) connections: Vec<usize>,
+
+    /// Leave Azurite out
+    #[arg(long)]
+    pub(crate) no_azurite: bool,
+
+    /// The binary to measure
+    #[arg(long, value_name = "FILE", default_value = "target/release/lazuli")]
+    pub(crate) lazuli: PathBuf,
+
+    /// Directory for results, data and Azurite; must be on a disk for syncs to mean anything
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
+    pub(crate) out: PathBuf,
+}
+
+/// What a run measures, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Names the files of the results.
+    pub(crate) name: &'static str,
+    pub(crate) dataset: Dataset,
+    pub(crate) rounds: usize,
+    pub(crate) pace: Pace,
+    pub(crate) cases: Vec<Case>,
+}
+
+impl Options {
+    pub(crate) fn plan(&self) -> Plan {
+        let entities = if self.quick { 10_000 } else { 100_000 };
+        let rounds = if self.quick { 1 } else { 3 };
+        Plan {
+            name: if self.quick { "quick" } else { "bench" },
+            dataset: Dataset::of(self.entities.unwrap_or(entities)),
+            rounds: self.rounds.unwrap_or(rounds).clamp(1, 100),
+            pace: self.pace(),
+            cases: self.cases(),
+        }
+    }
+
+    pub(crate) fn pace(&self) -> Pace {
+        let default = if self.quick { 1.0 } else { 3.0 };
+        // A signature is good for fifteen minutes, and a measurement may take four windows.
+        let window = Duration::from_secs_f64(self.seconds.unwrap_or(default).clamp(0.1, 120.0));
+        Pace { warm_up: window / 5, window }
+    }
+
+    /// The sizes of --scale.
+    pub(crate) fn sizes(&self) -> Vec<Dataset> {
+        let sizes = [10_000, 100_000, 1_000_000, 10_000_000];
+        sizes.into_iter().filter(|size| *size <= self.scale_max).map(Dataset::of).collect()
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let wanted = |workload: &&Workload| self.only.is_empty() || self.only.contains(workload);
+        let cases = |&workload: &Workload| {
+            let connections = match (self.connections.as_slice(), self.quick) {
+                ([], false) => workload.connections().to_vec(),
+                ([], true) => vec![workload.compared_connections()],
+                (given, _) => given.iter().map(|&connections| connections.clamp(1, 1024)).collect(),
+            };
+            connections.into_iter().map(move |connections| Case { workload, connections })
+        };
+        Workload::value_variants().iter().filter(wanted).flat_map(cases).collect()
+    }
+}
+
+/// `10000`, `10k`, `1M`.
+fn parse_count(text: &str) -> Result<usize, String> {
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (text.get(..text.len() - 1), 1_000),
+        Some(b'm' | b'M') => (text.get(..text.len() - 1), 1_000_000),
+        _ => (Some(text), 1),
+    };
+    let count = digits.and_then(|digits| digits.parse::<usize>().ok()?.checked_mul(unit));
+    match count {
+        Some(count @ 1..=10_000_000) => Ok(count),
+        _ => Err("expected a number of entities up to 10M, such as 100k".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn options(line: &str) -> Options {
+        Cli::try_parse_from(format!("bench {line}").split_whitespace()).unwrap().options
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn counts_have_units() {
+        assert_eq!(parse_count("10k"), Ok(10_000));
+        assert_eq!(parse_count("10M"), Ok(10_000_000));
+        assert_eq!(parse_count("5000"), Ok(5_000));
+        for bad in ["", "k", "-1", "1G", "11M", "0", "99999999999999999999k"] {
+            assert!(parse_count(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ten_million_are_loaded_on_request_only() {
+        assert_eq!(options("--scale").sizes().len(), 3);
+        assert_eq!(options("--scale --scale-max 10M").sizes().len(), 4);
+    }
+
+    #[test]
+    fn every_workload_is_measured_unless_one_is_named() {
+        let plan = options("--quick").plan();
+        assert_eq!(plan.cases.len(), Workload::value_variants().len());
+        let plan = options("--only egt100 --only or-keys --connections 1,2").plan();
+        assert_eq!(plan.cases.len(), 4);
+        assert_eq!(plan.cases[0], Case { workload: Workload::OrKeys, connections: 1 });
+    }
+
+    #[test]
+    fn what_only_reads_comes_first() {
+        let cases = options("").plan().cases;
+        assert!(cases.is_sorted_by_key(|case| !case.workload.only_reads()));
+    }
+}

@@ -1,0 +1,124 @@
+//! Tables of aligned text.
+
+use super::{duration, goals_met, thousands};
+use crate::goal::Goal;
+use crate::results::{Measurement, Results};
+use crate::scale::Size;
+
+/// One line for each server, workload and number of connections.
+pub(super) fn measurements(results: &Results) -> String {
+    let mut rows = vec![
+        [
+            "workload",
+            "conns",
+            "server",
+            "ops/s",
+            "entities/s",
+            "p50",
+            "p99",
+            "CPU µs/op",
+            "RSS MiB",
+            "errors",
+        ]
+        .map(str::to_owned),
+    ];
+    let mut sorted: Vec<&Measurement> = results.measurements.iter().collect();
+    sorted.sort_by_key(|it| (it.case.workload, it.case.connections, it.target));
+    rows.extend(sorted.into_iter().map(row));
+    align(&rows, 3)
+}
+
+fn row(measurement: &Measurement) -> [String; 10] {
+    let figures = &measurement.median;
+    let mark = if measurement.is_client_bound() { " *" } else { "" };
+    [
+        measurement.case.workload.name(),
+        measurement.case.connections.to_string(),
+        measurement.target.text().to_owned() + mark,
+        thousands(figures.operations_per_second),
+        figures.entities_per_second.map(thousands).unwrap_or_default(),
+        duration(figures.p50_us),
+        duration(figures.p99_us),
+        thousands(figures.server_cpu_us_per_operation),
+        format!("{:.0}", figures.server_resident_mib),
+        measurement.errors.to_string(),
+    ]
+}
+
+pub(super) fn goals(goals: &[Goal]) -> String {
+    let header = ["figure", "to reach", "measured", ""].map(str::to_owned);
+    let row = |goal: &Goal| {
+        let measure = goal.measure.clone();
+        [measure, goal.to_reach_text(), goal.measured_text(), goal.verdict().to_owned()]
+    };
+    let rows: Vec<_> = std::iter::once(header).chain(goals.iter().map(row)).collect();
+    align(&rows, 1) + &goals_met(goals) + "\n"
+}
+
+/// One column for each size.
+pub(super) fn sizes(sizes: &[Size]) -> String {
+    type Figure = fn(&Size) -> String;
+    let lines: [(&str, Figure); 14] = [
+        ("entities", |size| thousands(size.entities as f64)),
+        ("load, entities/s", |size| thousands(size.load_per_second)),
+        ("scan, entities/s", |size| thousands(size.scan_per_second)),
+        ("point, ops/s", |size| thousands(size.point.operations_per_second)),
+        ("point, p50", |size| duration(size.point.p50_us)),
+        ("point, p99", |size| duration(size.point.p99_us)),
+        ("range1000, ops/s", |size| thousands(size.range1000.operations_per_second)),
+        ("range1000, p99", |size| duration(size.range1000.p99_us)),
+        ("insert, ops/s", |size| thousands(size.insert.operations_per_second)),
+        ("insert, p99", |size| duration(size.insert.p99_us)),
+        ("RSS / peak, MiB", |size| {
+            format!("{:.0} / {:.0}", size.resident_mib, size.resident_peak_mib)
+        }),
+        ("disk, MiB", |size| thousands(size.disk_mib.round())),
+        ("start", |size| duration(size.start_seconds * 1e6)),
+        ("recovery", |size| duration(size.recovery_seconds * 1e6)),
+    ];
+    let rows: Vec<Vec<String>> = lines
+        .iter()
+        .map(|(name, figure)| {
+            std::iter::once((*name).to_owned()).chain(sizes.iter().map(figure)).collect()
+        })
+        .collect();
+    align(&rows, 1)
+}
+
+/// Pads columns to their widest cell: the first `left` to the left, the others to the right.
+fn align<R: AsRef<[String]>>(rows: &[R], left: usize) -> String {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.as_ref().get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.as_ref().iter().zip(&widths).enumerate() {
+            let gap = " ".repeat(width - cell.chars().count());
+            let separator = if column > 0 { "  " } else { "" };
+            line.push_str(separator);
+            if column < left {
+                line.push_str(&(cell.clone() + &gap));
+            } else {
+                line.push_str(&(gap + cell));
+            }
+        }
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_by_characters() {
+        let rows = [["a", "1"], ["µs", "22"], ["long", "3"]].map(|row| row.map(str::to_owned));
+        assert_eq!(align(&rows, 1), "a      1\nµs    22\nlong   3\n");
+    }
+}

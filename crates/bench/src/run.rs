@@ -1,0 +1,138 @@
+//! The run: every server loaded, then measured in turns, round by round.
+//!
+//! Only the server whose turn it is runs; the others are stopped, so that nobody's chores are counted
+//! as somebody else's cost.
+
+use crate::entity::Dataset;
+use crate::interrupt::Interrupt;
+use crate::measure::{Case, Measured, measure};
+use crate::options::{Options, Plan};
+use crate::report::{self, thousands};
+use crate::results::{Machine, Measurement, Results};
+use crate::target::{AZURITE_VERSION, Target, settle};
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::time::Duration;
+
+/// Azurite writes its data out every five seconds when it has changed.
+const QUIET: Duration = Duration::from_secs(6);
+const SETTLE_MAX: Duration = Duration::from_secs(90);
+
+/// Measures as `options` say, tells the figures, and writes them down.
+pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
+    let plan = options.plan();
+    let directory = tempfile::Builder::new()
+        .prefix("data-")
+        .tempdir_in(&options.out)
+        .context("make a directory for data")?;
+    let mut results = Results {
+        machine: Machine::look(),
+        azurite: AZURITE_VERSION,
+        entities: plan.dataset.entities(),
+        rounds: plan.rounds,
+        window_seconds: plan.pace.window.as_secs_f64(),
+        measurements: Vec::new(),
+        goals: Vec::new(),
+        skipped: Vec::new(),
+    };
+    println!("{}", results.machine.text());
+    if results.machine.is_busy() {
+        println!("note: other work keeps this machine busy; the figures will be noisy");
+    }
+    let targets = start(options, directory.path(), &mut results.skipped)?;
+    load(&targets, plan.dataset, interrupt)?;
+    for round in 1..=plan.rounds {
+        settle(&targets, QUIET, SETTLE_MAX, interrupt)?;
+        for target in &targets {
+            target.pid.freeze()?;
+        }
+        measure_round(&plan, round, &targets, &mut results, interrupt)?;
+        for target in &targets {
+            target.pid.thaw()?;
+        }
+    }
+    results.judge();
+    report::tell(&results, plan.name, &options.out)?;
+    Ok(results)
+}
+
+fn start(options: &Options, directory: &Path, skipped: &mut Vec<String>) -> Result<Vec<Target>> {
+    let lazuli = Target::lazuli(&options.lazuli, &directory.join("lazuli"))?;
+    let mut limits = Vec::new();
+    if cfg!(debug_assertions) {
+        // A slow limit would flatter whoever is measured against it.
+        skipped.push("the limits: this benchmark is built without optimisation".to_owned());
+    } else {
+        limits.extend(Target::limits(&lazuli, directory)?);
+    }
+    let mut targets = vec![lazuli];
+    if options.no_azurite {
+        skipped.push("Azurite: not wanted".to_owned());
+    } else {
+        match Target::azurite(&options.out.join("azurite"), &directory.join("azurite"))? {
+            Ok(azurite) => targets.push(azurite),
+            Err(reason) => skipped.push(format!("Azurite: {reason}")),
+        }
+    }
+    skipped.iter().for_each(|skipped| println!("skipped: {skipped}"));
+    targets.extend(limits);
+    Ok(targets)
+}
+
+fn load(targets: &[Target], dataset: Dataset, interrupt: &Interrupt) -> Result<()> {
+    for target in targets.iter().filter(|target| target.name.stores()) {
+        let elapsed = target.load(dataset, interrupt)?;
+        let entities = thousands(dataset.entities() as f64);
+        println!(
+            "{} loaded {entities} entities in {:.1} s",
+            target.name.text(),
+            elapsed.as_secs_f64()
+        );
+    }
+    Ok(())
+}
+
+/// Every case on every server that serves it, one after another.
+fn measure_round(
+    plan: &Plan,
+    round: usize,
+    targets: &[Target],
+    results: &mut Results,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    for &case in &plan.cases {
+        for target in targets.iter().filter(|target| target.name.serves(case.workload)) {
+            let label = format!("{}x{}r{round}", case.workload as usize, case.connections);
+            target.pid.thaw()?;
+            let measured = measure(target, case, plan.dataset, plan.pace, &label, interrupt)?;
+            target.pid.freeze()?;
+            progress(plan, round, target, case, &measured);
+            results.add(measurement(target, case, plan.dataset, measured));
+        }
+    }
+    Ok(())
+}
+
+fn measurement(target: &Target, case: Case, dataset: Dataset, measured: Measured) -> Measurement {
+    let Measured { figures, operations, errors, .. } = measured;
+    Measurement {
+        target: target.name,
+        case,
+        counted: case.workload.entities(dataset).map(|(counted, _)| counted),
+        median: figures.clone(),
+        rounds: vec![figures],
+        operations,
+        errors,
+    }
+}
+
+fn progress(plan: &Plan, round: usize, target: &Target, case: Case, measured: &Measured) {
+    let Case { workload, connections } = case;
+    let rounds = plan.rounds;
+    let rate = thousands(measured.figures.operations_per_second);
+    let (workload, target) = (workload.name(), target.name.text());
+    println!("round {round}/{rounds}  {workload:14} × {connections:<3}  {target:10}  {rate} ops/s");
+    if let Some(error) = &measured.first_error {
+        println!("  {} errors, the first: {error}", measured.errors);
+    }
+}

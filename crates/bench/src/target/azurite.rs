@@ -1,0 +1,61 @@
+//! Azurite from npm: installed once below the target directory, started as a person would.
+
+use super::{Process, Target, TargetName};
+use crate::process::Program;
+use anyhow::{Context, Result};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The newest when the figures were made.
+pub(crate) const VERSION: &str = "3.37.0";
+
+/// The program's file, or the reason why there is none.
+pub(super) fn install(home: &Path) -> Result<Result<PathBuf, String>> {
+    for program in ["node", "npm"] {
+        if !exists(program) {
+            return Ok(Err(format!("{program} is not installed")));
+        }
+    }
+    let package = home.join("node_modules/azurite");
+    let main = package.join("dist/src/table/main.js");
+    let manifest = fs::read_to_string(package.join("package.json")).unwrap_or_default();
+    if manifest.contains(&format!("\"version\": \"{VERSION}\"")) && main.is_file() {
+        return Ok(Ok(main));
+    }
+    fs::create_dir_all(home).with_context(|| format!("make {}", home.display()))?;
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"])
+        .arg("--prefix")
+        .arg(home)
+        .arg(format!("azurite@{VERSION}"));
+    let status = npm.stdin(Stdio::null()).status().context("run npm")?;
+    if !status.success() {
+        return Ok(Err(format!("npm cannot install azurite@{VERSION}")));
+    }
+    Ok(Ok(main))
+}
+
+/// Keeps its data on disk, logs no requests, takes any header, sends nothing home.
+pub(super) fn start(main: &Path, data: &Path) -> Result<Target> {
+    // It cannot tell which port it took, so it is given one that was free a moment ago.
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut command = Command::new("node");
+    command
+        .arg(main)
+        .args(["--tableHost", "127.0.0.1", "--tablePort", &port.to_string()])
+        .args(["--silent", "--loose", "--skipApiVersionCheck", "--disableTelemetry", "--location"])
+        .arg(data);
+    let started = |line: &str| line.contains("successfully started").then_some(address);
+    let (program, address) = Program::start(&mut command, started)?;
+    let (pid, process) = (program.pid(), Process::Other { _program: program });
+    Ok(Target { name: TargetName::Azurite, address, pid, process })
+}
+
+fn exists(program: &str) -> bool {
+    let mut command = Command::new(program);
+    let answer = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    answer.is_ok_and(|status| status.success())
+}
