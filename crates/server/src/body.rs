@@ -6,10 +6,13 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use lazuli_model::limits::REQUEST_BODY_BYTES_MAX;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of a refused body that are still read. Ours: enough for an honest mistake.
 const DISCARDED_BYTES_MAX: usize = 4 * REQUEST_BODY_BYTES_MAX;
+/// How long they may take.
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Why a body was not read.
 #[derive(Debug)]
@@ -40,37 +43,35 @@ impl BodyMemory {
         Self(Arc::new(Semaphore::new(bytes_max.min(Semaphore::MAX_PERMITS))))
     }
 
-    pub(crate) async fn read(&self, mut body: Incoming) -> Result<RequestBody, BodyFailure> {
+    pub(crate) async fn read(&self, body: &mut Incoming) -> Result<RequestBody, BodyFailure> {
         if body.is_end_stream() {
             return Ok(RequestBody::empty());
         }
         let hint = body.size_hint();
         if hint.lower() > REQUEST_BODY_BYTES_MAX as u64 {
-            discard(&mut body).await;
             return Err(BodyFailure::TooLarge);
         }
         let bytes_max = hint.upper().unwrap_or(u64::MAX).min(REQUEST_BODY_BYTES_MAX as u64);
         let share = self.0.clone().acquire_many_owned(bytes_max as u32).await.ok();
-        match collect(&mut body, bytes_max as usize).await {
-            Ok(bytes) => Ok(RequestBody { bytes, _share: share }),
-            Err(failure) => {
-                drop(share);
-                discard(&mut body).await;
-                Err(failure)
-            }
-        }
+        let bytes = collect(body, bytes_max as usize).await?;
+        Ok(RequestBody { bytes, _share: share })
     }
 }
 
-/// Reads on without keeping anything. A connection closed on a client that is still sending takes
-/// the refusal with it, so that the client learns nothing but that the connection broke.
-async fn discard(body: &mut Incoming) {
-    let mut left = DISCARDED_BYTES_MAX;
-    while let Some(Ok(frame)) = body.frame().await {
-        let bytes = frame.data_ref().map_or(0, Bytes::len);
-        let Some(fewer) = left.checked_sub(bytes) else { return };
-        left = fewer;
-    }
+/// Reads what is left of the body of a refused request, without keeping it. A connection closed on
+/// a client that is still sending takes the refusal with it: all the client learns is that the
+/// connection broke.
+pub(crate) async fn discard(body: &mut Incoming) {
+    let frames = async {
+        let mut left = DISCARDED_BYTES_MAX;
+        while let Some(Ok(frame)) = body.frame().await {
+            let bytes = frame.data_ref().map_or(0, Bytes::len);
+            let Some(fewer) = left.checked_sub(bytes) else { return };
+            left = fewer;
+        }
+    };
+    // A client that takes its time is not waited for.
+    let _ = tokio::time::timeout(DISCARD_TIME_MAX, frames).await;
 }
 
 /// Most bodies arrive in one piece, which is taken as it is.

@@ -4,7 +4,7 @@ use crate::accounts::Accounts;
 use crate::answer_memory::AnswerMemory;
 use crate::auth::{AuthOptions, Authenticator, Presented};
 use crate::batch;
-use crate::body::{BodyFailure, BodyMemory};
+use crate::body::{self, BodyFailure, BodyMemory};
 use crate::cors::{self, Cors};
 use crate::delegation;
 use crate::error::{ApiError, ApiResult};
@@ -22,7 +22,7 @@ use crate::target::Target;
 use crate::xml_resources;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use lazuli_model::Clock;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_table::TableService;
@@ -116,12 +116,16 @@ impl Front {
         request: Request<Incoming>,
         peer: Peer,
     ) -> Response<ResponseBody> {
-        let (parts, body) = request.into_parts();
+        let (parts, mut body) = request.into_parts();
         let explain = self.options.auth.explain;
         let mut heading = Heading::new(self.ids.next(), self.clock.now(), &parts, explain);
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
-        let answer = self.answer(&parts, body, peer, &mut heading);
+        let answer = self.answer(&parts, &mut body, peer, &mut heading);
         let outcome = tokio::time::timeout(deadline, answer).await;
+        // Who waits for our leave to send the body sees the refusal before it is sent.
+        if !body.is_end_stream() && !parts.headers.contains_key(header::EXPECT) {
+            body::discard(&mut body).await;
+        }
         let outcome = outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()));
         let mut reply = outcome.unwrap_or_else(|error| heading.error_reply(error, &self.challenge));
         if let Some(account) = &heading.account
@@ -143,7 +147,7 @@ impl Front {
     async fn answer(
         &self,
         parts: &Parts,
-        body: Incoming,
+        body: &mut Incoming,
         peer: Peer,
         heading: &mut Heading,
     ) -> ApiResult<Reply> {

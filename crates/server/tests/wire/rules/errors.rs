@@ -80,3 +80,33 @@ fn messages_are_escaped() {
     let answer = lazuli.send(&xml).expect(400);
     assert!(answer.text().contains("in '&lt;&amp;'."), "{}", answer.text());
 }
+
+/// A refusal found before the body is read must not break the connection under the client's hands.
+#[test]
+fn a_refusal_reaches_a_client_that_is_still_sending() {
+    let lazuli = Lazuli::with_orders();
+    let large = format!(r#"{{"S":"{}"}}"#, "x".repeat(3 * 1024 * 1024));
+    let forged = Request::new("POST", "/Orders")
+        .json(&large)
+        .with("Authorization", "SharedKey devstoreaccount1:AA");
+    let misnamed = Request::new("POST", "/my_table").json(&large);
+    for _ in 0..3 {
+        assert_eq!(lazuli.send(&forged).status, 403);
+        assert_eq!(lazuli.send(&misnamed).status, 400);
+    }
+}
+
+/// Old .NET clients ask before they send a body.
+#[test]
+fn a_client_that_asks_first_is_refused_before_it_sends() {
+    let lazuli = Lazuli::with_orders();
+    let now = lazuli_model::Clock::now(&*lazuli.clock);
+    let ask = |request: Request| {
+        let request = request.with("Content-Type", "application/json");
+        let request = request.with("Expect", "100-continue").with("Content-Length", "1000000");
+        lazuli.send_raw(&request.bytes("localhost", now)).status
+    };
+    assert_eq!(ask(Request::new("POST", "/Orders")), 100);
+    assert_eq!(ask(Request::new("POST", "/Orders").unsigned()), 403);
+    assert_eq!(ask(Request::new("POST", "/my_table")), 400);
+}
