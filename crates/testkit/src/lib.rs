@@ -1,8 +1,11 @@
-//! What the tests share: the engine suite, seeds, a server on a free port, and a client that signs.
+//! What the tests share: the engine suite, seeds, a server on a free port, a client that signs, and
+//! an issuer of bearer tokens.
 
 pub mod engine_suite;
 #[cfg(feature = "server")]
 pub mod http;
+#[cfg(feature = "issuer")]
+pub mod issuer;
 pub mod seed;
 #[cfg(feature = "server")]
 pub mod server;

@@ -1,14 +1,13 @@
-//! A small issuer of our own, and what becomes of its tokens.
+//! What becomes of the tokens of a small issuer of our own.
 
 use super::*;
 use crate::tls::{Certificate, SelfSigned, Tls};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
-use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
-};
+use aws_lc_rs::signature::{KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use http::Uri;
 use lazuli_model::{Clock, SystemClock};
+use lazuli_testkit::issuer::{self, ISSUER, TestIssuer, base64};
 use lazuli_wire::sas::Permissions;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -20,60 +19,11 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const ISSUER: &str = "https://issuer.test/tenant/v2.0";
 const NOW: u64 = 1_700_000_000;
-
-/// Issues tokens signed with a fresh key on the curve P-256.
-struct TestIssuer {
-    key: EcdsaKeyPair,
-    id: &'static str,
-}
-
-impl TestIssuer {
-    fn new(id: &'static str) -> Self {
-        Self { key: EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap(), id }
-    }
-
-    fn jwk(&self) -> String {
-        let point = self.key.public_key().as_ref();
-        let (x, y) = (base64(&point[1..33]), base64(&point[33..]));
-        let id = self.id;
-        format!(r#"{{"kty":"EC","crv":"P-256","use":"sig","kid":"{id}","x":"{x}","y":"{y}"}}"#)
-    }
-
-    fn token(&self, claims: &str) -> String {
-        self.token_with(&format!(r#"{{"alg":"ES256","kid":"{}","typ":"JWT"}}"#, self.id), claims)
-    }
-
-    fn token_with(&self, header: &str, claims: &str) -> String {
-        let signed = format!("{}.{}", base64(header.as_bytes()), base64(claims.as_bytes()));
-        let signature = self.key.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
-        format!("{signed}.{}", base64(signature.as_ref()))
-    }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    URL_SAFE_NO_PAD.encode(bytes)
-}
 
 /// The content of a good token, with `more` in place of what it would say otherwise.
 fn claims(more: &[(&str, &str)]) -> String {
-    let (exp, nbf) = ((NOW + 3600).to_string(), NOW.to_string());
-    let issuer = format!("\"{ISSUER}\"");
-    let usual = [
-        ("iss", issuer.as_str()),
-        ("aud", r#""https://storage.azure.com""#),
-        ("exp", &exp),
-        ("nbf", &nbf),
-        ("oid", r#""11111111-1111-1111-1111-111111111111""#),
-        ("tid", r#""22222222-2222-2222-2222-222222222222""#),
-        ("roles", r#"["Storage Table Data Reader"]"#),
-    ];
-    let replaced = |name: &str| more.iter().any(|(other, _)| *other == name);
-    let kept = usual.iter().filter(|(name, _)| !replaced(name));
-    let given = more.iter().filter(|(_, value)| !value.is_empty());
-    let members: Vec<_> = kept.chain(given).map(|(n, v)| format!("\"{n}\":{v}")).collect();
-    format!("{{{}}}", members.join(","))
+    issuer::claims(NOW, more)
 }
 
 fn write_keys(path: &Path, keys: &[String]) {

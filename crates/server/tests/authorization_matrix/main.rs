@@ -14,7 +14,9 @@
 
 mod account_sas;
 mod anonymous;
+mod bearer;
 mod credential;
+mod explained;
 mod key_range;
 mod operation;
 mod server;
@@ -22,6 +24,7 @@ mod shared_key;
 mod stored_policy;
 mod table_sas;
 mod tampering;
+mod user_delegation;
 
 use credential::Credential;
 use operation::{Operation, Outcome};

@@ -99,6 +99,10 @@ pub(crate) enum Style {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::with_options(FrontOptions::default())
+    }
+
+    pub(crate) fn with_options(options: FrontOptions) -> Self {
         let (log, _logging) = Log::capture();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let engine = Arc::new(CountingEngine::default());
@@ -107,7 +111,6 @@ impl Server {
         let [first, second] = KEYS;
         let accounts = format!("{ACCOUNT}:{first}:{second};{STRANGER}:{STRANGER_KEY}");
         let accounts = Accounts::new(Accounts::parse(&accounts).unwrap()).unwrap();
-        let options = FrontOptions::default();
         let front = Arc::new(Front::new(service.clone(), Arc::new(accounts), clock, options));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,13 +1,14 @@
 //! The server seen from outside: bytes over a socket in, bytes out, every one of them asserted.
 //!
 //! `traps` has a test for each behaviour that emulators get wrong, `vectors` one for each
-//! conformance vector, `rules` goes through what is left of the specification, and `golden` replays
-//! recorded traffic of the live service.
+//! conformance vector, `rules` goes through what is left of the specification, `golden` replays
+//! recorded traffic of the live service, and `portability` holds the lenient profile to its word.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests may")]
 
 mod golden;
 mod harness;
+mod portability;
 mod rules;
 mod traps;
 mod vectors;
