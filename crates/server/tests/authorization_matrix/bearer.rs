@@ -61,7 +61,7 @@ impl Trusting {
 /// on the service.
 fn expected(operation: &Operation, entities: &str, tables: &str, service: &str) -> Outcome {
     let (has, needed) = match (operation.table_sas, operation.account_sas) {
-        // To such a caller access policies do not exist.
+        // TR-104: to such a caller access policies do not exist.
         (None, None) => return Outcome::Unauthenticated(404, "ResourceNotFound"),
         (Some(needed), _) => (entities, needed),
         (None, Some(("c", letters))) => (tables, letters[0]),

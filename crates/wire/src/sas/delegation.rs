@@ -54,7 +54,12 @@ impl<'a> UserDelegationSas<'a> {
             version: optional(query, "skv"),
         };
         let delegate = ["skdutid", "sduoid"].map(|name| optional(query, name));
-        Ok(Self { table: TableSas::parse(query)?, key, delegate })
+        let table = TableSas::parse(query)?;
+        // Older forms would leave sip and spr unsigned, and so unheeded.
+        if !table.form()?.has_account_sas() {
+            return Err(SasError::Version);
+        }
+        Ok(Self { table, key, delegate })
     }
 
     /// The text a token signs.

@@ -148,7 +148,7 @@ impl<'a> TableSas<'a> {
     }
 
     /// The version, if tokens for tables existed then.
-    fn form(&self) -> Result<ApiVersion, SasError> {
+    pub(super) fn form(&self) -> Result<ApiVersion, SasError> {
         let version = ApiVersion::parse(self.version).ok_or(SasError::Version)?;
         if version.has_table_acl() { Ok(version) } else { Err(SasError::Version) }
     }

@@ -186,6 +186,8 @@ fn a_user_delegation_token_is_read_as_it_was_signed() {
     assert_eq!(sas.verify("other", &key()), Err(SasError::Signature));
     let grant = sas.grant(&caller()).unwrap().within(Permissions::READ | Permissions::LIST);
     assert_eq!(grant.permissions(), Permissions::READ);
+    let query = Query::parse("sv=2015-02-21&tn=T&sp=r&se=e&skoid=o&sig=x").unwrap();
+    assert_eq!(Sas::parse(&query).err(), Some(SasError::Version));
     let query = Query::parse("sv=2025-07-05&tn=T&si=p&skoid=o&sig=x").unwrap();
     assert_eq!(Sas::parse(&query).err(), Some(SasError::Malformed("si")));
 }
