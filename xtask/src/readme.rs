@@ -157,7 +157,7 @@ impl<'a> Reader<'a> {
             .output()
             .with_context(|| format!("run {program}"))?;
         self.output = String::from_utf8_lossy(&output.stdout).into_owned();
-        print!("{}", self.output);
+        println!("{}", self.output.trim_end());
         ensure!(output.status.success(), "it ended with {}", output.status);
         ensure!(!self.output.trim().is_empty(), "it printed nothing");
         ensure!(!self.output.contains("odata.error"), "the server refused a request");
