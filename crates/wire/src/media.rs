@@ -63,6 +63,9 @@ pub fn negotiate(accept: Option<&str>, dollar_format: Option<&str>) -> Accepted 
     let Some(accept) = accept.filter(asked) else {
         return Accepted::Absent;
     };
+    if let Some(level) = exact_level(accept) {
+        return Accepted::Json(level);
+    }
     let mut best = (Accepted::Unsupported, 0);
     for entry in accept.split(',') {
         let (accepted, quality) = parse_entry(entry);
@@ -71,6 +74,16 @@ pub fn negotiate(accept: Option<&str>, dollar_format: Option<&str>) -> Accepted 
         }
     }
     best.0
+}
+
+/// What nearly every client sends, without taking it apart: it is looked at several times a request.
+fn exact_level(accept: &str) -> Option<MetadataLevel> {
+    match accept {
+        "application/json;odata=minimalmetadata" => Some(MetadataLevel::Minimal),
+        "application/json;odata=nometadata" => Some(MetadataLevel::None),
+        "application/json;odata=fullmetadata" => Some(MetadataLevel::Full),
+        _ => None,
+    }
 }
 
 /// The abbreviations `$format` may use instead of a media type.
