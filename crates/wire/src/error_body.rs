@@ -58,7 +58,9 @@ pub fn write_explained(
         Shape::Json => {
             return match detail {
                 None => json::write_error(out, code, message),
-                Some(detail) => json::write_error(out, code, &format!("{message}\n{DETAIL}:{detail}")),
+                Some(detail) => {
+                    json::write_error(out, code, &format!("{message}\n{DETAIL}:{detail}"))
+                }
             };
         }
         Shape::PrefixedXml => &PREFIXED,
