@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 /// Entities that are loaded with one signature, and connections that load them.
 const LOAD_STEP: usize = 100_000;
 const LOADERS: usize = 8;
-/// The table that the answers for the limits are taken from.
-const RECORDING_TABLE: &str = "Recording";
+/// The table that the answers for the limits are taken from; its name is as long as [`TABLE`].
+const RECORDING_TABLE: &str = "Probe";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
