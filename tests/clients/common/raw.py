@@ -29,10 +29,10 @@ class Answer:
 
 class Raw:
     def __init__(self, connection):
-        settings = dict(part.split("=", 1) for part in connection.strip(";").split(";"))
-        self.account = settings["AccountName"]
-        self.key = base64.b64decode(settings["AccountKey"])
-        self.endpoint = urllib.parse.urlsplit(settings["TableEndpoint"])
+        self.settings = dict(part.split("=", 1) for part in connection.strip(";").split(";"))
+        self.account = self.settings["AccountName"]
+        self.key = base64.b64decode(self.settings["AccountKey"])
+        self.endpoint = urllib.parse.urlsplit(self.settings["TableEndpoint"])
 
     def request(self, method, path, body=None, **headers):
         """Sends one request; `path` starts after the account, percent-encoded as it shall be sent.

@@ -13,6 +13,7 @@ import "./paging.js";
 import "./transactions.js";
 import "./property_types.js";
 import "./wrong_input.js";
+import "./access.js";
 
 const parts = process.argv.slice(2);
 const given = parts[0]?.includes("AccountName=") ? parts.shift() : undefined;

@@ -6,6 +6,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "python"))
 
 import main  # noqa: E402, F401  (the newest SDK's cases, found through the path above)
+import access  # noqa: E402
 import cases  # noqa: E402
 import entities  # noqa: E402
 import harness  # noqa: E402
@@ -28,6 +29,9 @@ harness.client_options = lambda: {"retry_total": 0, "transport": PlainTransport(
 transactions.PARTITION = transactions.PARTITION.replace("'", "")
 for keys in [entities.KEYS, paging.PARTITIONS, transactions.KEYS]:
     keys[:] = [key for key in keys if key and "'" not in key]
+
+# Its ResourceTypes know no containers, so it cannot sign for the list of tables.
+cases.CASES.remove(access.an_account_signature_opens_what_it_says)
 
 if __name__ == "__main__":
     cases.main(harness.supplies)

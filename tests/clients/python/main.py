@@ -6,7 +6,8 @@
 import harness  # first: it finds the common modules
 
 import cases
-import conditions  # noqa: F401  (each import registers its cases)
+import access  # noqa: F401  (each import registers its cases)
+import conditions  # noqa: F401
 import entities  # noqa: F401
 import paging  # noqa: F401
 import property_types  # noqa: F401
