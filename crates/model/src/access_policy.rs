@@ -36,11 +36,7 @@ impl AccessPolicies {
         let fits = policies.len() <= ACCESS_POLICIES_MAX
             && ids.len() == policies.len()
             && policies.iter().all(sound);
-        if fits {
-            Ok(Self(policies))
-        } else {
-            Err(AccessPolicyError)
-        }
+        if fits { Ok(Self(policies)) } else { Err(AccessPolicyError) }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &AccessPolicy> {
@@ -62,12 +58,7 @@ mod tests {
 
     fn policy(id: &str, permissions: &str) -> AccessPolicy {
         let permissions = Some(permissions.to_owned());
-        AccessPolicy {
-            id: id.to_owned(),
-            start: None,
-            expiry: None,
-            permissions,
-        }
+        AccessPolicy { id: id.to_owned(), start: None, expiry: None, permissions }
     }
 
     #[test]

@@ -56,11 +56,7 @@ impl PropertyLimits {
             Self::Service => CUSTOM_PROPERTIES_MAX,
             Self::Storage => STORED_PROPERTIES_MAX,
         };
-        if count > max {
-            Err(EntityError::TooManyProperties)
-        } else {
-            Ok(())
-        }
+        if count > max { Err(EntityError::TooManyProperties) } else { Ok(()) }
     }
 
     fn check_name(self, name: &str) -> Result<(), EntityError> {
@@ -87,18 +83,11 @@ impl PropertyLimits {
             }
             ValueRef::Binary(v) => v.len() > BINARY_BYTES_MAX,
             ValueRef::DateTime(v) if self == Self::Service && v < Timestamp::EDM_MIN => {
-                return Err(EntityError::DateOutOfRange {
-                    name: name.into(),
-                    value: v,
-                });
+                return Err(EntityError::DateOutOfRange { name: name.into(), value: v });
             }
             _ => false,
         };
-        if too_large {
-            Err(EntityError::PropertyValueTooLarge)
-        } else {
-            Ok(())
-        }
+        if too_large { Err(EntityError::PropertyValueTooLarge) } else { Ok(()) }
     }
 }
 
@@ -127,10 +116,7 @@ impl<'a> Properties<'a> {
 
     /// The same, for which a merge keeps no other limits than those of storage.
     pub fn relaxed(self) -> Self {
-        Self {
-            limits: PropertyLimits::Storage,
-            ..self
-        }
+        Self { limits: PropertyLimits::Storage, ..self }
     }
 
     pub fn len(&self) -> usize {
@@ -142,9 +128,7 @@ impl<'a> Properties<'a> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, ValueRef<'_>)> + Clone {
-        self.pairs
-            .iter()
-            .map(|(name, value)| (name.as_ref(), value.as_ref()))
+        self.pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
 
     /// Sorts by name, ordinally: how the service returns properties after any update (T-2.34).
@@ -156,10 +140,7 @@ impl<'a> Properties<'a> {
         let own = |(name, value): (Cow<'a, str>, Value<'a>)| {
             (Cow::Owned(name.into_owned()), value.into_owned())
         };
-        Properties {
-            pairs: self.pairs.into_iter().map(own).collect(),
-            limits: self.limits,
-        }
+        Properties { pairs: self.pairs.into_iter().map(own).collect(), limits: self.limits }
     }
 }
 
@@ -194,9 +175,8 @@ pub fn size_bytes<'a>(
     properties: impl Iterator<Item = (&'a str, ValueRef<'a>)>,
 ) -> usize {
     let keys = utf16_units(key.partition.as_str()) + utf16_units(key.row.as_str());
-    let custom: usize = properties
-        .map(|(name, value)| 8 + 2 * utf16_units(name) + value.size_bytes())
-        .sum();
+    let custom: usize =
+        properties.map(|(name, value)| 8 + 2 * utf16_units(name) + value.size_bytes()).sum();
     4 + 2 * keys + custom
 }
 
@@ -227,9 +207,7 @@ fn has_duplicate(pairs: &[(Cow<'_, str>, Value<'_>)]) -> bool {
     }
     let mut names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_ref()).collect();
     names.sort_unstable();
-    names
-        .windows(2)
-        .any(|pair| matches!(pair, [a, b] if a == b))
+    names.windows(2).any(|pair| matches!(pair, [a, b] if a == b))
 }
 
 #[cfg(test)]
@@ -237,10 +215,7 @@ mod tests {
     use super::*;
 
     fn strings<'a>(pairs: &[(&'a str, &'a str)]) -> Vec<(Cow<'a, str>, Value<'a>)> {
-        pairs
-            .iter()
-            .map(|&(name, value)| (Cow::Borrowed(name), value.into()))
-            .collect()
+        pairs.iter().map(|&(name, value)| (Cow::Borrowed(name), value.into())).collect()
     }
 
     #[track_caller]
@@ -262,25 +237,16 @@ mod tests {
             check(strings(&[(name, "")]), Ok(()));
         }
         for name in ["", "1a", "a-b", "a b", "a.b", "a@b", "$a", "a\u{A0}b"] {
-            check(
-                strings(&[(name, "")]),
-                Err(EntityError::PropertyNameInvalid),
-            );
+            check(strings(&[(name, "")]), Err(EntityError::PropertyNameInvalid));
         }
         let long = "n".repeat(256);
-        check(
-            strings(&[(&long, "")]),
-            Err(EntityError::PropertyNameTooLong),
-        );
+        check(strings(&[(&long, "")]), Err(EntityError::PropertyNameTooLong));
         check(strings(&[(&long[..255], "")]), Ok(()));
     }
 
     #[test]
     fn duplicates_are_found_in_small_and_large_entities() {
-        check(
-            strings(&[("a", "1"), ("A", "2"), ("a", "3")]),
-            Err(EntityError::DuplicateProperty),
-        );
+        check(strings(&[("a", "1"), ("A", "2"), ("a", "3")]), Err(EntityError::DuplicateProperty));
         let names: Vec<String> = (0..253).map(|i| format!("p{i}")).collect();
         let mut pairs: Vec<_> = names.iter().map(|n| (n.as_str(), "")).collect();
         check(strings(&pairs), Err(EntityError::TooManyProperties));
@@ -295,10 +261,7 @@ mod tests {
         let fits = "é".repeat(32 * 1024);
         check(strings(&[("a", &fits)]), Ok(()));
         let over = fits + "x";
-        check(
-            strings(&[("a", &over)]),
-            Err(EntityError::PropertyValueTooLarge),
-        );
+        check(strings(&[("a", &over)]), Err(EntityError::PropertyValueTooLarge));
         let binary = |n| vec![(Cow::Borrowed("b"), Value::Binary(Cow::Owned(vec![0; n])))];
         check(binary(65_536), Ok(()));
         check(binary(65_537), Err(EntityError::PropertyValueTooLarge));
@@ -309,13 +272,7 @@ mod tests {
         let date = |t| vec![(Cow::Borrowed("d"), Value::DateTime(t))];
         check(date(Timestamp::EDM_MIN), Ok(()));
         let value = Timestamp::MIN;
-        check(
-            date(value),
-            Err(EntityError::DateOutOfRange {
-                name: "d".into(),
-                value,
-            }),
-        );
+        check(date(value), Err(EntityError::DateOutOfRange { name: "d".into(), value }));
     }
 
     #[test]

@@ -70,10 +70,7 @@ mod tests {
     #[test]
     fn text_is_the_timestamp_with_escaped_colons() {
         let time = Timestamp::parse("2022-05-06T00:36:46.0687650Z").unwrap();
-        assert_eq!(
-            ETag(time).to_string(),
-            "W/\"datetime'2022-05-06T00%3A36%3A46.068765Z'\""
-        );
+        assert_eq!(ETag(time).to_string(), "W/\"datetime'2022-05-06T00%3A36%3A46.068765Z'\"");
     }
 
     #[test]
@@ -81,14 +78,8 @@ mod tests {
         let tag = ETag(Timestamp::parse("2022-05-06T00:36:46.068765Z").unwrap());
         let expect = Some(IfMatch::Version(tag));
         assert_eq!(IfMatch::parse(&tag.to_string()), expect);
-        assert_eq!(
-            IfMatch::parse(" W/\"datetime'2022-05-06T00%3a36%3a46.068765Z'\" "),
-            expect
-        );
-        assert_eq!(
-            IfMatch::parse("W/\"datetime'2022-05-06T00:36:46.0687650Z'\""),
-            expect
-        );
+        assert_eq!(IfMatch::parse(" W/\"datetime'2022-05-06T00%3a36%3a46.068765Z'\" "), expect);
+        assert_eq!(IfMatch::parse("W/\"datetime'2022-05-06T00:36:46.0687650Z'\""), expect);
     }
 
     #[test]

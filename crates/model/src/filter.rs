@@ -131,13 +131,9 @@ impl Filter {
     pub fn matches(&self, row: &impl Row) -> bool {
         match self {
             Self::Constant(value) => *value,
-            Self::Compare {
-                property,
-                operator,
-                value,
-            } => row
-                .value(property)
-                .is_some_and(|found| operator.holds(found, value.as_ref())),
+            Self::Compare { property, operator, value } => {
+                row.value(property).is_some_and(|found| operator.holds(found, value.as_ref()))
+            }
             Self::IsTrue(property) => row.value(property) == Some(ValueRef::Boolean(true)),
             Self::Not(inner) => !inner.matches(row),
             Self::And(parts) => parts.iter().all(|part| part.matches(row)),
@@ -168,11 +164,7 @@ mod tests {
     }
 
     fn compare(name: &str, operator: Operator, value: Value<'static>) -> Filter {
-        Filter::Compare {
-            property: Property::from_name(name),
-            operator,
-            value,
-        }
+        Filter::Compare { property: Property::from_name(name), operator, value }
     }
 
     #[test]
@@ -200,11 +192,7 @@ mod tests {
         let row = OneProperty("Foo", ValueRef::Double(f64::NAN));
         for operator in Operator::ALL {
             let filter = compare("Foo", operator, Value::Double(f64::NAN));
-            assert_eq!(
-                filter.matches(&row),
-                operator == Operator::Ne,
-                "{operator:?}"
-            );
+            assert_eq!(filter.matches(&row), operator == Operator::Ne, "{operator:?}");
         }
     }
 

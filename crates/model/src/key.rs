@@ -76,10 +76,7 @@ impl EntityKey {
     }
 
     pub fn parse(partition: &str, row: &str) -> Result<Self, KeyError> {
-        Ok(Self::new(
-            PartitionKey::parse(partition)?,
-            RowKey::parse(row)?,
-        ))
+        Ok(Self::new(PartitionKey::parse(partition)?, RowKey::parse(row)?))
     }
 }
 
@@ -118,11 +115,7 @@ pub const fn from_utf16_rank(rank: u8) -> u8 {
 
 /// UTF-16 code units of `text`; the service counts all string lengths in them.
 pub fn utf16_units(text: &str) -> usize {
-    if text.is_ascii() {
-        text.len()
-    } else {
-        text.encode_utf16().count()
-    }
+    if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
 }
 
 /// Whether keys may not hold `c` (T-3.15).
@@ -162,15 +155,9 @@ mod tests {
 
     #[test]
     fn forbidden_characters_are_refused() {
-        for c in [
-            '/', '\\', '#', '?', '\0', '\t', '\n', '\r', '\u{1F}', '\u{7F}', '\u{9F}',
-        ] {
+        for c in ['/', '\\', '#', '?', '\0', '\t', '\n', '\r', '\u{1F}', '\u{7F}', '\u{9F}'] {
             let text = format!("a{c}b");
-            assert_eq!(
-                RowKey::parse(text),
-                Err(KeyError::ForbiddenCharacter),
-                "{c:?}"
-            );
+            assert_eq!(RowKey::parse(text), Err(KeyError::ForbiddenCharacter), "{c:?}");
         }
         for text in ["", "'", "\"%+,:@=&$~() ", "ô", "\u{A0}", "🦀"] {
             assert!(RowKey::parse(text).is_ok(), "{text:?}");
@@ -181,9 +168,6 @@ mod tests {
     fn a_key_holds_512_utf16_units() {
         assert!(PartitionKey::parse("é".repeat(512)).is_ok());
         assert!(PartitionKey::parse("🦀".repeat(256)).is_ok());
-        assert_eq!(
-            PartitionKey::parse("🦀".repeat(256) + "a"),
-            Err(KeyError::TooLarge)
-        );
+        assert_eq!(PartitionKey::parse("🦀".repeat(256) + "a"), Err(KeyError::TooLarge));
     }
 }

@@ -15,9 +15,7 @@ impl AccountName {
     /// Parses `text`, or returns `None` when it cannot name an account.
     pub fn parse(text: &str) -> Option<Self> {
         let fits = (1..=63).contains(&text.len())
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
             && !text.ends_with("-secondary");
         fits.then(|| Self(text.into()))
     }
@@ -67,10 +65,7 @@ impl TableName {
         if text.eq_ignore_ascii_case("tables") {
             return Err(NameError::Reserved);
         }
-        Ok(Self {
-            given: text.into(),
-            lower: text.to_ascii_lowercase().into(),
-        })
+        Ok(Self { given: text.into(), lower: text.to_ascii_lowercase().into() })
     }
 
     /// The name in the case it was given in.
@@ -120,10 +115,7 @@ mod tests {
 
     #[test]
     fn names_are_equal_without_regard_to_case() {
-        assert_eq!(
-            TableName::parse("Abc").unwrap(),
-            TableName::parse("aBC").unwrap()
-        );
+        assert_eq!(TableName::parse("Abc").unwrap(), TableName::parse("aBC").unwrap());
         assert_eq!(TableName::parse("Abc").unwrap().as_str(), "Abc");
         check(&"a".repeat(63), Ok(&"a".repeat(63)));
     }

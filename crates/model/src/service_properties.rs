@@ -91,23 +91,11 @@ mod tests {
 
     #[test]
     fn absent_sections_keep_their_values() {
-        let logging = Logging {
-            read: true,
-            ..Logging::default()
-        };
-        let before = ServiceProperties {
-            logging: logging.clone(),
-            ..Default::default()
-        };
-        let metrics = Metrics {
-            enabled: true,
-            include_apis: Some(true),
-            ..Default::default()
-        };
-        let patch = ServicePropertiesPatch {
-            minute_metrics: Some(metrics.clone()),
-            ..Default::default()
-        };
+        let logging = Logging { read: true, ..Logging::default() };
+        let before = ServiceProperties { logging: logging.clone(), ..Default::default() };
+        let metrics = Metrics { enabled: true, include_apis: Some(true), ..Default::default() };
+        let patch =
+            ServicePropertiesPatch { minute_metrics: Some(metrics.clone()), ..Default::default() };
         let after = before.patched(patch);
         assert_eq!((after.logging, after.minute_metrics), (logging, metrics));
         assert_eq!(after.hour_metrics, Metrics::default());
@@ -116,14 +104,8 @@ mod tests {
     #[test]
     fn retention_is_1_to_365_days() {
         for (days, fits) in [(0, false), (1, true), (365, true), (366, false)] {
-            let logging = Logging {
-                retention: Retention(Some(days)),
-                ..Default::default()
-            };
-            let patch = ServicePropertiesPatch {
-                logging: Some(logging),
-                ..Default::default()
-            };
+            let logging = Logging { retention: Retention(Some(days)), ..Default::default() };
+            let patch = ServicePropertiesPatch { logging: Some(logging), ..Default::default() };
             assert_eq!(patch.check().is_ok(), fits, "{days}");
         }
     }

@@ -13,9 +13,8 @@ const SECONDS_PER_DAY: u64 = 86_400;
 /// Days from 0001-01-01 to 1970-01-01.
 const DAYS_TO_UNIX_EPOCH: u64 = 719_162;
 const DAY_NAMES: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-const MONTH_NAMES: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+const MONTH_NAMES: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 impl Timestamp {
     /// 0001-01-01T00:00:00Z.
@@ -31,11 +30,7 @@ impl Timestamp {
 
     /// The instant `ticks` after 0001-01-01; `None` after the year 9999.
     pub const fn from_ticks(ticks: u64) -> Option<Self> {
-        if ticks <= Self::MAX.0 {
-            Some(Self(ticks))
-        } else {
-            None
-        }
+        if ticks <= Self::MAX.0 { Some(Self(ticks)) } else { None }
     }
 
     pub const fn ticks(self) -> u64 {
@@ -56,10 +51,7 @@ impl Timestamp {
     }
 
     pub const fn plus_seconds(self, seconds: u64) -> Self {
-        Self(
-            self.0
-                .saturating_add(seconds.saturating_mul(TICKS_PER_SECOND)),
-        )
+        Self(self.0.saturating_add(seconds.saturating_mul(TICKS_PER_SECOND)))
     }
 
     /// Writes `YYYY-MM-DDThh:mm:ss[.f]Z` into `buffer` with 1 to 7 fraction digits, trailing zeros
@@ -79,10 +71,7 @@ impl Timestamp {
         if let Some(end) = buffer.get_mut(len) {
             *end = b'Z';
         }
-        buffer
-            .get(..=len)
-            .and_then(|text| std::str::from_utf8(text).ok())
-            .unwrap_or_default()
+        buffer.get(..=len).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
     }
 
     /// Writes all seven fraction digits, as error bodies and access policies show them (T-7.1).
@@ -113,11 +102,7 @@ impl Timestamp {
         let (hour, minute) = cursor.hour_minute()?;
         cursor.one_of(b":")?;
         let second = cursor.digits(2)?;
-        let fraction = if cursor.one_of(b".").is_some() {
-            cursor.fraction()?
-        } else {
-            0
-        };
+        let fraction = if cursor.one_of(b".").is_some() { cursor.fraction()? } else { 0 };
         let local = Self::from_civil(year, month, day, hour, minute, second)?.0 + fraction;
         cursor.zone_to_utc(local)
     }
@@ -142,14 +127,8 @@ impl Timestamp {
     /// The RFC 1123 text, `Thu, 09 Dec 2021 00:23:06 GMT`.
     pub fn rfc1123(self) -> String {
         let at = self.civil();
-        let day_name = DAY_NAMES
-            .get((at.days % 7) as usize)
-            .copied()
-            .unwrap_or_default();
-        let month = MONTH_NAMES
-            .get(at.month as usize - 1)
-            .copied()
-            .unwrap_or_default();
+        let day_name = DAY_NAMES.get((at.days % 7) as usize).copied().unwrap_or_default();
+        let month = MONTH_NAMES.get(at.month as usize - 1).copied().unwrap_or_default();
         format!(
             "{day_name}, {:02} {month} {:04} {:02}:{:02}:{:02} GMT",
             at.day, at.year, at.hour, at.minute, at.second
@@ -235,21 +214,12 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that reads the machine's clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
     fn now(&self) -> Timestamp {
-        let since_epoch = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
+        let since_epoch =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let ticks = u64::try_from(since_epoch.as_nanos() / 100).unwrap_or(u64::MAX);
-        Timestamp(
-            Timestamp::UNIX_EPOCH
-                .0
-                .saturating_add(ticks)
-                .min(Timestamp::MAX.0),
-        )
+        Timestamp(Timestamp::UNIX_EPOCH.0.saturating_add(ticks).min(Timestamp::MAX.0))
     }
 }
 
@@ -286,9 +256,9 @@ impl<'a> Cursor<'a> {
 
     fn digits(&mut self, count: usize) -> Option<u64> {
         let field = self.take(count)?;
-        field.iter().try_fold(0, |sum, b| {
-            b.is_ascii_digit().then(|| sum * 10 + u64::from(b - b'0'))
-        })
+        field
+            .iter()
+            .try_fold(0, |sum, b| b.is_ascii_digit().then(|| sum * 10 + u64::from(b - b'0')))
     }
 
     fn date(&mut self) -> Option<(u64, u64, u64)> {
@@ -313,11 +283,7 @@ impl<'a> Cursor<'a> {
         }
         let value = self.digits(count)?;
         let count = count as u32;
-        Some(if count <= 7 {
-            value * 10u64.pow(7 - count)
-        } else {
-            value / 10u64.pow(count - 7)
-        })
+        Some(if count <= 7 { value * 10u64.pow(7 - count) } else { value / 10u64.pow(count - 7) })
     }
 
     /// Consumes the rest, `Z`, an offset or nothing, and turns local ticks into UTC.
@@ -330,11 +296,7 @@ impl<'a> Cursor<'a> {
                     return None;
                 }
                 let offset = (hour * 60 + minute) * 60 * TICKS_PER_SECOND;
-                if sign == b'+' {
-                    local.checked_sub(offset)
-                } else {
-                    local.checked_add(offset)
-                }
+                if sign == b'+' { local.checked_sub(offset) } else { local.checked_add(offset) }
             }
         }?;
         if !self.0.is_empty() {
@@ -384,11 +346,7 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let march_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 {
-        march_month + 3
-    } else {
-        march_month - 9
-    };
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     (year, month, day)
 }
@@ -406,40 +364,22 @@ mod tests {
 
     #[test]
     fn fractions_are_trimmed_and_cut_at_seven_digits() {
-        check(
-            "2022-05-06T00:40:27.6737500Z",
-            Some("2022-05-06T00:40:27.67375Z"),
-        );
-        check(
-            "2011-11-04T00:05:23.283000Z",
-            Some("2011-11-04T00:05:23.283Z"),
-        );
-        check(
-            "2008-07-10T00:00:01.000000001Z",
-            Some("2008-07-10T00:00:01Z"),
-        );
+        check("2022-05-06T00:40:27.6737500Z", Some("2022-05-06T00:40:27.67375Z"));
+        check("2011-11-04T00:05:23.283000Z", Some("2011-11-04T00:05:23.283Z"));
+        check("2008-07-10T00:00:01.000000001Z", Some("2008-07-10T00:00:01Z"));
         check("2008-07-10T00:00:00", Some("2008-07-10T00:00:00Z"));
     }
 
     #[test]
     fn offsets_become_utc() {
         check("2008-07-10T00:00:00+02:00", Some("2008-07-09T22:00:00Z"));
-        check(
-            "2008-07-10T23:30:00.5-01:30",
-            Some("2008-07-11T01:00:00.5Z"),
-        );
+        check("2008-07-10T23:30:00.5-01:30", Some("2008-07-11T01:00:00.5Z"));
         check("0001-01-01T00:00:00+01:00", None);
     }
 
     #[test]
     fn what_is_no_date_is_refused() {
-        for text in [
-            "",
-            "2008",
-            "2008-13-01T00:00:00Z",
-            "2007-02-29T00:00:00Z",
-            "2008-07-10",
-        ] {
+        for text in ["", "2008", "2008-13-01T00:00:00Z", "2007-02-29T00:00:00Z", "2008-07-10"] {
             check(text, None);
         }
         check("2008-02-29T24:00:00Z", None);
@@ -474,10 +414,7 @@ mod tests {
     fn policies_may_leave_out_seconds_and_time() {
         let expect = Timestamp::parse("2030-01-02T03:04:00Z");
         assert_eq!(Timestamp::parse_policy("2030-01-02T03:04Z"), expect);
-        assert_eq!(
-            Timestamp::parse_policy("2030-01-02"),
-            Timestamp::parse("2030-01-02T00:00:00Z")
-        );
+        assert_eq!(Timestamp::parse_policy("2030-01-02"), Timestamp::parse("2030-01-02T00:00:00Z"));
         assert_eq!(Timestamp::parse_policy("2030-01"), None);
     }
 

@@ -223,10 +223,7 @@ fn compare_integer_double(integer: i64, double: f64) -> Option<Ordering> {
     } else {
         let whole = double.trunc();
         let by_whole = integer.cmp(&(whole as i64));
-        Some(by_whole.then_with(|| {
-            0.0.partial_cmp(&(double - whole))
-                .unwrap_or(Ordering::Equal)
-        }))
+        Some(by_whole.then_with(|| 0.0.partial_cmp(&(double - whole)).unwrap_or(Ordering::Equal)))
     }
 }
 
@@ -237,10 +234,7 @@ pub struct Guid(pub [u8; 16]);
 impl Guid {
     /// Parses `8-4-4-4-12` hexadecimal digits in either case, with or without braces (T-3.42).
     pub fn parse(text: &str) -> Option<Self> {
-        let text = text
-            .strip_prefix('{')
-            .and_then(|t| t.strip_suffix('}'))
-            .unwrap_or(text);
+        let text = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(text);
         if text.len() != 36 {
             return None;
         }
@@ -292,10 +286,7 @@ mod tests {
         let text = "c9da6455-213d-42c9-9a79-3e9149a57833";
         assert_eq!(Guid::parse(text).unwrap().to_string(), text);
         assert_eq!(Guid::parse(&text.to_uppercase()).unwrap().to_string(), text);
-        assert_eq!(
-            Guid::parse(&format!("{{{text}}}")).unwrap().to_string(),
-            text
-        );
+        assert_eq!(Guid::parse(&format!("{{{text}}}")).unwrap().to_string(), text);
         for bad in ["", "c9da6455", "c9da6455-213d-42c9-9a79-3e9149a5783g", "é"] {
             assert_eq!(Guid::parse(bad), None, "{bad}");
         }
@@ -305,12 +296,7 @@ mod tests {
     fn other_types_sort_below_strings() {
         let empty = ValueRef::String("");
         let time = ValueRef::DateTime(Timestamp::UNIX_EPOCH);
-        for value in [
-            ValueRef::Double(1.0),
-            time,
-            ValueRef::Boolean(true),
-            ValueRef::Int64(1),
-        ] {
+        for value in [ValueRef::Double(1.0), time, ValueRef::Boolean(true), ValueRef::Int64(1)] {
             assert_eq!(value.compare(empty), Some(Ordering::Less), "{value:?}");
             assert_eq!(empty.compare(value), Some(Ordering::Greater), "{value:?}");
         }
@@ -324,11 +310,7 @@ mod tests {
             (i64::MIN, f64::NEG_INFINITY, Ordering::Greater),
             (3, 3.5, Ordering::Less),
             (-3, -3.5, Ordering::Greater),
-            (
-                9_007_199_254_740_993,
-                9_007_199_254_740_992.0,
-                Ordering::Greater,
-            ),
+            (9_007_199_254_740_993, 9_007_199_254_740_992.0, Ordering::Greater),
             (0, -0.0, Ordering::Equal),
         ];
         for (integer, double, expect) in cases {
