@@ -125,6 +125,19 @@ fn what_is_not_well_formed_is_refused() {
 
 const OFF: &str = "<RetentionPolicy><Enabled>false</Enabled></RetentionPolicy>";
 
+/// A name with a character that XML does not have was taken, and came back with another in its
+/// place; one with a carriage return came back with a line feed.
+#[test]
+fn characters_that_no_document_can_hold_are_refused() {
+    for character in ["\u{e}", "\u{0}", "\u{fffe}", "&#1;", "&#xB;", "<![CDATA[\u{1f}]]>"] {
+        let inner = format!("<SignedIdentifier><Id>a{character}</Id></SignedIdentifier>");
+        check_policies_refused(&inner, XmlError::Syntax);
+    }
+    let document = "<SignedIdentifiers><SignedIdentifier><Id>a&#13;b\tc</Id></SignedIdentifier>\
+                    </SignedIdentifiers>";
+    check_policies(document, &document.replace("&#13;", "&#xD;"));
+}
+
 fn metrics_off(name: &str) -> String {
     format!("<{name}><Version>1.0</Version><Enabled>false</Enabled>{OFF}</{name}>")
 }

@@ -4,6 +4,7 @@
 //! attributes and comments are ignored, and of text only that of leaves is used.
 
 use super::XmlError;
+use super::write::is_in_xml;
 use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, Event};
@@ -113,6 +114,9 @@ impl Builder {
     }
 
     fn text(&mut self, text: &str) -> Result<(), XmlError> {
+        if !text.chars().all(is_in_xml) {
+            return Err(XmlError::Syntax);
+        }
         match self.open.last_mut() {
             Some(element) => element.text.push_str(text),
             None if text.trim().is_empty() => {}

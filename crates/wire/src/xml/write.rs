@@ -82,19 +82,26 @@ pub fn write_user_delegation_key(out: &mut Vec<u8>, key: &UserDelegationKey<'_>,
     });
 }
 
-/// Appends text with `&`, `<` and `>` escaped. Characters that XML cannot hold are replaced.
+/// Appends text with `&`, `<` and `>` escaped, and carriage returns, which would be read as line
+/// feeds. Characters that XML cannot hold are replaced.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
     for character in text.chars() {
         match character {
             '&' => out.extend_from_slice(b"&amp;"),
             '<' => out.extend_from_slice(b"&lt;"),
             '>' => out.extend_from_slice(b"&gt;"),
-            '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'.. => {
+            '\r' => out.extend_from_slice(b"&#xD;"),
+            _ if is_in_xml(character) => {
                 out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
             }
             _ => out.extend_from_slice("\u{FFFD}".as_bytes()),
         }
     }
+}
+
+/// Whether a document may hold the character, be it by number.
+pub(super) const fn is_in_xml(character: char) -> bool {
+    matches!(character, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
 }
 
 fn write_policy(out: &mut Vec<u8>, policy: &AccessPolicy) {
