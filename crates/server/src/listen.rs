@@ -187,6 +187,8 @@ impl Connection {
             .header_read_timeout(options.header_read_timeout)
             .max_headers(options.headers_max)
             .max_buf_size(options.header_bytes_max)
+            // A client may say that nothing more comes and still wait for the answer.
+            .half_close(true)
             .auto_date_header(true)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
