@@ -1,0 +1,49 @@
+//! Hostile input: what every parser must survive, and malformed HTTP for a live server.
+//!
+//! A [`Target`] feeds bytes to one parser and asserts what must hold whatever they are: no panic,
+//! and that what was read and written again reads the same. Fuzzers (`fuzz/`), the driver that needs
+//! none ([`drive`]) and the ordinary tests run the same targets, from one corpus.
+
+#[cfg(feature = "drive")]
+pub mod drive;
+#[cfg(feature = "drive")]
+pub mod http;
+mod stored;
+mod wire;
+
+/// A parser under attack.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The name of its fuzz target and of its corpus.
+    pub name: &'static str,
+    /// Panics when something does not hold.
+    pub run: fn(&[u8]),
+    /// Words of its language, for whoever makes up input.
+    pub words: &'static [&'static str],
+}
+
+/// Every parser that strangers, or a damaged disk, can feed.
+pub const TARGETS: [Target; 10] = [
+    wire::FILTER,
+    wire::MULTIPART,
+    wire::JSON,
+    wire::ATOM,
+    wire::XML,
+    wire::URL,
+    wire::CREDENTIAL,
+    wire::CONTINUATION,
+    stored::KEY,
+    stored::RECORD,
+];
+
+/// Runs the target of this name, as a fuzzer does.
+///
+/// # Panics
+///
+/// When the input breaks what must hold, or there is no such target.
+pub fn run(name: &str, input: &[u8]) {
+    let Some(target) = TARGETS.iter().find(|target| target.name == name) else {
+        panic!("no target is called '{name}'");
+    };
+    (target.run)(input);
+}

@@ -1,0 +1,7 @@
+//! A live server under attack: it neither panics nor stops to serve others.
+
+#![expect(clippy::unwrap_used, reason = "tests may")]
+
+mod attacks;
+mod continuations;
+mod server;
