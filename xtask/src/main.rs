@@ -6,13 +6,16 @@
 
 mod bench;
 mod client;
+mod fuzz;
 mod kill;
 mod memory;
 mod process;
 mod readme;
+mod sim;
 mod table;
 mod tally;
 mod test;
+mod torture;
 mod workspace;
 
 use clap::{Args, Parser, Subcommand};
@@ -39,6 +42,12 @@ enum Chore {
     Memory(memory::Options),
     /// Measure side by side with Azurite and with what the machine allows (--quick: two minutes)
     Bench(bench::Options),
+    /// Run the table service under simulated faults; a failing run prints the seed that repeats it
+    Sim(sim::Options),
+    /// Feed made-up input to the parsers: libFuzzer if it is there, else our own driver
+    Fuzz(fuzz::Options),
+    /// Everything that tries to break a promise, for a chosen time
+    Torture(torture::Options),
     /// Run the README's commands as they are printed
     Readme,
     /// Drive the server with the az command line (installs azure-cli, which is large)
@@ -77,6 +86,9 @@ fn run(chore: Chore) -> anyhow::Result<Tally> {
         Chore::Kill(options) => kill::run(&workspace, options),
         Chore::Memory(options) => memory::run(&workspace, options),
         Chore::Bench(options) => bench::run(&workspace, &options),
+        Chore::Sim(options) => Ok(sim::run(&workspace, options)),
+        Chore::Fuzz(options) => fuzz::run(&workspace, &options),
+        Chore::Torture(options) => torture::run(&workspace, options),
         Chore::Readme => readme::run(&workspace),
         Chore::TestAz(no_skip) => Ok(test::az(&workspace, no_skip)),
     }

@@ -138,7 +138,8 @@ fn reset_peak(pid: u32) -> Result<()> {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").context("reset the peak of resident memory")
 }
 
-fn peak_mib(pid: u32) -> Result<u64> {
+/// The most resident memory the process had since the mark was last reset.
+pub(crate) fn peak_mib(pid: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("read /proc")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|rest| rest.trim().strip_suffix(" kB")?.parse::<u64>().ok());

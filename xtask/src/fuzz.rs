@@ -1,0 +1,85 @@
+//! `cargo xtask fuzz`: made-up input for every parser.
+//!
+//! With cargo-fuzz and a nightly compiler it is libFuzzer that makes it up, watching which code runs;
+//! without, a driver of our own that runs on stable Rust. Both begin with the committed corpus; what
+//! libFuzzer finds worth keeping goes below `target/`.
+
+use crate::process;
+use crate::sim::{arguments, program};
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use std::fs;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// The parser: a name from fuzz/fuzz_targets; each in turn when none is given
+    target: Option<String>,
+    /// How long for each
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Repeats the choices of an earlier run of our own driver
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Use our own driver even if cargo-fuzz is installed
+    #[arg(long)]
+    stable: bool,
+}
+
+impl Options {
+    /// Each parser in turn, by our own driver.
+    pub(crate) const fn new(seed: u64, seconds: u64) -> Self {
+        Self { target: None, seconds, seed: Some(seed), stable: true }
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
+    let targets = targets(workspace)?;
+    let wanted = |name: &&String| options.target.as_ref().is_none_or(|wanted| wanted == *name);
+    let wanted: Vec<&String> = targets.iter().filter(wanted).collect();
+    ensure!(!wanted.is_empty(), "no such target; there are {}", targets.join(", "));
+    let own = options.stable || options.seed.is_some() || !process::exists("cargo-fuzz", "-V");
+    let mut tally = Tally::default();
+    for target in wanted {
+        tally += match own {
+            true => drive(workspace, target, options),
+            false => libfuzzer(workspace, target, options)?,
+        };
+    }
+    Ok(tally)
+}
+
+fn drive(workspace: &Workspace, target: &str, options: &Options) -> Tally {
+    let mut command = program(workspace, "lazuli-hostile");
+    command.args(["fuzz", target, "--corpus"]).arg(workspace.root.join("fuzz/corpus"));
+    arguments(&mut command, [("--seconds", Some(options.seconds)), ("--seed", options.seed)]);
+    process::check(&mut command)
+}
+
+fn libfuzzer(workspace: &Workspace, target: &str, options: &Options) -> Result<Tally> {
+    let found = workspace.target.join("fuzz-corpus").join(target);
+    fs::create_dir_all(&found).context("make a directory for what is found")?;
+    let mut command = workspace.cargo();
+    command
+        .args(["+nightly", "fuzz", "run", target])
+        .arg(found)
+        .arg(workspace.root.join("fuzz/corpus").join(target))
+        .arg("--")
+        .args(["-max_len=4096", "-print_final_stats=1"])
+        .arg(format!("-max_total_time={}", options.seconds));
+    // The toolchain named above must not be overruled by the one that runs this.
+    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    Ok(process::check(&mut command))
+}
+
+fn targets(workspace: &Workspace) -> Result<Vec<String>> {
+    let files = fs::read_dir(workspace.root.join("fuzz/fuzz_targets")).context("list targets")?;
+    let mut names = Vec::new();
+    for file in files {
+        let path = file.context("list targets")?.path();
+        names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,49 @@
+//! `cargo xtask sim`: the table service under simulated faults, seed after seed.
+
+use crate::process;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use clap::Args;
+use std::process::Command;
+
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// Repeats one run; with --seconds, the first of many
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Go on from seed to seed for so long [default: 30, or one run when a seed is given]
+    #[arg(long)]
+    seconds: Option<u64>,
+}
+
+impl Options {
+    pub(crate) const fn new(seed: u64, seconds: u64) -> Self {
+        Self { seed: Some(seed), seconds: Some(seconds) }
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
+    let mut command = program(workspace, "lazuli-sim");
+    command.arg("simulate");
+    let seconds = options.seconds.or(options.seed.is_none().then_some(30));
+    arguments(&mut command, [("--seed", options.seed), ("--seconds", seconds)]);
+    process::check(&mut command)
+}
+
+/// A program of the workspace, built for speed.
+pub(crate) fn program(workspace: &Workspace, package: &str) -> Command {
+    let mut command = workspace.cargo();
+    command.args(["run", "--release", "--quiet", "--package", package, "--"]);
+    command
+}
+
+pub(crate) fn arguments<const N: usize>(
+    command: &mut Command,
+    given: [(&'static str, Option<u64>); N],
+) {
+    for (name, value) in given {
+        if let Some(value) = value {
+            command.arg(name).arg(value.to_string());
+        }
+    }
+}

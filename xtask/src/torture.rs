@@ -1,0 +1,101 @@
+//! `cargo xtask torture`: for a chosen time, everything that tries to break a promise.
+//!
+//! The parts run one after the other, each for its share of the time and from the same seed. A part
+//! that fails prints the seed that repeats it. What each part shows is told in docs/reliability.md.
+
+use crate::sim::{arguments, program};
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use crate::{fuzz, memory, process, sim};
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use lazuli_model::{Clock, SystemClock};
+use lazuli_testkit::server::Server;
+use std::process::Command;
+
+/// Connections that stand idle while the server is attacked.
+const IDLE_CONNECTIONS: u64 = 10_000;
+/// What the server may take at most while it is attacked.
+const ATTACKED_MIB_MAX: u64 = 600;
+/// Targets of the fuzzers, which share one part's time.
+const FUZZ_TARGETS: u64 = 10;
+
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// How long all of it may take, builds aside
+    #[arg(long, default_value_t = 240)]
+    seconds: u64,
+    /// Repeats the choices of an earlier run
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
+    let seed = options.seed.unwrap_or_else(|| SystemClock.now().ticks());
+    println!("torture: {} s, --seed {seed}", options.seconds);
+    let share = (options.seconds / 4).max(1);
+    let mut tally = Tally::default();
+    part("simulation");
+    tally += sim::run(workspace, sim::Options::new(seed, share));
+    part("histories of concurrent clients");
+    tally += histories(workspace, seed, share)?;
+    part("made-up input");
+    tally += fuzz::run(workspace, &fuzz::Options::new(seed, (share / FUZZ_TARGETS).max(1)))?;
+    part("malformed HTTP");
+    tally += attacks(workspace, seed, share)?;
+    part("authorization");
+    tally += process::check(workspace.cargo().args([
+        "test",
+        "--quiet",
+        "--package",
+        "lazuli-server",
+        "--test",
+        "authorization_matrix",
+    ]));
+    Ok(tally)
+}
+
+fn part(name: &str) {
+    println!("\n-- {name} --");
+}
+
+/// Records clients of the real binary, and checks what they saw.
+fn histories(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
+    let mut command = program(workspace, "lazuli-sim");
+    command.arg("record");
+    arguments(&mut command, [("--seed", Some(seed)), ("--seconds", Some(seconds))]);
+    with_server(workspace, &mut command, |_| Ok(()))
+}
+
+/// Attacks the real binary, and looks at what became of it.
+fn attacks(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
+    let mut command = program(workspace, "lazuli-hostile");
+    command.arg("http");
+    let idle = Some(IDLE_CONNECTIONS);
+    let given = [("--seed", Some(seed)), ("--seconds", Some(seconds)), ("--idle", idle)];
+    arguments(&mut command, given);
+    with_server(workspace, &mut command, |server| {
+        let peak = memory::peak_mib(server.pid())?;
+        println!("the server's memory peaked at {peak} MiB");
+        ensure!(peak <= ATTACKED_MIB_MAX, "more than {ATTACKED_MIB_MAX} MiB");
+        Ok(())
+    })
+}
+
+/// Runs `command` with the address of a fresh server, which must not panic and must end well.
+fn with_server(
+    workspace: &Workspace,
+    command: &mut Command,
+    look: impl FnOnce(&Server) -> Result<()>,
+) -> Result<Tally> {
+    let data = tempfile::tempdir().context("make a data directory")?;
+    let server = Server::start(workspace.binary()?, data.path(), &["--durability", "memory"])?;
+    command.arg("--address").arg(server.address().to_string());
+    let mut tally = process::check(command);
+    look(&server)?;
+    let log = server.log();
+    ensure!(!log.contains("panicked"), "the server panicked; its log ends:\n{log}");
+    ensure!(server.terminate()?.success(), "the server did not end well; its log ends:\n{log}");
+    tally += Tally::PASSED;
+    Ok(tally)
+}
