@@ -102,7 +102,11 @@ pub(crate) fn check(workspace: &Workspace) -> Tally {
     let mut tally = format(workspace);
     tally += lints(workspace);
     if process::exists("cargo-deny", "--version") {
-        tally += process::check(workspace.cargo().args(["deny", "check"]));
+        tally += process::check(
+            workspace.cargo().args(["deny", "check", "bans", "licenses", "sources"]),
+        );
+        // Apart, because the list of advisories comes from the network.
+        tally += process::check(workspace.cargo().args(["deny", "check", "advisories"]));
     } else {
         println!("skipped: cargo-deny is not installed (cargo install cargo-deny --locked)");
         tally += Tally::SKIPPED;
