@@ -6,10 +6,11 @@ use crate::credential::{
     Credential, SharedKey, account_sas, account_token, key, table_sas, table_token,
 };
 use crate::operation::{Operation, all};
-use crate::server::{STRANGER_KEY, Server, Style, VERSION};
+use crate::server::{ACCOUNT, Answer, STRANGER_KEY, Server, Style, VERSION};
 use lazuli_server::{AuthOptions, FrontOptions};
 use lazuli_wire::sas::{AccountSas, TableSas};
 use lazuli_wire::shared_key::Scheme;
+use lazuli_wire::uri::percent_decode;
 
 fn start() -> Server {
     let auth = AuthOptions { explain: true, ..AuthOptions::default() };
@@ -137,5 +138,32 @@ fn without_the_switch_nothing_is_told() {
         let answer = server.send(&operation("Query Entities"), &credential, Style::Path, VERSION);
         assert!(!answer.head.contains("x-lazuli"), "{}", answer.head);
         assert!(!answer.body.contains("AuthenticationErrorDetail"), "{}", answer.body);
+    }
+}
+
+/// Whoever shows a wrong signature is not told the right one.
+#[test]
+fn the_right_signature_is_not_told() {
+    let server = start();
+    let secret = |answer: &Answer, right: &str| {
+        assert_eq!(answer.status, 403);
+        assert!(answer.head.contains("x-lazuli-auth-detail: "), "{}", answer.head);
+        assert!(!answer.head.contains(right) && !answer.body.contains(right), "{answer:?}");
+    };
+    let operation = operation("Query Entity");
+    for scheme in [Scheme::SharedKey, Scheme::SharedKeyLite] {
+        let owner = SharedKey::new(scheme, 0);
+        let right = owner.authorization(&operation, &format!("/{ACCOUNT}{}", operation.path));
+        let forged = Credential::SharedKey(SharedKey { key: key(STRANGER_KEY), ..owner });
+        let answer = server.send(&operation, &forged, Style::Path, VERSION);
+        secret(&answer, right.rsplit_once(':').unwrap().1);
+    }
+    for token in [table_token(&table_sas()), account_token(&account_sas())] {
+        let Credential::Token(token) = token else { unreachable!() };
+        let (terms, right) = token.split_once("&sig=").unwrap();
+        let forged = Credential::Token(format!("{terms}&sig={}%3D", "A".repeat(43)));
+        let answer = server.send(&operation, &forged, Style::Path, VERSION);
+        secret(&answer, right);
+        secret(&answer, &percent_decode(right).unwrap());
     }
 }
