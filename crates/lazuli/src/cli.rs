@@ -151,7 +151,7 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "PROFILE", env = "LAZULI_PROFILE")]
     pub(crate) profile: Option<ProfileName>,
 
-    /// Connections served at once; more wait until one closes [default: 16384]
+    /// Connections served at once; more are answered ServerBusy [default: 16384]
     #[arg(long, value_name = "N")]
     pub(crate) connections_max: Option<NonZeroU32>,
 

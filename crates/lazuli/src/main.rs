@@ -4,6 +4,7 @@ mod auth;
 mod certificate;
 mod cli;
 mod config;
+mod descriptors;
 mod failure;
 mod reload;
 mod serve;

@@ -3,6 +3,7 @@
 use crate::certificate;
 use crate::cli::ServeOptions;
 use crate::config::{AccountsChoice, Settings, TlsChoice};
+use crate::descriptors;
 use crate::failure::{chain, with_hint};
 use crate::reload::Reload;
 use anyhow::{Context, Result};
@@ -46,6 +47,8 @@ pub(crate) fn run(options: &ServeOptions) -> Result<()> {
 async fn serve(options: &ServeOptions, settings: &Settings, data: &Path) -> Result<()> {
     let signals = Signals::install().context("listen to signals")?;
     let hangup = signal(SignalKind::hangup()).context("listen to signals")?;
+    // Before the engine opens its files.
+    let connections_max = descriptors::connections_max(settings.connections_max);
     let auth = settings.auth.options().await?;
     // The port first: a second start fails on it without waiting for the data directory.
     let listener = listen(&settings.host, settings.table_port).await?;
@@ -72,7 +75,7 @@ async fn serve(options: &ServeOptions, settings: &Settings, data: &Path) -> Resu
     let front = Front::new(service, accounts, Arc::new(SystemClock), options);
     announce(settings, data, address)?;
 
-    let connections_max = usize::try_from(settings.connections_max)?;
+    let connections_max = usize::try_from(connections_max)?;
     let options = ListenOptions { tls, connections_max, ..ListenOptions::default() };
     let cut = lazuli_server::serve(listener, Arc::new(front), options, signals.first()).await;
     if cut > 0 {

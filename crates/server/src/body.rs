@@ -1,31 +1,24 @@
 //! Reads request bodies, bounded one by one and all together.
 
+use crate::error::{ApiError, ApiResult};
+use crate::memory::{Memory, Share};
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use lazuli_model::limits::REQUEST_BODY_BYTES_MAX;
-use std::sync::Arc;
+use lazuli_wire::error_code::{ErrorCode, message};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of a refused body that are still read. Ours: enough for an honest mistake.
 const DISCARDED_BYTES_MAX: usize = 4 * REQUEST_BODY_BYTES_MAX;
 /// How long they may take.
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Why a body was not read.
-#[derive(Debug)]
-pub(crate) enum BodyFailure {
-    TooLarge,
-    /// The connection broke, or the framing was wrong.
-    Broken,
-}
-
 /// A body in memory, and its share of the memory all bodies may take.
 pub(crate) struct RequestBody {
     pub(crate) bytes: Bytes,
-    _share: Option<OwnedSemaphorePermit>,
+    _share: Option<Share>,
 }
 
 impl RequestBody {
@@ -36,25 +29,25 @@ impl RequestBody {
 
 /// Memory for request bodies: a body is read only when its share is free.
 #[derive(Debug)]
-pub(crate) struct BodyMemory(Arc<Semaphore>);
+pub(crate) struct BodyMemory(Memory);
 
 impl BodyMemory {
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes_max.min(Semaphore::MAX_PERMITS))))
+    pub(crate) fn new(bytes_max: usize, wait_max: Duration) -> Self {
+        Self(Memory::new(bytes_max, wait_max))
     }
 
-    pub(crate) async fn read(&self, body: &mut Incoming) -> Result<RequestBody, BodyFailure> {
+    pub(crate) async fn read(&self, body: &mut Incoming) -> ApiResult<RequestBody> {
         if body.is_end_stream() {
             return Ok(RequestBody::empty());
         }
         let hint = body.size_hint();
         if hint.lower() > REQUEST_BODY_BYTES_MAX as u64 {
-            return Err(BodyFailure::TooLarge);
+            return Err(ErrorCode::RequestBodyTooLarge.into());
         }
         let bytes_max = hint.upper().unwrap_or(u64::MAX).min(REQUEST_BODY_BYTES_MAX as u64);
-        let share = self.0.clone().acquire_many_owned(bytes_max as u32).await.ok();
+        let share = self.0.take(bytes_max as usize).await?;
         let bytes = collect(body, bytes_max as usize).await?;
-        Ok(RequestBody { bytes, _share: share })
+        Ok(RequestBody { bytes, _share: Some(share) })
     }
 }
 
@@ -75,14 +68,15 @@ pub(crate) async fn discard(body: &mut Incoming) {
 }
 
 /// Most bodies arrive in one piece, which is taken as it is.
-async fn collect(body: &mut Incoming, expected: usize) -> Result<Bytes, BodyFailure> {
+async fn collect(body: &mut Incoming, expected: usize) -> ApiResult<Bytes> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| BodyFailure::Broken)?;
+        // The connection broke, or the framing was wrong.
+        let frame = frame.map_err(|_| ApiError::invalid_input(message::ERROR_WHILE_PROCESSING))?;
         let Ok(data) = frame.into_data() else { continue };
         if first.len() + rest.len() + data.len() > REQUEST_BODY_BYTES_MAX {
-            return Err(BodyFailure::TooLarge);
+            return Err(ErrorCode::RequestBodyTooLarge.into());
         }
         if first.is_empty() && rest.is_empty() {
             first = data;

@@ -4,7 +4,7 @@ use crate::accounts::Accounts;
 use crate::answer_memory::AnswerMemory;
 use crate::auth::{AuthOptions, Authenticator, Presented};
 use crate::batch;
-use crate::body::{self, BodyFailure, BodyMemory};
+use crate::body::{self, BodyMemory};
 use crate::cors::{self, Cors};
 use crate::delegation;
 use crate::error::{ApiError, ApiResult};
@@ -53,10 +53,14 @@ pub struct FrontOptions {
     pub date_check: bool,
     /// Memory that request bodies may take, all together.
     pub body_bytes_max: usize,
-    /// Queries that run at once; each holds a page in memory.
-    pub queries_max: usize,
-    /// Memory that large answers may take while their clients take them, all together.
+    /// Memory that large answers may take, in the making and until their clients have taken them,
+    /// all together.
     pub answer_bytes_max: usize,
+    /// Queries and transactions that run at once, at most; each is given its part of the memory for
+    /// answers before it begins.
+    pub queries_max: usize,
+    /// How long a request waits for its share of either memory before it is answered `ServerBusy`.
+    pub memory_wait_max: Duration,
     /// Names under which the account is the first label of the host, such as `table.localhost`.
     pub host_suffixes: Vec<String>,
     /// Tells the request ids of one run of the server from those of another.
@@ -71,8 +75,9 @@ impl Default for FrontOptions {
             version_check: VersionCheck::default(),
             date_check: true,
             body_bytes_max: 256 * 1024 * 1024,
-            queries_max: 32,
             answer_bytes_max: 256 * 1024 * 1024,
+            queries_max: 32,
+            memory_wait_max: Duration::from_secs(10),
             host_suffixes: vec!["table.localhost".to_owned(), "table.core.windows.net".to_owned()],
             request_id_seed: 0,
             auth: AuthOptions::default(),
@@ -103,8 +108,9 @@ impl Front {
         options: FrontOptions,
     ) -> Self {
         let ids = RequestIds::new(options.request_id_seed);
-        let bodies = BodyMemory::new(options.body_bytes_max);
-        let answers = AnswerMemory::new(options.queries_max, options.answer_bytes_max);
+        let FrontOptions { body_bytes_max, answer_bytes_max, queries_max, .. } = options;
+        let bodies = BodyMemory::new(body_bytes_max, options.memory_wait_max);
+        let answers = AnswerMemory::new(queries_max, answer_bytes_max, options.memory_wait_max);
         let challenge = options.auth.challenge();
         let cors = Cors::default();
         Self { service, accounts, clock, options, ids, bodies, answers, cors, challenge }
@@ -142,6 +148,17 @@ impl Front {
             "request"
         );
         heading.respond(reply)
+    }
+
+    /// Answers a request of a connection that there is no place for; it is the last one there.
+    pub(crate) async fn refuse(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+        let (parts, mut body) = request.into_parts();
+        let heading = Heading::new(self.ids.next(), self.clock.now(), &parts, false);
+        body::discard(&mut body).await;
+        let reply = heading.error_reply(ErrorCode::ServerBusy.into(), &self.challenge);
+        let mut response = heading.respond(reply);
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
     }
 
     async fn answer(
@@ -198,7 +215,7 @@ impl Front {
         if operation.takes_body() && !has_length(&parts.headers) {
             return Err(ErrorCode::MissingContentLengthHeader.into());
         }
-        let body = self.bodies.read(body).await.map_err(body_failure)?;
+        let body = self.bodies.read(body).await?;
         let headers = CallHeaders::of_request(&parts.headers);
         let call = Call { operation: &operation, headers, query: &query, body: &body.bytes };
         heading.preference = call.preference();
@@ -281,11 +298,4 @@ struct Version {
 /// Whether the extent of the body is told (T-2.5).
 fn has_length(headers: &HeaderMap) -> bool {
     headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING)
-}
-
-fn body_failure(failure: BodyFailure) -> ApiError {
-    match failure {
-        BodyFailure::TooLarge => ErrorCode::RequestBodyTooLarge.into(),
-        BodyFailure::Broken => ApiError::invalid_input(message::ERROR_WHILE_PROCESSING),
-    }
 }

@@ -18,6 +18,7 @@ mod error;
 mod explain;
 mod front;
 mod listen;
+mod memory;
 mod operation;
 mod permit;
 mod profile;

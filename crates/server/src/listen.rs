@@ -23,7 +23,7 @@ use tokio_rustls::server::TlsStream;
 pub struct ListenOptions {
     /// HTTPS with this certificate; without it plain HTTP.
     pub tls: Option<Arc<Tls>>,
-    /// Connections served at once; further ones wait in the listener's backlog.
+    /// Connections served at once; further ones are answered `ServerBusy` and closed.
     pub connections_max: usize,
     /// Bytes of a request line and its headers.
     pub header_bytes_max: usize,
@@ -54,6 +54,11 @@ impl Default for ListenOptions {
     }
 }
 
+/// Connections that are being refused at once; yet further ones wait in the listener's backlog.
+const REFUSALS_MAX: usize = 64;
+/// How long a connection may take to be refused.
+const REFUSAL_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// Serves `front` on `listener` until `shutdown` resolves, then finishes the requests in flight.
 ///
 /// Returns the number of connections that were cut because the grace period ended.
@@ -63,9 +68,14 @@ pub async fn serve(
     options: ListenOptions,
     shutdown: impl Future<Output = ()>,
 ) -> usize {
-    let places = Arc::new(Semaphore::new(options.connections_max));
+    let places = Places::new(options.connections_max);
     let (stop, stopping) = watch::channel(false);
-    let server = Arc::new(Server { front, options, tls_seen_on_plain: AtomicBool::new(false) });
+    let server = Arc::new(Server {
+        front,
+        options,
+        tls_seen_on_plain: AtomicBool::new(false),
+        full_seen: AtomicBool::new(false),
+    });
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
@@ -75,7 +85,7 @@ pub async fn serve(
         let (stream, peer, place) = accepted;
         let peer = Peer::new(peer, server.options.tls.is_some());
         let connection =
-            Connection { server: server.clone(), peer, _place: place, stopping: stopping.clone() };
+            Connection { server: server.clone(), peer, place, stopping: stopping.clone() };
         tokio::spawn(connection.run(stream));
     }
     drop(listener);
@@ -83,24 +93,52 @@ pub async fn serve(
     let _ = stop.send(true);
     let options = &server.options;
     let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
-    match tokio::time::timeout(options.shutdown_grace, places.acquire_many(all)).await {
+    match tokio::time::timeout(options.shutdown_grace, places.served.acquire_many(all)).await {
         Ok(_) => 0,
-        Err(_) => options.connections_max - places.available_permits(),
+        Err(_) => options.connections_max - places.served.available_permits(),
     }
 }
 
-/// Waits for a place first, so that a full server leaves newcomers in the backlog.
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
-    // The semaphore is never closed, so a place always comes.
-    let place = places.clone().acquire_owned().await.ok();
+/// The next connection, and its place.
+async fn accept(listener: &TcpListener, places: &Places) -> (TcpStream, SocketAddr, Place) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer, place),
+            Ok((stream, peer)) => return (stream, peer, places.next().await),
             Err(error) => recover(&error).await,
         }
+    }
+}
+
+/// The bounds on connections.
+struct Places {
+    served: Arc<Semaphore>,
+    refused: Arc<Semaphore>,
+}
+
+/// What becomes of a connection.
+struct Place {
+    refused: bool,
+    /// Given back when the connection ends, however it ends. Neither semaphore is ever closed, so
+    /// there always is one.
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Places {
+    fn new(connections_max: usize) -> Self {
+        Self {
+            served: Arc::new(Semaphore::new(connections_max)),
+            refused: Arc::new(Semaphore::new(REFUSALS_MAX)),
+        }
+    }
+
+    /// A server that is full of refusals too leaves newcomers in the backlog.
+    async fn next(&self) -> Place {
+        let (refused, permit) = tokio::select! {
+            biased;
+            permit = self.served.clone().acquire_owned() => (false, permit),
+            permit = self.refused.clone().acquire_owned() => (true, permit),
+        };
+        Place { refused, _permit: permit.ok() }
     }
 }
 
@@ -142,18 +180,28 @@ struct Server {
     options: ListenOptions,
     /// Whether the log has already told of a client that speaks TLS where there is none.
     tls_seen_on_plain: AtomicBool,
+    /// Whether the log has already told that connections are refused.
+    full_seen: AtomicBool,
 }
 
 struct Connection {
     server: Arc<Server>,
     peer: Peer,
     stopping: watch::Receiver<bool>,
-    /// Given back when the connection ends, however it ends.
-    _place: Option<OwnedSemaphorePermit>,
+    place: Place,
 }
 
 impl Connection {
-    async fn run(mut self, stream: TcpStream) {
+    async fn run(self, stream: TcpStream) {
+        if !self.place.refused {
+            return self.go_on(stream).await;
+        }
+        self.server.tell_of_refusal(self.peer);
+        // One that takes longer is cut: others wait for its place.
+        let _ = tokio::time::timeout(REFUSAL_TIME_MAX, self.go_on(stream)).await;
+    }
+
+    async fn go_on(mut self, stream: TcpStream) {
         // Answers are written whole; waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
         let opened = tokio::select! {
@@ -176,11 +224,14 @@ impl Connection {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let Self { server, peer, stopping, .. } = self;
+        let Self { server, peer, stopping, place } = self;
         let options = &server.options;
         let stream = StallGuard::new(stream, options.write_timeout);
         let service = service_fn(|request| async {
-            Ok::<_, Infallible>(server.front.handle(request, *peer).await)
+            Ok::<_, Infallible>(match place.refused {
+                false => server.front.handle(request, *peer).await,
+                true => server.front.refuse(request).await,
+            })
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -228,6 +279,21 @@ impl Server {
                 }
                 Ok((first == Some(false)).then_some(Opened::Plain(stream)))
             }
+        }
+    }
+
+    /// The first refusal is worth a line; a crowd is not worth thousands.
+    fn tell_of_refusal(&self, peer: Peer) {
+        let (peer, connections) = (peer.address, self.options.connections_max);
+        if self.full_seen.swap(true, Ordering::Relaxed) {
+            tracing::debug!(%peer, "refused: all connections are taken");
+        } else {
+            tracing::warn!(
+                %peer,
+                connections,
+                "all connections are taken, and newcomers are answered ServerBusy \
+                 (further ones are told of at debug)"
+            );
         }
     }
 

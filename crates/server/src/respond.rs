@@ -34,6 +34,9 @@ const WOULD_FAIL: HeaderName = HeaderName::from_static("x-lazuli-would-fail");
 const AUTH_DETAIL: &str = "x-lazuli-auth-detail";
 const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
 
+/// When a client whom the server had no room for may come again (T-7.9).
+const RETRY_AFTER_SECONDS: &str = "1";
+
 /// What is known of a request when its answer is written, however early it failed.
 pub(crate) struct Heading {
     pub(crate) id: RequestId,
@@ -293,6 +296,9 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     }
     if let Some(code) = reply.error_code {
         headers.insert(ERROR_CODE, HeaderValue::from_static(code));
+    }
+    if reply.status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
     }
     if let Some(challenge) = &reply.www_authenticate {
         headers.insert(header::WWW_AUTHENTICATE, challenge.clone());

@@ -1,0 +1,104 @@
+//! Memory that requests share: a fixed amount, of which each takes its part before it uses any.
+//!
+//! Whoever finds too little free waits in line, though not for long: a server that cannot keep up
+//! says so (`ServerBusy`) instead of letting its clients wait without end.
+
+use crate::error::{ApiError, ApiResult};
+use lazuli_wire::error_code::ErrorCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What one permit stands for.
+const UNIT_BYTES: usize = 1024;
+
+/// A part of the memory, given back when dropped.
+pub(crate) type Share = OwnedSemaphorePermit;
+
+#[derive(Debug)]
+pub(crate) struct Memory {
+    free: Arc<Semaphore>,
+    units_max: u32,
+    wait_max: Duration,
+}
+
+impl Memory {
+    pub(crate) fn new(bytes_max: usize, wait_max: Duration) -> Self {
+        let units_max = u32::try_from(bytes_max / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
+        Self { free: Arc::new(Semaphore::new(units_max as usize)), units_max, wait_max }
+    }
+
+    /// Takes a share, first come first served. One larger than all there is takes all there is.
+    pub(crate) async fn take(&self, bytes: usize) -> ApiResult<Share> {
+        let units = self.units(bytes);
+        if let Ok(share) = self.free.clone().try_acquire_many_owned(units) {
+            return Ok(share);
+        }
+        let share = self.free.clone().acquire_many_owned(units);
+        match tokio::time::timeout(self.wait_max, share).await {
+            Ok(Ok(share)) => Ok(share),
+            _ => Err(ApiError::from(ErrorCode::ServerBusy)),
+        }
+    }
+
+    /// Makes a share fit what it turned out to be needed for. What is too much goes back; what is
+    /// missing is taken if it is free, and nobody waits who has done the work already.
+    pub(crate) fn fit(&self, mut share: Share, bytes: usize) -> Share {
+        let units = self.units(bytes) as usize;
+        if let Some(fitting) = share.split(units) {
+            return fitting;
+        }
+        let missing = u32::try_from(units - share.num_permits()).unwrap_or(u32::MAX);
+        if let Ok(more) = self.free.clone().try_acquire_many_owned(missing) {
+            share.merge(more);
+        }
+        share
+    }
+
+    fn units(&self, bytes: usize) -> u32 {
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        units.clamp(1, self.units_max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kib(memory: &Memory) -> usize {
+        memory.free.available_permits()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_too_long_is_told_so() {
+        let memory = Memory::new(4 * UNIT_BYTES, Duration::from_secs(10));
+        let all = memory.take(usize::MAX).await.unwrap();
+        assert_eq!(memory.take(1).await.unwrap_err().code, ErrorCode::ServerBusy);
+        drop(all);
+        assert!(memory.take(1).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_is_served_when_memory_comes_back() {
+        let memory = Memory::new(4 * UNIT_BYTES, Duration::from_secs(10));
+        let first = memory.take(4 * UNIT_BYTES).await.unwrap();
+        let (second, ()) = tokio::join!(memory.take(UNIT_BYTES), async { drop(first) });
+        assert!(second.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_share_is_made_to_fit() {
+        let memory = Memory::new(8 * UNIT_BYTES, Duration::ZERO);
+        let share = memory.take(4 * UNIT_BYTES).await.unwrap();
+        let share = memory.fit(share, UNIT_BYTES + 1);
+        assert_eq!(kib(&memory), 6);
+        let share = memory.fit(share, 7 * UNIT_BYTES);
+        assert_eq!(kib(&memory), 1);
+        // Two are missing, and one is left: it must do with what it has.
+        let other = memory.take(1).await.unwrap();
+        let share = memory.fit(share, 8 * UNIT_BYTES);
+        assert_eq!(kib(&memory), 0);
+        drop((share, other));
+        assert_eq!(kib(&memory), 8);
+    }
+}

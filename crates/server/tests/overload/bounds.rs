@@ -1,0 +1,184 @@
+//! One test for each bound.
+
+use crate::server::{Server, assert_busy};
+use crate::slow::{SlowDisk, SlowScans};
+use lazuli_engine::MemoryEngine;
+use lazuli_engine_local::{LocalEngine, LocalOptions};
+use lazuli_server::{FrontOptions, ListenOptions};
+use lazuli_testkit::http::{Operation, Request};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// How long the server lets a request wait; tests of who is refused do not want it long.
+const WAIT_MAX: Duration = Duration::from_millis(5);
+
+fn in_memory(front: FrontOptions, listen: ListenOptions) -> Server {
+    Server::start(Arc::new(MemoryEngine::default()), front, listen)
+}
+
+#[test]
+fn a_connection_too_many_is_refused_and_closed() {
+    let listen = ListenOptions { connections_max: 2, ..ListenOptions::default() };
+    let server = in_memory(FrontOptions::default(), listen);
+    let list = Request::new("GET", "/Tables");
+    let mut served: Vec<_> = std::iter::repeat_with(|| server.connect())
+        .filter_map(|mut connection| {
+            // The connection that made the table may not have ended yet.
+            (connection.send(&list).unwrap().status == 200).then_some(connection)
+        })
+        .take(2)
+        .collect();
+    for _ in 0..200 {
+        let mut third = server.connect();
+        let answer = third.send(&list).unwrap();
+        assert_busy(&answer);
+        assert_eq!(answer.header("connection"), Some("close"));
+        assert!(third.send(&list).is_err(), "the connection goes on");
+    }
+    for connection in &mut served {
+        assert_eq!(connection.send(&list).unwrap().status, 200);
+    }
+    served.pop();
+    // Its place is free as soon as the server has seen it go.
+    while server.send(&list).status != 200 {}
+}
+
+#[test]
+fn a_body_that_there_is_no_memory_for_is_refused() {
+    let front = FrontOptions {
+        body_bytes_max: 64 * 1024,
+        memory_wait_max: WAIT_MAX,
+        ..FrontOptions::default()
+    };
+    let server = in_memory(front, ListenOptions::default());
+    let large = format!(r#"{{"PartitionKey":"p","RowKey":"large","v":"{}"}}"#, "v".repeat(30_000));
+    let large = large + &" ".repeat(30_000);
+    let expecting = [("Expect", "100-continue")];
+    let large = Request::new("POST", "/Orders").json(&large).headers(&expecting);
+    let mut first = server.connect();
+    first.start(&large, 0).unwrap();
+    // From here on its share is taken.
+    first.wait_for_continue().unwrap();
+    let medium = format!(r#"{{"PartitionKey":"p","RowKey":"medium"{}}}"#, " ".repeat(8_000));
+    let medium = Request::new("POST", "/Orders").json(&medium);
+    assert_busy(&server.send(&medium));
+    assert!(!server.has("medium"));
+    assert_eq!(server.insert("small").status, 201);
+    assert_eq!(first.finish(&large, 0).unwrap().status, 201);
+    assert_eq!(server.send(&medium).status, 201);
+}
+
+#[test]
+fn a_query_that_there_is_no_room_for_is_refused() {
+    let (engine, arrivals) = SlowScans::new();
+    let front =
+        FrontOptions { queries_max: 2, memory_wait_max: WAIT_MAX, ..FrontOptions::default() };
+    let server = Server::start(engine.clone(), front, ListenOptions::default());
+    let query = Request::new("GET", "/Orders()");
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..2).map(|_| scope.spawn(|| server.send(&query))).collect();
+        for _ in &running {
+            arrivals.recv().unwrap();
+        }
+        assert_busy(&server.send(&query));
+        // A transaction needs room for its answer before it is begun, or it would be done and not
+        // be told.
+        let insert = Operation {
+            method: "POST",
+            path: "/Orders".to_owned(),
+            headers: Vec::new(),
+            body: r#"{"PartitionKey":"p","RowKey":"batch"}"#.to_owned(),
+        };
+        let batch = server.connect().send_batch(&[insert]).unwrap();
+        assert_eq!(batch.status, 503, "{}", batch.body);
+        assert!(!server.has("batch"));
+        assert_eq!(server.insert("lone").status, 201);
+        engine.open();
+        for query in running {
+            assert_eq!(query.join().unwrap().status, 200);
+        }
+    });
+    assert_eq!(server.send(&query).status, 200);
+}
+
+/// Pages that nobody takes would fill the memory for answers; who takes nothing is cut.
+#[test]
+fn a_client_that_takes_no_answer_is_cut() {
+    let front = FrontOptions {
+        queries_max: 1,
+        answer_bytes_max: 8 * 1024 * 1024,
+        memory_wait_max: WAIT_MAX,
+        ..FrontOptions::default()
+    };
+    let listen =
+        ListenOptions { write_timeout: Duration::from_millis(100), ..ListenOptions::default() };
+    let server = in_memory(front, listen);
+    let value = "v".repeat(32 * 1024);
+    let properties: String = (0..15).map(|n| format!(",\"v{n}\":\"{value}\"")).collect();
+    for row in 0..8 {
+        let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"{properties}}}"#);
+        assert_eq!(server.send(&Request::new("POST", "/Orders").json(&body)).status, 201);
+    }
+    let query = Request::new("GET", "/Orders()");
+    let mut greedy = server.connect();
+    // It asks and asks. The server answers until the system takes no more of what is not taken from
+    // it, waits, and closes; then nothing more can be asked.
+    while greedy.start(&query, 0).is_ok() {}
+    // The memory is free as soon as the answer is dropped.
+    loop {
+        match server.send(&query) {
+            answer if answer.status == 200 => break,
+            answer => assert_busy(&answer),
+        }
+    }
+}
+
+#[test]
+fn a_write_that_finds_no_place_in_the_queue_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let (disk, arrivals) = SlowDisk::new();
+    let options = LocalOptions {
+        // Two small commits.
+        queue_bytes_max: 2048,
+        queue_wait_max: WAIT_MAX,
+        faults: Some(disk.clone()),
+        ..LocalOptions::default()
+    };
+    let engine = Arc::new(LocalEngine::open(data.path(), options).unwrap());
+    let server = Server::start(engine, FrontOptions::default(), ListenOptions::default());
+    assert_eq!(server.insert("before").status, 201);
+    disk.close();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| server.insert("first"));
+        arrivals.recv().unwrap();
+        // One is being written. Of those that come now two find a place, and all others do not.
+        let (answered, answers) = channel();
+        for number in 0..12 {
+            let (answered, server) = (answered.clone(), &server);
+            scope.spawn(move || {
+                let row = format!("row{number}");
+                let answer = server.insert(&row);
+                answered.send((row, answer)).unwrap();
+            });
+        }
+        let mut refused = Vec::new();
+        for _ in 0..10 {
+            let (row, answer) = answers.recv().unwrap();
+            assert_busy(&answer);
+            refused.push(row);
+        }
+        assert!(server.has("before"), "reads go on");
+        disk.open();
+        assert_eq!(first.join().unwrap().status, 201);
+        for _ in 0..2 {
+            let (row, answer) = answers.recv().unwrap();
+            assert_eq!(answer.status, 201, "{}", answer.text());
+            assert!(server.has(&row));
+        }
+        for row in &refused {
+            assert!(!server.has(row), "{row} was refused, and done");
+            assert_eq!(server.insert(row).status, 201);
+        }
+    });
+}
