@@ -31,7 +31,7 @@ impl CatalogRecord {
         let id = TableId(reader.u64()?);
         let created = timestamp(&mut reader)?;
         let name = reader.rest()?;
-        let name = TableName::parse(&name).map_err(|_| reader.corrupt())?;
+        let name = TableName::parse_any(&name).map_err(|_| reader.corrupt())?;
         Ok(Self { id, name, created })
     }
 

@@ -11,7 +11,8 @@ use lazuli_engine::Reclaimed;
 use lazuli_engine_local::{LocalEngine, LocalOptions, OpenError};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
-    Accounts, Front, FrontOptions, ListenOptions, Tls, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
+    Accounts, Analytics, Extent, Front, FrontOptions, ListenOptions, Tls, WELL_KNOWN_ACCOUNT,
+    WELL_KNOWN_KEY,
 };
 use lazuli_table::TableService;
 use std::io::{self, IsTerminal};
@@ -67,12 +68,14 @@ async fn serve(options: &ServeOptions, settings: &Settings, data: &Path) -> Resu
         data: data.to_path_buf(),
         names,
     };
-    let chores = [
-        tokio::spawn(reclaim_dropped_tables(service.clone())),
-        tokio::spawn(reload.at_each(hangup)),
-    ];
     let options = FrontOptions { auth, ..front_options(settings) };
-    let front = Front::new(service, accounts, Arc::new(SystemClock), options);
+    let front = Front::new(service.clone(), accounts, Arc::new(SystemClock), options);
+    let analytics = front.analytics();
+    let chores = [
+        tokio::spawn(reclaim_dropped_tables(service)),
+        tokio::spawn(reload.at_each(hangup)),
+        tokio::spawn(write_analytics(analytics.clone())),
+    ];
     announce(settings, data, address)?;
 
     let connections_max = usize::try_from(connections_max)?;
@@ -85,6 +88,7 @@ async fn serve(options: &ServeOptions, settings: &Settings, data: &Path) -> Resu
         chore.abort();
         let _ = chore.await;
     }
+    analytics.flush(Extent::All).await;
     tokio::task::spawn_blocking(move || engine.close()).await.context("close the engine")??;
     tracing::info!("stopped");
     Ok(())
@@ -263,6 +267,16 @@ async fn reclaim_dropped_tables(service: TableService) {
                 tokio::time::sleep(RECLAIM_REST * 10).await;
             }
         }
+    }
+}
+
+/// Writes what was counted of each minute when the next one begins.
+async fn write_analytics(analytics: Arc<Analytics>) {
+    const MINUTE: Duration = Duration::from_secs(60);
+    loop {
+        let second = SystemClock.now().unix_seconds() % MINUTE.as_secs();
+        tokio::time::sleep(MINUTE - Duration::from_secs(second)).await;
+        analytics.flush(Extent::Complete).await;
     }
 }
 

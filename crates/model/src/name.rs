@@ -1,7 +1,11 @@
 //! Names of accounts and tables, parsed once and valid ever after.
 
 use crate::limits::{TABLE_NAME_CHARS_MAX, TABLE_NAME_CHARS_MIN};
+use crate::time::Interval;
 use std::fmt;
+
+/// How the names of analytics tables begin.
+const METRICS: &str = "$Metrics";
 
 /// The name of a storage account.
 ///
@@ -31,6 +35,13 @@ impl fmt::Display for AccountName {
     }
 }
 
+/// Which of an account's two locations a request addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Location {
+    Primary,
+    Secondary,
+}
+
 /// Why a text is not a table name. The order of the variants is the order of the checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
@@ -42,7 +53,8 @@ pub enum NameError {
     Reserved,
 }
 
-/// The name of a table: `[A-Za-z][A-Za-z0-9]{2,62}`, unique without regard to case.
+/// The name of a table: `[A-Za-z][A-Za-z0-9]{2,62}`, unique without regard to case; or that of an
+/// analytics table, which only [`TableName::parse_any`] reads.
 ///
 /// Two names are equal when they differ only in case; the case given is kept for display.
 #[derive(Clone, Debug)]
@@ -66,6 +78,49 @@ impl TableName {
             return Err(NameError::Reserved);
         }
         Ok(Self { given: text.into(), lower: text.to_ascii_lowercase().into() })
+    }
+
+    /// Parses the name of a table that exists already: one that a client could have given, or one of
+    /// the analytics tables, which the service makes itself (T-3.4).
+    pub fn parse_any(text: &str) -> Result<Self, NameError> {
+        match text.get(..METRICS.len()).zip(text.get(METRICS.len()..)) {
+            Some((start, rest)) if start.eq_ignore_ascii_case(METRICS) => {
+                Self::parse_metrics(text, rest)
+            }
+            _ => Self::parse(text),
+        }
+    }
+
+    fn parse_metrics(text: &str, rest: &str) -> Result<Self, NameError> {
+        if text.len() > TABLE_NAME_CHARS_MAX {
+            return Err(NameError::Length);
+        }
+        if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(NameError::Characters);
+        }
+        // What the hourly table was called before 2013-08-15, a name that is still answered to.
+        let lower = match text.to_ascii_lowercase().as_str() {
+            "$metricstransactionstable" => "$metricshourprimarytransactionstable".into(),
+            lower => lower.into(),
+        };
+        Ok(Self { given: text.into(), lower })
+    }
+
+    /// The analytics table of a location that has an entity per interval (9.7).
+    pub fn of_metrics(interval: Interval, location: Location) -> Self {
+        let given = match (interval, location) {
+            (Interval::Hour, Location::Primary) => "$MetricsHourPrimaryTransactionsTable",
+            (Interval::Hour, Location::Secondary) => "$MetricsHourSecondaryTransactionsTable",
+            (Interval::Minute, Location::Primary) => "$MetricsMinutePrimaryTransactionsTable",
+            (Interval::Minute, Location::Secondary) => "$MetricsMinuteSecondaryTransactionsTable",
+        };
+        Self { given: given.into(), lower: given.to_ascii_lowercase().into() }
+    }
+
+    /// Whether it names an analytics table: clients read it and delete its entities, nothing else
+    /// (T-9.47), and it is not listed (T-4.76).
+    pub fn is_metrics(&self) -> bool {
+        self.lower.starts_with('$')
     }
 
     /// The name in the case it was given in.
@@ -118,6 +173,33 @@ mod tests {
         assert_eq!(TableName::parse("Abc").unwrap(), TableName::parse("aBC").unwrap());
         assert_eq!(TableName::parse("Abc").unwrap().as_str(), "Abc");
         check(&"a".repeat(63), Ok(&"a".repeat(63)));
+    }
+
+    #[test]
+    fn names_of_analytics_tables_can_be_read_and_not_given() {
+        let hourly = TableName::of_metrics(Interval::Hour, Location::Primary);
+        for text in [
+            "$MetricsHourPrimaryTransactionsTable",
+            "$metricsHOURprimaryTransactionsTable",
+            "$MetricsTransactionsTable",
+        ] {
+            assert_eq!(TableName::parse_any(text).as_ref(), Ok(&hourly));
+            assert_eq!(TableName::parse_any(text).unwrap().as_str(), text);
+            check(text, Err(NameError::Characters));
+        }
+        assert!(hourly.is_metrics() && !TableName::parse_any("Metrics").unwrap().is_metrics());
+        for (text, error) in [
+            ("$Metrics_Hour", NameError::Characters),
+            ("$MetricsHour'", NameError::Characters),
+            ("$Metric", NameError::Characters),
+            ("$Métrics", NameError::Characters),
+            ("$logs", NameError::Characters),
+            ("$", NameError::Length),
+        ] {
+            assert_eq!(TableName::parse_any(text), Err(error), "{text}");
+        }
+        let long = format!("$Metrics{}", "a".repeat(56));
+        assert_eq!(TableName::parse_any(&long), Err(NameError::Length));
     }
 
     #[test]

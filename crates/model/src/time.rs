@@ -124,6 +124,13 @@ impl Timestamp {
         cursor.zone_to_utc(local)
     }
 
+    /// `YYYYMMDDThhmm`: the partition key that analytics tables give to the interval beginning here
+    /// (T-9.42).
+    pub fn compact_minute(self) -> String {
+        let at = self.civil();
+        format!("{:04}{:02}{:02}T{:02}{:02}", at.year, at.month, at.day, at.hour, at.minute)
+    }
+
     /// The RFC 1123 text, `Thu, 09 Dec 2021 00:23:06 GMT`.
     pub fn rfc1123(self) -> String {
         let at = self.civil();
@@ -220,6 +227,24 @@ impl Clock for SystemClock {
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let ticks = u64::try_from(since_epoch.as_nanos() / 100).unwrap_or(u64::MAX);
         Timestamp(Timestamp::UNIX_EPOCH.0.saturating_add(ticks).min(Timestamp::MAX.0))
+    }
+}
+
+/// How long the time is that an entity of an analytics table stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interval {
+    Hour,
+    Minute,
+}
+
+impl Interval {
+    /// The beginning of the interval in which `at` lies.
+    pub const fn start(self, at: Timestamp) -> Timestamp {
+        let length = match self {
+            Self::Hour => 3600 * TICKS_PER_SECOND,
+            Self::Minute => 60 * TICKS_PER_SECOND,
+        };
+        Timestamp(at.0 - at.0 % length)
     }
 }
 
@@ -354,6 +379,14 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn intervals_begin_on_the_minute_and_on_the_hour() {
+        let at = Timestamp::parse("2024-07-31T18:45:59.9999999Z").unwrap();
+        assert_eq!(Interval::Minute.start(at).compact_minute(), "20240731T1845");
+        assert_eq!(Interval::Hour.start(at).compact_minute(), "20240731T1800");
+        assert_eq!(Interval::Hour.start(Interval::Hour.start(at)), Interval::Hour.start(at));
+    }
     use proptest::prelude::*;
 
     #[track_caller]

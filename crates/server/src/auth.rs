@@ -241,7 +241,7 @@ impl Authenticator<'_> {
 
     /// The stored policies of the table a token is for, if it names one of them.
     async fn policies(&self, account: &Account, sas: &TableSas<'_>) -> ApiResult<AccessPolicies> {
-        let table = match (sas.policy, TableName::parse(sas.table)) {
+        let table = match (sas.policy, TableName::parse_any(sas.table)) {
             ("", _) | (_, Err(_)) => return Ok(AccessPolicies::default()),
             (_, Ok(table)) => table,
         };

@@ -29,7 +29,8 @@ pub(crate) async fn handle(
     let boundary = multipart::boundary(content_type).ok_or_else(malformed)?;
     match multipart::parse_batch(call.body, boundary).map_err(|_| malformed())? {
         BatchBody::ChangeSet(parts) => {
-            let heads: Vec<_> = parts.iter().map(|part| PartHead::new(call, part)).collect();
+            let heads: Vec<_> =
+                parts.iter().map(|part| PartHead::new(context, call, part)).collect();
             let replies = match change(service, context, &parts, &heads, principal).await {
                 Ok(replies) => replies,
                 Err(fault) => vec![fault.reply(context, &heads)],
@@ -37,7 +38,7 @@ pub(crate) async fn handle(
             Ok(multipart_reply(context, &replies, &heads, true))
         }
         BatchBody::Query(part) => {
-            let head = PartHead::new(call, &part);
+            let head = PartHead::new(context, call, &part);
             let reply = match query(service, context, &part, &head, principal).await {
                 Ok(reply) => reply,
                 // A query that fails names its index even though it is alone (T-6.55).
@@ -59,9 +60,9 @@ struct PartHead<'a> {
 }
 
 impl<'a> PartHead<'a> {
-    fn new(batch: &Call<'a>, part: &'a Part<'a>) -> Self {
+    fn new(context: &RequestContext, batch: &Call<'a>, part: &'a Part<'a>) -> Self {
         let target = Target::parse(part.target);
-        let mut headers = CallHeaders::of_part(part);
+        let mut headers = CallHeaders::of_part(part).known_at(context.version);
         headers.accept = headers.accept.or(batch.headers.accept);
         Self {
             headers,
@@ -253,12 +254,16 @@ fn resolve(context: &RequestContext, part: &Part<'_>, head: &PartHead<'_>) -> Ap
     operation.map_err(ApiError::while_parsing)
 }
 
-/// Inner URIs repeat the account segment in path style, and have none in host style or when they
-/// are relative (T-6.6, T-6.7).
+/// Inner URIs repeat the account segment in path style, as often as the client does, and have none
+/// in host style or when they are relative (T-6.6, T-6.7).
 fn without_account<'a>(path: &'a str, account: &AccountName, path_style: bool) -> &'a str {
     let (segment, rest) = uri::split_account(path);
-    let names_account = uri::split_location(segment).0 == account.as_str();
-    if path_style && names_account { rest } else { path }
+    match uri::split_location(segment) {
+        (name, location) if path_style && name == account.as_str() => {
+            uri::without_repeated_account(rest, name, location)
+        }
+        _ => path,
+    }
 }
 
 /// Writes the replies as the parts of one multipart answer (T-6.25 to T-6.35).

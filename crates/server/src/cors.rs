@@ -2,47 +2,10 @@
 
 use crate::error::{ApiError, ApiResult};
 use crate::reply::Reply;
-use arc_swap::ArcSwap;
 use http::HeaderMap;
 use http::header;
-use lazuli_model::AccountName;
 use lazuli_model::service_properties::CorsRule;
-use lazuli_table::TableService;
 use lazuli_wire::error_code::{ErrorCode, message};
-use std::collections::HashMap;
-use std::sync::Arc;
-
-/// The rules of each account, kept at hand because every answer asks for them.
-#[derive(Debug, Default)]
-pub(crate) struct Cors(ArcSwap<HashMap<AccountName, Arc<[CorsRule]>>>);
-
-impl Cors {
-    pub(crate) async fn rules(
-        &self,
-        service: &TableService,
-        account: &AccountName,
-    ) -> ApiResult<Arc<[CorsRule]>> {
-        if let Some(rules) = self.0.load().get(account) {
-            return Ok(rules.clone());
-        }
-        let rules: Arc<[CorsRule]> = service.service_properties(account).await?.cors.into();
-        self.0.rcu(|known| {
-            let mut known = HashMap::clone(known);
-            known.insert(account.clone(), rules.clone());
-            known
-        });
-        Ok(rules)
-    }
-
-    /// Forgets the rules of `account`, which have changed.
-    pub(crate) fn forget(&self, account: &AccountName) {
-        self.0.rcu(|known| {
-            let mut known = HashMap::clone(known);
-            known.remove(account);
-            known
-        });
-    }
-}
 
 /// Answers a preflight by the first rule that matches it (T-9.24 to T-9.26).
 pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> ApiResult<Reply> {

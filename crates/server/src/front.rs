@@ -1,17 +1,19 @@
 //! One function read top to bottom: id, limits, account, authenticate, route, handle, answer.
 
 use crate::accounts::Accounts;
+use crate::analytics::{self, Analytics, Answered};
 use crate::answer_memory::AnswerMemory;
 use crate::auth::{AuthOptions, Authenticator, Presented};
 use crate::batch;
 use crate::body::{self, BodyMemory};
-use crate::cors::{self, Cors};
+use crate::cors;
 use crate::delegation;
 use crate::error::{ApiError, ApiResult};
 use crate::listen::Peer;
 use crate::operation::Operation;
 use crate::permit::Principal;
 use crate::profile::{Profile, Tolerance};
+use crate::properties::PropertiesCache;
 use crate::reply::Reply;
 use crate::request::{CallHeaders, RequestContext, operation_time};
 use crate::request_id::RequestIds;
@@ -23,8 +25,8 @@ use crate::xml_resources;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
 use hyper::body::{Body, Incoming};
-use lazuli_model::Clock;
 use lazuli_model::limits::REQUEST_MS_MAX;
+use lazuli_model::{AccountName, Clock};
 use lazuli_table::TableService;
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::sas::Caller;
@@ -95,7 +97,8 @@ pub struct Front {
     ids: RequestIds,
     bodies: BodyMemory,
     answers: AnswerMemory,
-    cors: Cors,
+    properties: Arc<PropertiesCache>,
+    analytics: Arc<Analytics>,
     /// What a 401 sends clients to.
     challenge: HeaderValue,
 }
@@ -112,8 +115,30 @@ impl Front {
         let bodies = BodyMemory::new(body_bytes_max, options.memory_wait_max);
         let answers = AnswerMemory::new(queries_max, answer_bytes_max, options.memory_wait_max);
         let challenge = options.auth.challenge();
-        let cors = Cors::default();
-        Self { service, accounts, clock, options, ids, bodies, answers, cors, challenge }
+        let properties = Arc::<PropertiesCache>::default();
+        let analytics = Arc::new(Analytics::new(
+            service.clone(),
+            accounts.clone(),
+            properties.clone(),
+            clock.clone(),
+        ));
+        Self {
+            service,
+            accounts,
+            clock,
+            options,
+            ids,
+            bodies,
+            answers,
+            properties,
+            analytics,
+            challenge,
+        }
+    }
+
+    /// What was counted of the requests answered here.
+    pub fn analytics(&self) -> Arc<Analytics> {
+        self.analytics.clone()
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
@@ -133,11 +158,14 @@ impl Front {
             body::discard(&mut body).await;
         }
         let outcome = outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()));
+        let failure = outcome.as_ref().err().map(|error| error.code);
         let mut reply = outcome.unwrap_or_else(|error| heading.error_reply(error, &self.challenge));
-        if let Some(account) = &heading.account
-            && let Ok(rules) = self.cors.rules(&self.service, account).await
-        {
-            cors::decorate(&rules, parts.method.as_str(), &parts.headers, &mut reply);
+        let properties = match &heading.target {
+            Some((account, _)) => self.properties.of(&self.service, &account.name).await.ok(),
+            None => None,
+        };
+        if let (Some(properties), Some(_)) = (&properties, &heading.account) {
+            cors::decorate(&properties.cors, parts.method.as_str(), &parts.headers, &mut reply);
         }
         tracing::debug!(
             id = heading.id.as_str(),
@@ -147,7 +175,16 @@ impl Front {
             status = reply.status,
             "request"
         );
-        heading.respond(reply)
+        let counts = properties.is_some_and(|properties| analytics::counts(&properties));
+        let counted = if counts { heading.target.clone() } else { None };
+        let (id, began, operation) = (heading.id, heading.now, heading.operation);
+        let response = heading.respond(reply);
+        if let Some((account, location)) = &counted {
+            let (account, location) = (&account.name, *location);
+            let answered = Answered { id, account, location, api: operation, began, failure };
+            self.analytics.count(&answered, &parts, &response);
+        }
+        response
     }
 
     /// Answers a request of a connection that there is no place for; it is the last one there.
@@ -174,11 +211,13 @@ impl Front {
         let suffixes = &self.options.host_suffixes;
         let Target { account, location, path, path_style, base } =
             Target::find(parts, peer.scheme(), &self.accounts, suffixes)?;
+        heading.target = Some((account.clone(), location));
         let version = self.version(parts, &query)?;
         heading.version = Some(version.text.clone());
         if parts.method == http::Method::OPTIONS {
-            let rules = self.cors.rules(&self.service, &account.name).await?;
-            return cors::preflight(&rules, &parts.headers);
+            heading.operation = Some("TablePreflightRequest");
+            let properties = self.properties.of(&self.service, &account.name).await?;
+            return cors::preflight(&properties.cors, &parts.headers);
         }
         heading.account = Some(account.name.clone());
 
@@ -206,7 +245,10 @@ impl Front {
             .tunnelled(tunnels.map(|value| value.to_str().unwrap_or_default()))?;
         let operation = route::resolve(verb, ResourcePath::parse(&path), &query, &account.name)
             .map_err(ApiError::while_parsing)?;
-        heading.operation = operation.name();
+        heading.operation = Some(operation.api(parts.headers.contains_key(header::IF_MATCH)));
+        if !operation.exists_at(version.parsed) {
+            return Err(ErrorCode::InvalidQueryParameterValue.into());
+        }
         if location == Location::Secondary && operation.writes() {
             let code = ErrorCode::InsufficientAccountPermissions;
             return Err(ApiError::with_text(code, message::WRITE_TO_SECONDARY));
@@ -216,7 +258,7 @@ impl Front {
             return Err(ErrorCode::MissingContentLengthHeader.into());
         }
         let body = self.bodies.read(body).await?;
-        let headers = CallHeaders::of_request(&parts.headers);
+        let headers = CallHeaders::of_request(&parts.headers).known_at(version.parsed);
         let call = Call { operation: &operation, headers, query: &query, body: &body.bytes };
         heading.preference = call.preference();
         let context = RequestContext {
@@ -253,11 +295,11 @@ impl Front {
             Operation::GetUserDelegationKey => Err(ErrorCode::InvalidQueryParameterValue.into()),
             operation if operation.is_xml() => {
                 principal.permit(call)?;
-                let outcome = xml_resources::handle(&self.service, context, call).await;
+                let reply = xml_resources::handle(&self.service, context, call).await;
                 if *operation == Operation::SetServiceProperties {
-                    self.cors.forget(&context.account.name);
+                    self.take_up_properties(&context.account.name).await?;
                 }
-                outcome
+                reply
             }
             operation if operation.is_query() => {
                 let run = table::handle(&self.service, context, call, principal);
@@ -265,6 +307,13 @@ impl Front {
             }
             _ => table::handle(&self.service, context, call, principal).await,
         }
+    }
+
+    /// Makes changed properties effective (T-9.15).
+    async fn take_up_properties(&self, account: &AccountName) -> ApiResult<()> {
+        self.properties.forget(account);
+        let properties = self.properties.of(&self.service, account).await?;
+        Ok(self.analytics.prepare(account, &properties).await?)
     }
 
     /// The version of a request: its header, else what a shared access signature says (T-2.10).

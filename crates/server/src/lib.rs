@@ -6,6 +6,7 @@
 //! multipart body.
 
 mod accounts;
+mod analytics;
 mod answer_memory;
 mod auth;
 mod batch;
@@ -22,6 +23,7 @@ mod memory;
 mod operation;
 mod permit;
 mod profile;
+mod properties;
 mod reply;
 mod request;
 mod request_id;
@@ -34,6 +36,7 @@ mod tls;
 mod xml_resources;
 
 pub use accounts::{Account, Accounts, AccountsError, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+pub use analytics::{Analytics, Extent};
 pub use auth::AuthOptions;
 pub use bearer::{
     IssuerOptions, KeySource, KeySourceError, KeysError, RoleGrant, RoleMap, RoleMapError,

@@ -1,6 +1,7 @@
 //! The operations of the Table service, and the permission each needs.
 
 use lazuli_model::{EntityKey, TableName};
+use lazuli_wire::version::ApiVersion;
 
 /// What a request asks for, its names already parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// The name in logs and metrics, as the service's own analytics spell it (T-9.39).
+    /// The name in logs and messages.
     pub(crate) const fn name(&self) -> &'static str {
         match self {
             Self::QueryTables => "QueryTables",
@@ -76,6 +77,16 @@ impl Operation {
             Self::SetServiceProperties => "SetTableServiceProperties",
             Self::GetServiceStats => "GetTableServiceStats",
             Self::GetUserDelegationKey => "GetUserDelegationKey",
+        }
+    }
+
+    /// The name that analytics give it: an upsert, which has no `If-Match`, is not an update
+    /// (T-9.39).
+    pub(crate) const fn api(&self, has_if_match: bool) -> &'static str {
+        match self {
+            Self::PutEntity { .. } if !has_if_match => "InsertOrReplaceEntity",
+            Self::MergeEntity { .. } if !has_if_match => "InsertOrMergeEntity",
+            _ => self.name(),
         }
     }
 
@@ -100,6 +111,27 @@ impl Operation {
             | Self::Transaction
             | Self::SetTableAcl { .. }
             | Self::SetServiceProperties => true,
+        }
+    }
+
+    /// Whether it would drop or fill an analytics table, which clients only read and empty (T-9.47).
+    pub(crate) fn writes_metrics(&self) -> bool {
+        match self {
+            Self::DeleteTable { table }
+            | Self::InsertEntity { table }
+            | Self::PutEntity { table, .. }
+            | Self::MergeEntity { table, .. }
+            | Self::SetTableAcl { table } => table.is_metrics(),
+            _ => false,
+        }
+    }
+
+    /// Whether the service had it at `version` already (the table of 2.2).
+    pub(crate) fn exists_at(&self, version: ApiVersion) -> bool {
+        match self {
+            Self::GetTableAcl { .. } | Self::SetTableAcl { .. } => version.has_table_acl(),
+            Self::GetServiceStats => version.has_service_stats(),
+            _ => true,
         }
     }
 

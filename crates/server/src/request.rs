@@ -81,6 +81,11 @@ impl<'a> CallHeaders<'a> {
         }
     }
 
+    /// The headers that count at `version` (the table of 2.2).
+    pub(crate) fn known_at(self, version: ApiVersion) -> Self {
+        Self { prefer: self.prefer.filter(|_| version.has_prefer()), ..self }
+    }
+
     /// Which answer the client prefers after an insert; an unknown wish is none (T-2.51 to T-2.54).
     pub(crate) fn preference(&self) -> Option<Preference> {
         self.prefer.and_then(|text| match text.trim() {

@@ -1,5 +1,6 @@
 //! Turns a [`Reply`] into an HTTP response, and a failure into a reply.
 
+use crate::accounts::Account;
 use crate::error::{ApiError, Stage};
 use crate::explain;
 use crate::reply::Reply;
@@ -15,10 +16,11 @@ use lazuli_model::{AccountName, Timestamp};
 use lazuli_wire::error_body::{self, Shape};
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{self, Accepted, Format};
-use lazuli_wire::uri::Query;
+use lazuli_wire::uri::{Location, Query};
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -49,7 +51,10 @@ pub(crate) struct Heading {
     pub(crate) account: Option<AccountName>,
     /// The preference in force: errors repeat it (T-2.55).
     pub(crate) preference: Option<Preference>,
-    pub(crate) operation: &'static str,
+    /// What analytics call the operation, once it is known.
+    pub(crate) operation: Option<&'static str>,
+    /// The account and location that the URL names, once they are known.
+    pub(crate) target: Option<(Arc<Account>, Location)>,
     accept: Option<String>,
     accepted: Accepted,
     client_request_id: Option<HeaderValue>,
@@ -104,7 +109,8 @@ impl Heading {
             authenticated: false,
             account: None,
             preference: None,
-            operation: "Unknown",
+            operation: None,
+            target: None,
             accept: text(header::ACCEPT).map(str::to_owned),
             accepted: media::negotiate(text(header::ACCEPT), None),
             client_request_id: client_request_id.cloned(),
@@ -126,7 +132,8 @@ impl Heading {
     /// `challenge` tells strangers where to get a token.
     pub(crate) fn error_reply(&self, error: ApiError, challenge: &HeaderValue) -> Reply {
         if let Some(cause) = &error.cause {
-            tracing::error!(id = self.id.as_str(), operation = self.operation, %cause, "failed");
+            let operation = self.operation.unwrap_or("Unknown");
+            tracing::error!(id = self.id.as_str(), operation, %cause, "failed");
         }
         if !self.authenticated && self.account.is_some() {
             return self.authentication_reply(&error, challenge);

@@ -63,6 +63,20 @@ pub(crate) fn resolve(
     query: &Query<'_>,
     account: &AccountName,
 ) -> ApiResult<Operation> {
+    let operation = resolve_any(verb, path, query, account)?;
+    match operation.writes_metrics() {
+        // Which code the service has for it, no source tells.
+        true => Err(ErrorCode::InsufficientAccountPermissions.into()),
+        false => Ok(operation),
+    }
+}
+
+fn resolve_any(
+    verb: Verb,
+    path: PathOutcome<'_>,
+    query: &Query<'_>,
+    account: &AccountName,
+) -> ApiResult<Operation> {
     let path = path.map_err(|error| path_error(error, account))?;
     if let Some(comp) = query.get("comp") {
         return resolve_comp(verb, &path, comp, query);
@@ -91,7 +105,7 @@ pub(crate) fn resolve(
         },
         // Whether the table exists decides between two answers (T-1.13, T-1.14); the handler asks.
         ResourcePath::Nested { table, keyed: true } => {
-            Ok(Operation::KeyedNested { table: TableName::parse(table)? })
+            Ok(Operation::KeyedNested { table: TableName::parse_any(table)? })
         }
         ResourcePath::Nested { table, keyed: false } => resolve_entities(verb, table),
         ResourcePath::Unsupported => Err(ErrorCode::NotImplemented.into()),
@@ -108,7 +122,7 @@ fn resolve_comp(
     let invalid = || Err(ErrorCode::InvalidQueryParameterValue.into());
     match (path, comp) {
         (ResourcePath::Entities { table }, "acl") => {
-            let table = TableName::parse(table)?;
+            let table = TableName::parse_any(table)?;
             match verb {
                 Verb::Get | Verb::Head => Ok(Operation::GetTableAcl { table }),
                 Verb::Put => Ok(Operation::SetTableAcl { table }),
@@ -134,7 +148,7 @@ fn resolve_comp(
 }
 
 fn resolve_table(verb: Verb, name: &str) -> ApiResult<Operation> {
-    let table = TableName::parse(name)?;
+    let table = TableName::parse_any(name)?;
     match verb {
         Verb::Get => Ok(Operation::GetTable { table }),
         Verb::Delete => Ok(Operation::DeleteTable { table }),
@@ -143,7 +157,7 @@ fn resolve_table(verb: Verb, name: &str) -> ApiResult<Operation> {
 }
 
 fn resolve_entities(verb: Verb, table: &str) -> ApiResult<Operation> {
-    let table = TableName::parse(table)?;
+    let table = TableName::parse_any(table)?;
     match verb {
         Verb::Get => Ok(Operation::QueryEntities { table }),
         Verb::Post => Ok(Operation::InsertEntity { table }),
@@ -157,7 +171,7 @@ fn resolve_entity(
     partition_key: &str,
     row_key: &str,
 ) -> ApiResult<Operation> {
-    let table = TableName::parse(table)?;
+    let table = TableName::parse_any(table)?;
     let key = EntityKey::parse(partition_key, row_key).map_err(url_key_error)?;
     match verb {
         Verb::Get => Ok(Operation::GetEntity { table, key }),
@@ -170,7 +184,7 @@ fn resolve_entity(
 
 /// A table name that breaks the rules is told before a predicate that does (T-1.17).
 fn path_error(error: PathError<'_>, account: &AccountName) -> ApiError {
-    match TableName::parse(error.resource) {
+    match TableName::parse_any(error.resource) {
         Err(name) if error.resource != "Tables" => name.into(),
         _ => ApiError::invalid_input(error.message(account.as_str())),
     }
@@ -224,6 +238,23 @@ mod tests {
         check("GET", "/my_table", "comp=acl", Err(ErrorCode::InvalidResourceName));
         let forbidden = "/abc(PartitionKey='a#b',RowKey='r')";
         check("GET", forbidden, "", Err(ErrorCode::InvalidInput));
+    }
+
+    /// T-3.4, T-9.47.
+    #[test]
+    fn analytics_tables_are_read_and_emptied_and_nothing_else() {
+        let refused = Err(ErrorCode::InsufficientAccountPermissions);
+        let (table, entity) = ("/$MetricsX", "/$MetricsX(PartitionKey='p',RowKey='r')");
+        check("GET", table, "", Ok("QueryEntities"));
+        check("GET", entity, "", Ok("QueryEntity"));
+        check("DELETE", entity, "", Ok("DeleteEntity"));
+        check("GET", table, "comp=acl", Ok("GetTableAcl"));
+        check("GET", "/Tables('$MetricsX')", "", Ok("QueryTable"));
+        check("POST", table, "", refused);
+        check("PUT", entity, "", refused);
+        check("MERGE", entity, "", refused);
+        check("PUT", table, "comp=acl", refused);
+        check("DELETE", "/Tables('$MetricsX')", "", refused);
     }
 
     #[test]

@@ -101,13 +101,18 @@ fn by_lower_name(filter: &Filter) -> Filter {
     }
 }
 
+/// Below the names that clients give, which begin with a letter, lie those of the analytics tables,
+/// which are not listed (T-4.76).
+const FIRST_LISTED: &str = "a";
+
 /// The part of the catalog that `filter` and `from` leave.
 fn catalog_ranges(account: &AccountName, filter: &Filter, from: Option<&str>) -> Vec<KeyRange> {
     let range = |low, high| {
         let range = key::catalog_range(account, low, high);
         KeyRange::new(range.start, range.end)
     };
-    let rest = range(from.map_or(Bound::Unbounded, Bound::Included), Bound::Unbounded);
+    let from = from.unwrap_or_default().max(FIRST_LISTED);
+    let rest = range(Bound::Included(from), Bound::Unbounded);
     let ranges = plan::partition_ranges(filter).into_iter();
     plan::disjoint(ranges.map(|(low, high)| range(low, high).intersect(rest.clone())).collect())
 }

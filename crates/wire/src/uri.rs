@@ -6,6 +6,7 @@
 mod path;
 mod predicate;
 
+pub use lazuli_model::Location;
 pub use path::{PathError, ResourcePath};
 pub use predicate::{PredicateError, parse_key_predicate};
 
@@ -108,13 +109,6 @@ impl<'a> Target<'a> {
             None => Self { path: after_authority, query: None },
         }
     }
-}
-
-/// Which of an account's two locations a request names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Location {
-    Primary,
-    Secondary,
 }
 
 /// What marks the secondary location in a DNS label or a path segment (T-1.3).

@@ -126,6 +126,16 @@ impl ApiVersion {
         self >= version(2013, 8, 15)
     }
 
+    /// Get Service Stats.
+    pub fn has_service_stats(self) -> bool {
+        self >= version(2013, 8, 15)
+    }
+
+    /// `Prefer` (2.2).
+    pub fn has_prefer(self) -> bool {
+        self >= version(2013, 8, 15)
+    }
+
     /// `/table` before the account in what a service SAS signs.
     pub fn signs_service_prefix(self) -> bool {
         self >= version(2015, 2, 21)

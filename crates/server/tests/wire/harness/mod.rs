@@ -16,7 +16,8 @@ pub(crate) use response::Response;
 use lazuli_engine::MemoryEngine;
 use lazuli_model::{Clock, Timestamp};
 use lazuli_server::{
-    Accounts, Front, FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
+    Accounts, Analytics, Extent, Front, FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT,
+    WELL_KNOWN_KEY,
 };
 use lazuli_table::TableService;
 use lazuli_wire::shared_key::SigningKey;
@@ -57,6 +58,7 @@ pub(crate) struct Lazuli {
     runtime: Runtime,
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<ManualClock>,
+    analytics: Arc<Analytics>,
     connection: RefCell<Option<TcpStream>>,
 }
 
@@ -75,11 +77,17 @@ impl Lazuli {
         let accounts = format!("{ACCOUNT}:{WELL_KNOWN_KEY};{OTHER}:{first}:{second}");
         let accounts = Accounts::new(Accounts::parse(&accounts).unwrap()).unwrap();
         let front = Arc::new(Front::new(service, Arc::new(accounts), clock.clone(), options));
+        let analytics = front.analytics();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let limits = ListenOptions::default();
         runtime.spawn(lazuli_server::serve(listener, front, limits, std::future::pending()));
-        Self { runtime, address, clock, connection: RefCell::default() }
+        Self { runtime, address, clock, analytics, connection: RefCell::default() }
+    }
+
+    /// Writes what was counted for analytics.
+    pub(crate) fn flush_analytics(&self, extent: Extent) {
+        self.runtime.block_on(self.analytics.flush(extent));
     }
 
     /// A server with one table, `Orders`.

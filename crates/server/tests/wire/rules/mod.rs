@@ -1,5 +1,6 @@
 //! The rules of the specification that neither a trap nor a vector shows, section by section.
 
+mod analytics;
 mod atom;
 mod authorization;
 mod batches;
@@ -12,3 +13,4 @@ mod payloads;
 mod queries;
 mod service;
 mod urls;
+mod versions;
