@@ -1,9 +1,10 @@
 //! The command line: commands, flags, and the spellings that Azurite's users know.
 //!
 //! [`ServeOptions`] is also what a configuration file may say: a flag without its dashes is a key of
-//! the file, in the table `auth` for [`AuthArguments`]. Nothing is filled in here; defaults are given in `config`, where the sources meet.
+//! the file, in the table `auth` for [`AuthArguments`] and `simulate` for [`SimulateArguments`]. Nothing is filled in here; defaults are given in `config`, where the sources meet.
 
 use crate::auth::AuthArguments;
+use crate::simulate::SimulateArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lazuli_engine_local::Durability;
 use lazuli_server::{Account, Accounts, AccountsError, Profile};
@@ -179,6 +180,9 @@ pub(crate) struct ServeOptions {
         default_missing_value = "true"
     )]
     pub(crate) silent: Option<bool>,
+
+    #[command(flatten)]
+    pub(crate) simulate: SimulateArguments,
 
     #[command(flatten)]
     pub(crate) auth: AuthArguments,

@@ -4,6 +4,7 @@
 use crate::auth::AuthArguments;
 use crate::cli::{DurabilityName, ServeOptions};
 use crate::failure::with_hint;
+use crate::simulate::SimulateArguments;
 use anyhow::Result;
 use lazuli_engine_local::Durability;
 use lazuli_server::{
@@ -40,6 +41,7 @@ pub(crate) struct Settings {
     pub(crate) port_file: Option<PathBuf>,
     pub(crate) log: String,
     pub(crate) silent: bool,
+    pub(crate) simulate: SimulateArguments,
     pub(crate) auth: AuthArguments,
 }
 
@@ -97,6 +99,7 @@ impl Settings {
             port_file: given.port_file,
             log: given.log.unwrap_or_else(|| LOG.to_owned()),
             silent: given.silent.unwrap_or(false),
+            simulate: given.simulate,
             auth: given.auth,
         })
     }
@@ -126,6 +129,7 @@ impl ServeOptions {
             port_file: self.port_file.or(file.port_file),
             log: self.log.or(file.log),
             silent: self.silent.or(file.silent),
+            simulate: self.simulate.or(file.simulate),
             auth: self.auth.or(file.auth),
         }
     }

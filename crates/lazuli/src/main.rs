@@ -8,6 +8,7 @@ mod descriptors;
 mod failure;
 mod reload;
 mod serve;
+mod simulate;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -126,6 +126,7 @@ fn front_options(settings: &Settings) -> FrontOptions {
     let mut options = FrontOptions {
         version_check: settings.version_check,
         profile: settings.profile,
+        simulate: settings.simulate.options(),
         // The low digits of the clock come first, so that ids of two runs differ at a glance.
         request_id_seed: SystemClock.now().ticks().reverse_bits(),
         ..FrontOptions::default()

@@ -124,6 +124,16 @@ pub trait Row {
 }
 
 impl Filter {
+    /// How many comparisons it holds, bare properties among them.
+    pub fn comparisons(&self) -> usize {
+        match self {
+            Self::Constant(_) => 0,
+            Self::Compare { .. } | Self::IsTrue(_) => 1,
+            Self::Not(inner) => inner.comparisons(),
+            Self::And(parts) | Self::Or(parts) => parts.iter().map(Self::comparisons).sum(),
+        }
+    }
+
     /// Whether `row` satisfies the filter.
     ///
     /// A row that lacks the property satisfies no comparison, `ne` included (T-4.35), and therefore

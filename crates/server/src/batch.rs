@@ -33,6 +33,8 @@ pub(crate) async fn handle(
                 parts.iter().map(|part| PartHead::new(context, call, part)).collect();
             let replies = match change(service, context, &parts, &heads, principal).await {
                 Ok(replies) => replies,
+                // A batch that was not even tried is refused whole.
+                Err(fault) if fault.error.code == ErrorCode::ServerBusy => return Err(fault.error),
                 Err(fault) => vec![fault.reply(context, &heads)],
             };
             Ok(multipart_reply(context, &replies, &heads, true))
@@ -163,6 +165,10 @@ async fn change(
         (Ok(_), Some(fault)) => return Err(fault),
         (Ok(batch), None) => batch,
     };
+    if let Some(first) = batch.mutations().first() {
+        let admitted = table::admit(context, batch.table(), first.key(), parts.len());
+        admitted.map_err(|error| Fault { index: 0, error })?;
+    }
     let (batch, timestamp) = transact(service, context, batch).await?;
     let answer = |(index, mutation)| {
         let failed = |error| Fault { index, error };

@@ -19,6 +19,7 @@ use crate::request::{CallHeaders, RequestContext, operation_time};
 use crate::request_id::RequestIds;
 use crate::respond::{Heading, ResponseBody};
 use crate::route::{self, Verb};
+use crate::simulate::{SimulateOptions, Simulator};
 use crate::table::{self, Call};
 use crate::target::Target;
 use crate::xml_resources;
@@ -69,6 +70,7 @@ pub struct FrontOptions {
     pub request_id_seed: u64,
     pub auth: AuthOptions,
     pub profile: Profile,
+    pub simulate: SimulateOptions,
 }
 
 impl Default for FrontOptions {
@@ -84,6 +86,7 @@ impl Default for FrontOptions {
             request_id_seed: 0,
             auth: AuthOptions::default(),
             profile: Profile::default(),
+            simulate: SimulateOptions::default(),
         }
     }
 }
@@ -99,6 +102,7 @@ pub struct Front {
     answers: AnswerMemory,
     properties: Arc<PropertiesCache>,
     analytics: Arc<Analytics>,
+    simulator: Option<Arc<Simulator>>,
     /// What a 401 sends clients to.
     challenge: HeaderValue,
 }
@@ -115,6 +119,8 @@ impl Front {
         let bodies = BodyMemory::new(body_bytes_max, options.memory_wait_max);
         let answers = AnswerMemory::new(queries_max, answer_bytes_max, options.memory_wait_max);
         let challenge = options.auth.challenge();
+        let simulates = options.simulate != SimulateOptions::default();
+        let simulator = simulates.then(|| Arc::new(Simulator::new(options.simulate)));
         let properties = Arc::<PropertiesCache>::default();
         let analytics = Arc::new(Analytics::new(
             service.clone(),
@@ -132,6 +138,7 @@ impl Front {
             answers,
             properties,
             analytics,
+            simulator,
             challenge,
         }
     }
@@ -271,7 +278,9 @@ impl Front {
             path_style,
             explain: self.options.auth.explain,
             tolerance: Tolerance::new(self.options.profile),
+            simulator: self.simulator.clone(),
         };
+        context.simulate(|simulator| simulator.admit(&context.account.name, context.now))?;
         let time = operation_time(&query)?;
         let outcome = tokio::time::timeout(time, self.dispatch(&context, &call, &principal)).await;
         heading.would_fail = context.tolerance.would_fail();

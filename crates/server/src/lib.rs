@@ -29,6 +29,7 @@ mod request;
 mod request_id;
 mod respond;
 mod route;
+mod simulate;
 mod stall;
 mod table;
 mod target;
@@ -45,4 +46,5 @@ pub use bearer::{
 pub use front::{Front, FrontOptions, VersionCheck};
 pub use listen::{ListenOptions, serve};
 pub use profile::Profile;
+pub use simulate::SimulateOptions;
 pub use tls::{Certificate, CertificateError, SelfSigned, Tls};

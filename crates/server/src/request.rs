@@ -5,6 +5,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::profile::{Fault, Tolerance};
 use crate::request_id::RequestId;
 use crate::respond::Trailer;
+use crate::simulate::Simulator;
 use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_wire::error_code::ErrorCode;
@@ -30,9 +31,24 @@ pub(crate) struct RequestContext {
     /// Whether callers are told why their credential was refused.
     pub(crate) explain: bool,
     pub(crate) tolerance: Tolerance,
+    /// What the service is to do as it does now and then; most servers have none.
+    pub(crate) simulator: Option<Arc<Simulator>>,
 }
 
 impl RequestContext {
+    /// Asks the simulator, if there is one, whether to go on.
+    pub(crate) fn simulate(
+        &self,
+        check: impl FnOnce(&Simulator) -> ApiResult<()>,
+    ) -> ApiResult<()> {
+        self.simulator.as_deref().map_or(Ok(()), check)
+    }
+
+    /// The entities or tables that a page may look at.
+    pub(crate) fn page_rows(&self) -> u64 {
+        self.simulator.as_deref().map_or(u64::MAX, Simulator::page_rows)
+    }
+
     pub(crate) fn trailer(&self) -> Trailer {
         Trailer { id: self.id, now: self.now, explain: self.explain }
     }

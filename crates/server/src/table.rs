@@ -68,6 +68,7 @@ pub(crate) async fn handle(
         }
         Operation::GetEntity { table, key } => {
             principal.permit_key(key)?;
+            admit(context, table, key, 1)?;
             get_entity(service, context, call, table, key).await
         }
         Operation::KeyedNested { table } => {
@@ -79,6 +80,7 @@ pub(crate) async fn handle(
         _ => {
             let (table, mutation) = decode_mutation(context, call)?;
             principal.permit_key(mutation.key())?;
+            admit(context, table, mutation.key(), 1)?;
             let timestamp = mutate(service, context, table, &mutation).await?;
             mutation_reply(context, call, table, &mutation, timestamp)
         }
@@ -99,9 +101,8 @@ async fn query_tables(
             Some(decoded.ok_or(ErrorCode::InvalidInput)?)
         }
     };
-    let tolerance = &context.tolerance;
-    let (filter, top) = (filter(call.query, tolerance)?, top(call.query, tolerance)?);
-    let query = TablesQuery { filter, top, from };
+    let (filter, top) = (filter(call.query, context)?, top(call.query, &context.tolerance)?);
+    let query = TablesQuery { filter, top, from, rows_read_max: context.page_rows() };
     let mut tables = encoder.tables();
     let end = service
         .query_tables(&context.account.name, query, &mut |table| tables.push(table.name.as_str()))
@@ -130,7 +131,9 @@ async fn create_table(
         BodyFormat::Atom => odata::atom::read_table_name(call.body)?,
     };
     let table = TableName::parse(&name.ok_or(ErrorCode::PropertiesNeedValue)?)?;
-    service.create_table(&context.account.name, &table).await?;
+    let account = &context.account.name;
+    context.simulate(|simulator| simulator.check_deleted(account, &table, context.now))?;
+    service.create_table(account, &table).await?;
     let reply = match encoder {
         Some(encoder) => encoder.table(201, table.as_str()),
         None => Reply { data_service_version: DataServiceVersion::V3, ..Reply::odata(204) },
@@ -160,7 +163,11 @@ async fn delete_table(
     table: &TableName,
 ) -> ApiResult<Reply> {
     refuse_condition_on_table(context, &call.headers)?;
-    service.delete_table(&context.account.name, table).await.map_err(listed_table_error)?;
+    let account = &context.account.name;
+    service.delete_table(account, table).await.map_err(listed_table_error)?;
+    if let Some(simulator) = &context.simulator {
+        simulator.table_deleted(account, table, context.now);
+    }
     Ok(Reply::odata(204))
 }
 
@@ -175,10 +182,11 @@ async fn query_entities(
     let encoder = call.encoder(context)?;
     let select = select(call.query, context.version)?;
     let query = EntityQuery {
-        filter: filter(call.query, &context.tolerance)?,
+        filter: filter(call.query, context)?,
         top: top(call.query, &context.tolerance)?,
         from: entity_continuation(call.query, &context.tolerance)?,
         bounds,
+        rows_read_max: context.page_rows(),
     };
     let mut entities = encoder.entities(table, select.as_ref());
     let end = service
@@ -378,16 +386,31 @@ pub(crate) fn listed_table_error(error: TableError) -> ApiError {
     }
 }
 
-fn filter(query: &Query<'_>, tolerance: &Tolerance) -> ApiResult<Option<Filter>> {
-    match query.get("$filter") {
-        None => Ok(None),
-        Some(text) if text.trim().is_empty() => Ok(None),
-        Some(text) => odata::filter::parse(text).map(Some).or_else(|error| {
-            let error = filter_error(&error, text);
-            let lenient = || odata::filter::parse_lenient(text).ok();
-            tolerance.tolerate(Fault::FilterDialect, error, lenient).map(Some)
-        }),
+fn filter(query: &Query<'_>, context: &RequestContext) -> ApiResult<Option<Filter>> {
+    let text = query.get("$filter").unwrap_or_default();
+    if text.trim().is_empty() {
+        return Ok(None);
     }
+    let filter = odata::filter::parse(text).or_else(|error| {
+        let error = filter_error(&error, text);
+        let lenient = || odata::filter::parse_lenient(text).ok();
+        context.tolerance.tolerate(Fault::FilterDialect, error, lenient)
+    })?;
+    context.simulate(|simulator| simulator.check_filter(&filter))?;
+    Ok(Some(filter))
+}
+
+/// Refuses operations on a partition whose rate is exceeded, where rates are simulated.
+pub(crate) fn admit(
+    context: &RequestContext,
+    table: &TableName,
+    key: &EntityKey,
+    operations: usize,
+) -> ApiResult<()> {
+    let (account, partition) = (&context.account.name, key.partition.as_str());
+    context.simulate(|simulator| {
+        simulator.admit_to_partition(account, table, partition, operations, context.now)
+    })
 }
 
 /// Versions without `$select` take it for an option they do not know (T-4.45c).

@@ -28,11 +28,13 @@ pub struct TablesQuery {
     pub top: usize,
     /// The lower-case name to begin at, inclusive.
     pub from: Option<String>,
+    /// Tables that the page may look at, those that the filter passes over among them.
+    pub rows_read_max: u64,
 }
 
 impl Default for TablesQuery {
     fn default() -> Self {
-        Self { filter: None, top: PAGE_ITEMS_MAX, from: None }
+        Self { filter: None, top: PAGE_ITEMS_MAX, from: None, rows_read_max: u64::MAX }
     }
 }
 
@@ -63,6 +65,7 @@ impl TableService {
         let mut page = TablesPage {
             filter: &filter,
             top: query.top.min(PAGE_ITEMS_MAX) as u64,
+            rows_read_max: query.rows_read_max,
             timer: Timer::start(&*self.clock),
             sink,
             end: TablesEnd::default(),
@@ -122,6 +125,7 @@ struct TablesPage<'q> {
     /// As [`by_lower_name`] made it.
     filter: &'q Filter,
     top: u64,
+    rows_read_max: u64,
     timer: Timer<'q>,
     sink: &'q mut (dyn FnMut(&TableInfo) + Send),
     end: TablesEnd,
@@ -130,7 +134,9 @@ struct TablesPage<'q> {
 impl Gather for TablesPage<'_> {
     fn take(&mut self, _: &[u8], value: &[u8], _: Revision) -> Result<Visit, CorruptRecord> {
         let info = TableInfo::from(CatalogRecord::decode(value)?);
-        if self.end.rows_returned >= self.top || self.timer.is_over() {
+        let is_full =
+            self.end.rows_returned >= self.top || self.end.rows_read >= self.rows_read_max;
+        if is_full || self.timer.is_over() {
             self.end.next = Some(info);
             return Ok(Visit::StopBefore);
         }

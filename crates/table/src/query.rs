@@ -71,11 +71,19 @@ pub struct EntityQuery {
     pub top: usize,
     pub from: Option<Continuation>,
     pub bounds: KeyBounds,
+    /// Entities that the page may look at, those that the filter passes over among them.
+    pub rows_read_max: u64,
 }
 
 impl Default for EntityQuery {
     fn default() -> Self {
-        Self { filter: None, top: PAGE_ITEMS_MAX, from: None, bounds: KeyBounds::default() }
+        Self {
+            filter: None,
+            top: PAGE_ITEMS_MAX,
+            from: None,
+            bounds: KeyBounds::default(),
+            rows_read_max: u64::MAX,
+        }
     }
 }
 
@@ -191,6 +199,7 @@ fn limits(table: TableId, query: &EntityQuery) -> KeyRange {
 struct Page<'q> {
     filter: Option<&'q Filter>,
     top: u64,
+    rows_read_max: u64,
     timer: Timer<'q>,
     sink: &'q mut (dyn FnMut(EntityRef<'_>) + Send),
     rows_read: u64,
@@ -208,6 +217,7 @@ impl<'q> Page<'q> {
         Self {
             filter: query.filter.as_ref(),
             top: query.top.min(PAGE_ITEMS_MAX) as u64,
+            rows_read_max: query.rows_read_max,
             timer: Timer::start(clock),
             sink,
             rows_read: 0,
@@ -218,7 +228,10 @@ impl<'q> Page<'q> {
     }
 
     fn is_full(&self) -> bool {
-        self.timer.is_over() || self.rows_returned >= self.top || self.bytes >= PAGE_BYTES_MAX
+        self.timer.is_over()
+            || self.rows_returned >= self.top
+            || self.rows_read >= self.rows_read_max
+            || self.bytes >= PAGE_BYTES_MAX
     }
 
     fn end(self, plan: PlanKind) -> QueryEnd {

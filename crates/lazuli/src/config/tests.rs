@@ -2,6 +2,7 @@ use super::*;
 use crate::cli::Cli;
 use crate::failure::Hint;
 use clap::{CommandFactory, Parser};
+use lazuli_server::SimulateOptions;
 
 const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
 
@@ -75,6 +76,17 @@ fn flags_win_over_the_file() {
     assert_eq!((settings.table_port, settings.host.as_str()), (2, "localhost"));
     assert_eq!((settings.tls, settings.silent), (TlsChoice::Off, true));
     assert_eq!(settings.profile, Profile::Lenient);
+}
+
+#[test]
+fn troubles_are_simulated_where_they_are_asked_for() {
+    assert_eq!(load("", "").unwrap().simulate.options(), SimulateOptions::default());
+    let file = "[simulate]\nearly-pages = 1\npartition-rate-max = 5";
+    let settings = load("--config FILE --early-pages 2 --filter-comparisons-max 15", file).unwrap();
+    let options = settings.simulate.options();
+    assert_eq!(options.early_pages, Some(2));
+    assert_eq!(options.partition_rate_max.map(u32::from), Some(5));
+    assert_eq!(options.filter_comparisons_max.map(u32::from), Some(15));
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl ServiceClient {
             row: Some(from.row_key()),
         });
         let query =
-            EntityQuery { filter: partition, top: scan.top, from, bounds: KeyBounds::default() };
+            EntityQuery { filter: partition, top: scan.top, from, ..EntityQuery::default() };
         let mut entities = Vec::new();
         let mut take = |entity: EntityRef<'_>| entities.extend(listed(&entity));
         match self.service.query(&self.account, &self.table, query, &mut take).await {

@@ -391,7 +391,12 @@ proptest! {
                 .collect();
             expect.sort_by(|a, b| compare_text(&a.0, &b.0).then_with(|| compare_text(&a.1, &b.1)));
             let bounds = KeyBounds { start, end };
-            let query = EntityQuery { filter: Some(filter), top, from: None, bounds };
+            let query = EntityQuery {
+                filter: Some(filter),
+                top,
+                bounds,
+                ..EntityQuery::default()
+            };
             assert_eq!(fixture.pages(query).await, expect);
         });
     }

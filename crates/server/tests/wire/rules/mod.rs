@@ -12,5 +12,6 @@ mod mutations;
 mod payloads;
 mod queries;
 mod service;
+mod simulate;
 mod urls;
 mod versions;

@@ -1,0 +1,191 @@
+//! What the service does now and then, done on demand, so that clients can be tested against it.
+//!
+//! Pages that end early, tables that stay in deletion, the documented limit of a filter, and
+//! throttling: each is off unless the operator turns it on. Nothing here is kept in the store.
+
+use crate::error::{ApiError, ApiResult};
+use lazuli_model::{AccountName, Filter, TableName, Timestamp};
+use lazuli_table::TableError;
+use lazuli_wire::error_code::{ErrorCode, message};
+use std::collections::HashMap;
+use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Which of these behaviours are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SimulateOptions {
+    /// Pages end early, and some are empty, at places that this seed decides (T-4.53).
+    pub early_pages: Option<u64>,
+    /// A deleted table cannot be created again for so many seconds (T-3.7).
+    pub table_deletion_seconds: Option<NonZeroU64>,
+    /// More comparisons in one filter are refused; the reference says 15 (T-4.26).
+    pub filter_comparisons_max: Option<NonZeroU32>,
+    /// More requests of one account in a second are refused (T-11.3).
+    pub account_rate_max: Option<NonZeroU32>,
+    /// More operations on entities of one partition in a second are refused (T-11.3).
+    pub partition_rate_max: Option<NonZeroU32>,
+}
+
+/// Tables in deletion that are remembered; one more is gone at once.
+const DELETIONS_MAX: usize = 10_000;
+/// Rows that a page looks at when it ends early.
+const EARLY_ROWS_MAX: u64 = 8;
+
+/// The behaviours that are on, and what they have to remember.
+#[derive(Debug, Default)]
+pub(crate) struct Simulator {
+    options: SimulateOptions,
+    pages: AtomicU64,
+    deletions: Mutex<HashMap<(AccountName, Box<str>), Timestamp>>,
+    second: Mutex<Second>,
+}
+
+/// The requests of one second.
+#[derive(Debug, Default)]
+struct Second {
+    began: u64,
+    accounts: HashMap<AccountName, u32>,
+    partitions: HashMap<(AccountName, Box<str>, Box<str>), u32>,
+}
+
+impl Simulator {
+    pub(crate) fn new(options: SimulateOptions) -> Self {
+        Self { options, ..Self::default() }
+    }
+
+    /// The rows that the next page may look at.
+    ///
+    /// Of two pages one at the most looks at none, so whoever follows the tokens comes to the end.
+    pub(crate) fn page_rows(&self) -> u64 {
+        let Some(seed) = self.options.early_pages else { return u64::MAX };
+        let page = self.pages.fetch_add(1, Ordering::Relaxed);
+        match scramble(seed.wrapping_add(page)) % 4 {
+            0 if page.is_multiple_of(2) => 0,
+            0 | 1 => 1 + scramble(seed ^ page) % EARLY_ROWS_MAX,
+            _ => u64::MAX,
+        }
+    }
+
+    pub(crate) fn check_filter(&self, filter: &Filter) -> ApiResult<()> {
+        match self.options.filter_comparisons_max {
+            Some(max) if filter.comparisons() > max.get() as usize => {
+                Err(ApiError::invalid_input(message::INPUT_NOT_VALID))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Remembers that a table was deleted.
+    pub(crate) fn table_deleted(&self, account: &AccountName, table: &TableName, now: Timestamp) {
+        let Some(seconds) = self.options.table_deletion_seconds else { return };
+        let mut deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
+        if deletions.len() >= DELETIONS_MAX {
+            deletions.retain(|_, end| *end > now);
+        }
+        if deletions.len() < DELETIONS_MAX {
+            let key = (account.clone(), table.lower().into());
+            deletions.insert(key, now.plus_seconds(seconds.get()));
+        }
+    }
+
+    /// Refuses to create a table that is being deleted.
+    pub(crate) fn check_deleted(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        now: Timestamp,
+    ) -> ApiResult<()> {
+        if self.options.table_deletion_seconds.is_none() {
+            return Ok(());
+        }
+        let deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
+        match deletions.get(&(account.clone(), table.lower().into())) {
+            Some(end) if *end > now => Err(TableError::TableBeingDeleted.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts a request, and refuses one too many.
+    pub(crate) fn admit(&self, account: &AccountName, now: Timestamp) -> ApiResult<()> {
+        let Some(max) = self.options.account_rate_max else { return Ok(()) };
+        let mut second = self.second(now);
+        let count = second.accounts.entry(account.clone()).or_default();
+        match count.checked_add(1).filter(|count| *count <= max.get()) {
+            Some(more) => {
+                *count = more;
+                Ok(())
+            }
+            None => Err(ApiError::with_text(ErrorCode::ServerBusy, message::OVER_ACCOUNT_LIMIT)),
+        }
+    }
+
+    /// Counts operations on entities of a partition, and refuses them if they are too many. A
+    /// transaction counts as many as it has (T-11.2).
+    pub(crate) fn admit_to_partition(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        partition: &str,
+        operations: usize,
+        now: Timestamp,
+    ) -> ApiResult<()> {
+        let Some(max) = self.options.partition_rate_max else { return Ok(()) };
+        let mut second = self.second(now);
+        let key = (account.clone(), table.lower().into(), partition.into());
+        let count = second.partitions.entry(key).or_default();
+        let more = u32::try_from(operations).ok().and_then(|more| count.checked_add(more));
+        // One transaction always fits, or it never would.
+        match more.filter(|more| *more <= max.get() || *count == 0) {
+            Some(more) => {
+                *count = more;
+                Ok(())
+            }
+            None => Err(ErrorCode::ServerBusy.into()),
+        }
+    }
+
+    /// The second of `now`. What earlier ones counted is forgotten, so a second is all there is.
+    fn second(&self, now: Timestamp) -> std::sync::MutexGuard<'_, Second> {
+        let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
+        if second.began != now.unix_seconds() {
+            *second = Second { began: now.unix_seconds(), ..Second::default() };
+        }
+        second
+    }
+}
+
+/// SplitMix64: turns consecutive numbers into ones without a pattern.
+const fn scramble(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_pages_in_a_row_are_never_both_without_rows() {
+        for seed in 0..100 {
+            let options = SimulateOptions { early_pages: Some(seed), ..Default::default() };
+            let simulator = Simulator::new(options);
+            let pages: Vec<u64> = (0..64).map(|_| simulator.page_rows()).collect();
+            assert!(pages.windows(2).all(|pair| pair[0] > 0 || pair[1] > 0), "{seed}: {pages:?}");
+            assert!(pages.contains(&0) && pages.contains(&u64::MAX), "{seed}: {pages:?}");
+        }
+    }
+
+    #[test]
+    fn a_seed_decides_where_pages_end() {
+        let pages = |seed| {
+            let options = SimulateOptions { early_pages: Some(seed), ..Default::default() };
+            let simulator = Simulator::new(options);
+            (0..16).map(|_| simulator.page_rows()).collect::<Vec<_>>()
+        };
+        assert_eq!(pages(7), pages(7));
+        assert_ne!(pages(7), pages(8));
+    }
+}
