@@ -12,11 +12,10 @@
 //! The seed is printed; it fixes what the writers do and when the kill comes, counted in
 //! acknowledged requests. How the requests interleave is the machine's affair.
 
-mod writer;
-
 use crate::table;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
+use crate::writer::Writer;
 use anyhow::{Context, Result};
 use clap::Args;
 use lazuli_model::{Clock, SystemClock};
@@ -27,8 +26,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
-use writer::{TABLE, Writer};
 
+const TABLE: &str = "Kill";
 /// Requests acknowledged before the kill, at most.
 const ACKNOWLEDGED_MAX: usize = 400;
 /// How long a round may take to get there.
@@ -94,9 +93,14 @@ impl<'a> Trial<'a> {
     fn new(binary: &'a Path, seed: u64, writers: usize) -> Result<Self> {
         let data = tempfile::tempdir().context("make a data directory")?;
         let random = Seeded::new(seed);
-        let writers = (0..writers).map(|n| Writer::new(n, random.stream(n as u64))).collect();
+        let writers = (0..writers)
+            .map(|n| {
+                let partition = format!("writer-{n}");
+                Writer::new(TABLE, partition, u32::MAX, random.stream(n as u64))
+            })
+            .collect();
         let server = Server::start(binary, data.path(), &[])?;
-        table::create(&mut server.connect()?, TABLE)?;
+        table::create(&mut server.connect()?, TABLE)?.done()?;
         // The first crash may come right after the table was acknowledged.
         server.kill()?;
         Ok(Self { binary, data, random, writers })

@@ -12,11 +12,13 @@ mod memory;
 mod process;
 mod readme;
 mod sim;
+mod soak;
 mod table;
 mod tally;
 mod test;
 mod torture;
 mod workspace;
+mod writer;
 
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;
@@ -46,6 +48,8 @@ enum Chore {
     Sim(sim::Options),
     /// Feed made-up input to the parsers: libFuzzer if it is there, else our own driver
     Fuzz(fuzz::Options),
+    /// Mixed work on many connections, for a chosen time; then a kill; nothing may be lost
+    Soak(soak::Options),
     /// Everything that tries to break a promise, for a chosen time
     Torture(torture::Options),
     /// Run the README's commands as they are printed
@@ -88,6 +92,7 @@ fn run(chore: Chore) -> anyhow::Result<Tally> {
         Chore::Bench(options) => bench::run(&workspace, &options),
         Chore::Sim(options) => Ok(sim::run(&workspace, options)),
         Chore::Fuzz(options) => fuzz::run(&workspace, &options),
+        Chore::Soak(options) => soak::run(&workspace, options),
         Chore::Torture(options) => torture::run(&workspace, options),
         Chore::Readme => readme::run(&workspace),
         Chore::TestAz(no_skip) => Ok(test::az(&workspace, no_skip)),

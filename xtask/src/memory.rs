@@ -45,7 +45,7 @@ impl Default for Options {
 pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
     let data = tempfile::tempdir().context("make a data directory")?;
     let server = Server::start(workspace.binary()?, data.path(), &[])?;
-    table::create(&mut server.connect()?, TABLE)?;
+    table::create(&mut server.connect()?, TABLE)?.done()?;
     let mut tally = Tally::default();
     let mut phase = |name: &str, work: &dyn Fn() -> Result<String>| -> Result<()> {
         reset_peak(server.pid())?;
@@ -120,12 +120,14 @@ fn scan(server: &Server, expected: usize) -> Result<String> {
     table::scan(&mut connection, TABLE, "", |body| {
         count += count_entities(body);
         Ok(())
-    })?;
+    })?
+    .done()?;
     ensure!(count == expected, "{count} entities came back, not {expected}");
     table::scan(&mut connection, TABLE, "$filter=n%20eq%20-1", |body| {
         ensure!(count_entities(body) == 0, "an entity matched a filter that none matches");
         Ok(())
-    })?;
+    })?
+    .done()?;
     Ok(format!("{count} entities twice"))
 }
 

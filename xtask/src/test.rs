@@ -3,7 +3,7 @@
 use crate::client::{self, AZ, CLIENTS, Client};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{NoSkip, kill, memory, process, readme};
+use crate::{NoSkip, kill, memory, process, readme, soak};
 use anyhow::{Result, bail};
 use clap::Args;
 use std::time::Instant;
@@ -28,6 +28,7 @@ enum Suite {
     Client(&'static Client),
     Kill,
     Memory,
+    Soak,
     Readme,
 }
 
@@ -35,7 +36,7 @@ impl Suite {
     fn all() -> Vec<Self> {
         let mut suites = vec![Self::Format, Self::Lints, Self::Unit];
         suites.extend(CLIENTS.iter().map(Self::Client));
-        suites.extend([Self::Kill, Self::Memory, Self::Readme]);
+        suites.extend([Self::Kill, Self::Memory, Self::Soak, Self::Readme]);
         suites
     }
 
@@ -47,6 +48,7 @@ impl Suite {
             Self::Client(client) => client.name,
             Self::Kill => "kill",
             Self::Memory => "memory",
+            Self::Soak => "soak",
             Self::Readme => "readme",
         }
     }
@@ -63,6 +65,7 @@ impl Suite {
             Self::Client(client) => client::run(workspace, client),
             Self::Kill => kill::run(workspace, kill::Options::default()),
             Self::Memory => memory::run(workspace, memory::Options::default()),
+            Self::Soak => soak::run(workspace, soak::Options::SHORT),
             Self::Readme => readme::run(workspace),
         }
     }

@@ -1,29 +1,42 @@
-//! One writer of the kill test: what it does, and what it knows must be stored.
+//! A writer of the kill test and of the soak: what it does, and what it knows must be stored.
 
-use crate::table;
+use crate::table::{self, Outcome};
 use anyhow::{Context, Result, bail, ensure};
 use lazuli_model::{ETag, IfMatch, Timestamp};
-use lazuli_testkit::http::{Connection, Operation, Request};
+use lazuli_testkit::http::{Connection, Operation, Request, Response};
 use lazuli_testkit::seed::Seeded;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-
-pub(super) const TABLE: &str = "Kill";
+use std::fmt;
 
 /// Operations of one batch, at most.
 const BATCH_MAX: usize = 12;
 
-/// Writes to one partition, and remembers.
-pub(super) struct Writer {
+/// Writes to one partition, which is its own, and remembers.
+pub(crate) struct Writer {
+    table: String,
     partition: String,
+    /// Rows that it writes to, one after the other and over again.
+    rows_max: u32,
     random: Seeded,
     rows: BTreeMap<String, Row>,
-    /// The request that was cut off: it has happened entirely or not at all.
+    /// The request whose answer never came: it has happened entirely or not at all.
     doubt: Vec<Change>,
     next_row: u32,
     next_value: u32,
 }
+
+/// Rows that are not as was acknowledged.
+#[derive(Debug)]
+pub(crate) struct LostWrites(pub(crate) Vec<String>);
+
+impl fmt::Display for LostWrites {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows are wrong: {}", self.0.len(), self.0.join("; "))
+    }
+}
+
+impl std::error::Error for LostWrites {}
 
 /// What is known of one row that was ever written.
 #[derive(Debug, Default)]
@@ -55,9 +68,11 @@ struct Change {
 }
 
 impl Writer {
-    pub(super) fn new(number: usize, random: Seeded) -> Self {
+    pub(crate) fn new(table: &str, partition: String, rows_max: u32, random: Seeded) -> Self {
         Self {
-            partition: format!("writer-{number}"),
+            table: table.to_owned(),
+            partition,
+            rows_max,
             random,
             rows: BTreeMap::new(),
             doubt: Vec::new(),
@@ -66,52 +81,122 @@ impl Writer {
         }
     }
 
-    pub(super) fn rows_present(&self) -> usize {
+    pub(crate) fn rows_present(&self) -> usize {
         self.rows.values().filter(|row| row.stored.is_some()).count()
     }
 
-    pub(super) fn is_in_doubt(&self) -> bool {
+    pub(crate) fn is_in_doubt(&self) -> bool {
         !self.doubt.is_empty()
     }
 
     /// Sends one request after the other until the connection breaks, which is no error.
-    pub(super) fn write_until_cut_off(
+    pub(crate) fn write_until_cut_off(
         &mut self,
         mut connection: Connection,
         acknowledge: impl Fn(),
     ) -> Result<()> {
         loop {
-            let (operations, changes): (Vec<_>, Vec<_>) = self.choose().into_iter().unzip();
-            match send(&mut connection, &operations)? {
-                Some(etags) => self.acknowledged(changes, &etags)?,
-                None => {
-                    self.doubt = changes;
-                    return Ok(());
-                }
+            match self.write(&mut connection)? {
+                Outcome::Cut(_) => return Ok(()),
+                outcome => outcome.done()?,
             }
             acknowledge();
         }
     }
 
+    /// One request: mostly a lone operation, one time in three a batch.
+    pub(crate) fn write(&mut self, connection: &mut Connection) -> Result<Outcome> {
+        let (operations, changes): (Vec<_>, Vec<_>) = self.choose().into_iter().unzip();
+        match send(connection, &operations)? {
+            Ok(etags) => {
+                self.acknowledged(changes, &etags)?;
+                Ok(Outcome::Done)
+            }
+            Err(outcome) => {
+                if !matches!(outcome, Outcome::Busy) {
+                    self.doubt = changes;
+                }
+                Ok(outcome)
+            }
+        }
+    }
+
+    /// A replace with an ETag that the row no longer has, or an insert of a row that is there: the
+    /// server must refuse it.
+    pub(crate) fn write_in_vain(&mut self, connection: &mut Connection) -> Result<Outcome> {
+        let row = self.choose_row();
+        let stored = self.rows.get(&row).and_then(|row| row.stored);
+        let Some(Stored { content, etag }) = stored else { return self.write(connection) };
+        let stale = Timestamp::from_ticks(etag.ticks() - 1).map(|time| ETag(time).to_string());
+        let (method, condition, status) = match self.random.one_in(2) {
+            true => ("POST", None, 409),
+            false => ("PUT", stale, 412),
+        };
+        let operation = self.operation(method, &row, condition, Some(content));
+        match send_lone(connection, &operation) {
+            Err(outcome) => Ok(outcome),
+            Ok(answer) => {
+                ensure!(
+                    answer.status == status,
+                    "{}/{row}: {method} in vain was answered {}",
+                    self.partition,
+                    answer.status
+                );
+                Ok(Outcome::Done)
+            }
+        }
+    }
+
+    /// Reads one row and compares.
+    pub(crate) fn read_one(&mut self, connection: &mut Connection) -> Result<Outcome> {
+        let row = self.choose_row();
+        let path = format!("/{}(PartitionKey='{}',RowKey='{row}')", self.table, self.partition);
+        let answer = match table::send(connection, &Request::new("GET", &path)) {
+            Ok(answer) => answer,
+            Err(outcome) => return Ok(outcome),
+        };
+        let found = match answer.status {
+            200 => Some(parse_entity(&serde_json::from_slice(&answer.body)?)?.1),
+            404 => None,
+            status => bail!("{path}: {status} {}", answer.text()),
+        };
+        let expected = self.rows.get(&row).and_then(|row| row.stored);
+        ensure!(expected == found, "{path}: acknowledged {expected:?}, found {found:?}");
+        Ok(Outcome::Done)
+    }
+
+    /// Reads the partition in pages of its choice, and compares.
+    pub(crate) fn read_all(&mut self, connection: &mut Connection) -> Result<Outcome> {
+        let top = 1 + self.random.below(self.rows_max.min(1000) as usize);
+        let (outcome, found) = self.fetch(connection, top)?;
+        if matches!(outcome, Outcome::Done) {
+            self.check(&found)?;
+        }
+        Ok(outcome)
+    }
+
     /// Reads the partition back, settles what was in doubt, and compares the rest.
-    pub(super) fn compare(&mut self, connection: &mut Connection) -> Result<()> {
-        let found = self.read(connection).with_context(|| format!("read {}", self.partition))?;
+    pub(crate) fn compare(&mut self, connection: &mut Connection) -> Result<()> {
+        let (outcome, found) = self.fetch(connection, 1000)?;
+        outcome.done().with_context(|| format!("read {}", self.partition))?;
         self.check(&found)
     }
 
     fn check(&mut self, found: &BTreeMap<String, Stored>) -> Result<()> {
         self.settle_doubt(found)?;
-        for (row, known) in &self.rows {
+        let wrong = self.differences(found);
+        if wrong.is_empty() { Ok(()) } else { Err(LostWrites(wrong).into()) }
+    }
+
+    fn differences(&self, found: &BTreeMap<String, Stored>) -> Vec<String> {
+        let partition = &self.partition;
+        let differing = self.rows.iter().filter_map(|(row, known)| {
             let (expected, found) = (known.stored.as_ref(), found.get(row));
-            ensure!(
-                expected == found,
-                "{}/{row}: acknowledged {expected:?}, found {found:?}",
-                self.partition
-            );
-        }
-        let stranger = found.keys().find(|row| !self.rows.contains_key(*row));
-        ensure!(stranger.is_none(), "{}: nobody wrote {stranger:?}", self.partition);
-        Ok(())
+            (expected != found)
+                .then(|| format!("{partition}/{row}: acknowledged {expected:?}, found {found:?}"))
+        });
+        let strangers = found.keys().filter(|row| !self.rows.contains_key(*row));
+        differing.chain(strangers.map(|row| format!("{partition}: nobody wrote {row}"))).collect()
     }
 
     fn settle_doubt(&mut self, found: &BTreeMap<String, Stored>) -> Result<()> {
@@ -162,7 +247,6 @@ impl Writer {
         Ok(())
     }
 
-    /// One request: mostly a lone operation, one time in three a batch.
     fn choose(&mut self) -> Vec<(Operation, Change)> {
         let count = if self.random.one_in(3) { 2 + self.random.below(BATCH_MAX - 1) } else { 1 };
         let rows: BTreeSet<String> = (0..count).map(|_| self.choose_row()).collect();
@@ -172,7 +256,7 @@ impl Writer {
     /// A new row one time in two, else one that was written before, deleted or not.
     fn choose_row(&mut self) -> String {
         if self.random.one_in(2) {
-            self.next_row += 1;
+            self.next_row = (self.next_row + 1).min(self.rows_max - 1);
         }
         format!("{:06}", self.random.below(self.next_row as usize + 1))
     }
@@ -210,9 +294,9 @@ impl Writer {
         let mut headers: Vec<_> = condition.map(|etag| ("If-Match", etag)).into_iter().collect();
         let path = if method == "POST" {
             headers.push(("Prefer", "return-no-content".to_owned()));
-            format!("/{TABLE}")
+            format!("/{}", self.table)
         } else {
-            format!("/{TABLE}(PartitionKey='{partition}',RowKey='{row}')")
+            format!("/{}(PartitionKey='{partition}',RowKey='{row}')", self.table)
         };
         let body = content.map_or_else(String::new, |content| {
             let keys = format!("\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\"");
@@ -225,10 +309,14 @@ impl Writer {
         Operation { method, path, headers, body }
     }
 
-    fn read(&self, connection: &mut Connection) -> Result<BTreeMap<String, Stored>> {
-        let query = format!("$filter=PartitionKey%20eq%20'{}'", self.partition);
+    fn fetch(
+        &self,
+        connection: &mut Connection,
+        top: usize,
+    ) -> Result<(Outcome, BTreeMap<String, Stored>)> {
+        let query = format!("$filter=PartitionKey%20eq%20'{}'&$top={top}", self.partition);
         let mut found = BTreeMap::new();
-        table::scan(connection, TABLE, &query, |body| {
+        let outcome = table::scan(connection, &self.table, &query, |body| {
             let page: Value = serde_json::from_slice(body).context("read a page")?;
             let entities = page.get("value").and_then(Value::as_array);
             for entity in entities.context("a page without value")? {
@@ -237,39 +325,51 @@ impl Writer {
             }
             Ok(())
         })?;
-        Ok(found)
+        Ok((outcome, found))
     }
 }
 
-/// The ETags of the answer, one per operation; `None` when the connection broke.
+/// The ETags of the answer, one per operation, or why there are none.
 fn send(
     connection: &mut Connection,
     operations: &[Operation],
-) -> Result<Option<Vec<Option<String>>>> {
+) -> Result<Result<Vec<Option<String>>, Outcome>> {
     let answer = match operations {
-        [lone] => send_lone(connection, lone),
-        several => connection.send_batch(several).map(|batch| (batch.status, batch.parts)),
+        [lone] => send_lone(connection, lone).map(|answer| {
+            let etag = answer.header("etag").map(str::to_owned);
+            (answer.status, vec![(answer.status, etag)])
+        }),
+        several => send_batch(connection, several),
     };
-    let Ok((status, parts)) = answer else {
-        return Ok(None);
+    let (status, parts) = match answer {
+        Ok(answer) => answer,
+        Err(outcome) => return Ok(Err(outcome)),
     };
     let good = parts.len() == operations.len() && parts.iter().all(|(status, _)| *status == 204);
     ensure!(good, "{operations:?} answered {status} with parts {parts:?}");
-    Ok(Some(parts.into_iter().map(|(_, etag)| etag).collect()))
+    Ok(Ok(parts.into_iter().map(|(_, etag)| etag).collect()))
 }
 
 type Answered = (u16, Vec<(u16, Option<String>)>);
 
-fn send_lone(connection: &mut Connection, operation: &Operation) -> io::Result<Answered> {
+/// A batch fails as one, by its own status or by that of its only part.
+fn send_batch(connection: &mut Connection, operations: &[Operation]) -> Result<Answered, Outcome> {
+    let answer = connection.send_batch(operations).map_err(Outcome::Cut)?;
+    let status = answer.parts.first().map_or(answer.status, |(part, _)| answer.status.max(*part));
+    match Outcome::of_failure(status, &answer.body) {
+        Some(failure) => Err(failure),
+        None => Ok((answer.status, answer.parts)),
+    }
+}
+
+fn send_lone(connection: &mut Connection, operation: &Operation) -> Result<Response, Outcome> {
     let headers: Vec<_> =
         operation.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     let mut request = Request::new(operation.method, &operation.path).headers(&headers);
     if !operation.body.is_empty() {
         request = request.json(&operation.body);
     }
-    let response = connection.send(&request)?;
-    let etag = response.header("etag").map(str::to_owned);
-    Ok((response.status, vec![(response.status, etag)]))
+    table::send(connection, &request)
 }
 
 fn parse_entity(entity: &Value) -> Result<(String, Stored)> {
@@ -288,87 +388,4 @@ fn parse_etag(text: &str) -> Result<Timestamp> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A writer that was told that rows a and b are stored, and that c is deleted.
-    fn writer() -> (Writer, BTreeMap<String, Stored>) {
-        let mut writer = Writer::new(0, Seeded::new(0));
-        for (row, time) in [("a", 1), ("b", 2), ("c", 3)] {
-            writer.remember(change(row, Some(time)), etag(time)).unwrap();
-        }
-        writer.remember(change("c", None), None).unwrap();
-        let found = BTreeMap::from([stored("a", 1), stored("b", 2)]);
-        writer.check(&found).unwrap();
-        (writer, found)
-    }
-
-    fn content(value: u32) -> Content {
-        Content { replaced: Some(value), merged: None }
-    }
-
-    fn change(row: &str, value: Option<u32>) -> Change {
-        Change { row: row.to_owned(), content: value.map(content) }
-    }
-
-    fn stored(row: &str, value: u32) -> (String, Stored) {
-        let etag = Timestamp::from_unix_seconds(value.into());
-        (row.to_owned(), Stored { content: content(value), etag })
-    }
-
-    fn etag(seconds: u32) -> Option<Timestamp> {
-        Some(Timestamp::from_unix_seconds(seconds.into()))
-    }
-
-    #[track_caller]
-    fn check_fails(doubt: Vec<Change>, spoil: impl Fn(&mut BTreeMap<String, Stored>), why: &str) {
-        let (mut writer, mut found) = writer();
-        writer.doubt = doubt;
-        spoil(&mut found);
-        let error = writer.check(&found).unwrap_err().to_string();
-        assert!(error.contains(why), "{error}");
-    }
-
-    #[test]
-    fn a_lost_write_is_noticed() {
-        check_fails(vec![], |found| found.retain(|row, _| row != "a"), "found None");
-    }
-
-    #[test]
-    fn an_older_state_is_noticed() {
-        check_fails(vec![], |found| found.extend([stored("b", 1)]), "acknowledged");
-    }
-
-    #[test]
-    fn a_row_that_rises_from_the_dead_is_noticed() {
-        check_fails(vec![], |found| found.extend([stored("c", 3)]), "acknowledged None");
-        check_fails(vec![], |found| found.extend([stored("z", 9)]), "nobody wrote");
-    }
-
-    #[test]
-    fn half_a_batch_is_noticed() {
-        let batch = || vec![change("a", Some(7)), change("b", None), change("d", Some(8))];
-        check_fails(batch(), |found| found.extend([stored("a", 7)]), "1 of 3 operations");
-        check_fails(batch(), |found| found.retain(|row, _| row != "b"), "1 of 3 operations");
-    }
-
-    #[test]
-    fn an_etag_that_steps_back_is_noticed() {
-        let (mut writer, _) = writer();
-        assert!(writer.remember(change("c", Some(9)), etag(3)).is_err());
-        assert!(writer.remember(change("c", Some(9)), etag(4)).is_ok());
-        check_fails(vec![change("b", Some(1))], |found| found.extend([stored("b", 1)]), "ETag");
-    }
-
-    #[test]
-    fn a_request_in_doubt_may_have_happened_or_not() {
-        let batch = || vec![change("a", Some(7)), change("b", None), change("d", Some(8))];
-        let (mut writer, mut found) = writer();
-        writer.doubt = batch();
-        writer.check(&found).unwrap();
-        writer.doubt = batch();
-        found = BTreeMap::from([stored("a", 7), stored("d", 8)]);
-        writer.check(&found).unwrap();
-        assert_eq!(writer.rows_present(), 2);
-    }
-}
+mod tests;

@@ -1,0 +1,191 @@
+//! `cargo xtask soak`: many connections, mixed work, tables that come and go, for a chosen time.
+//!
+//! Every connection knows what it was told, and checks it as it goes: point reads, pages, writes that
+//! must be refused. At the end everything is read back; then the same load runs into a `kill -9`, the
+//! server is opened again, and everything is read back once more. Besides, the process is watched:
+//! memory, descriptors and disk should not grow without end, nor requests become slower.
+//!
+//! What is asserted is correctness alone: nothing lost, no wrong answer, no answer of the server's
+//! own failing. The figures are for people, and stand as JSON below `target/`.
+
+mod figures;
+mod watch;
+mod worker;
+
+use crate::table;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use crate::writer::LostWrites;
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::Args;
+use figures::Figures;
+use lazuli_model::{Clock, SystemClock};
+use lazuli_testkit::seed::Seeded;
+use lazuli_testkit::server::Server;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use watch::Watch;
+use worker::{Until, Worker};
+
+/// The table that all connections share.
+const TABLE: &str = "Soak";
+/// Requests that the second load has answered when the server is killed.
+const KILL_AFTER: u64 = 2_000;
+/// How long it may take to get there.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Options {
+    /// How long the load lasts
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Connections that work at once
+    #[arg(long, default_value_t = 256)]
+    connections: usize,
+    /// Repeats the choices of an earlier run
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+impl Options {
+    /// What the test command takes: enough to go through every kind of work on every connection.
+    pub(crate) const SHORT: Self = Self { seconds: 20, connections: 256, seed: None };
+
+    pub(crate) const fn new(seed: u64, seconds: u64) -> Self {
+        Self { seconds, seed: Some(seed), ..Self::SHORT }
+    }
+}
+
+pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
+    let seed = options.seed.unwrap_or_else(|| SystemClock.now().ticks());
+    let Options { seconds, connections, .. } = options;
+    println!("soak: {seconds} s on {connections} connections, --seed {seed}");
+    let mut soak = Soak::start(workspace.binary()?, options, seed)?;
+    let mut tally = Tally::default();
+    let mut step = |name: &str, outcome: Result<()>| {
+        tally += match outcome {
+            Ok(()) => Tally::PASSED,
+            Err(error) => {
+                println!("{name} failed, repeat with --seed {seed}: {error:#}");
+                Tally::FAILED
+            }
+        };
+    };
+    let (server, loaded) = soak.load(Duration::from_secs(seconds))?;
+    step("the load", loaded);
+    step("what was acknowledged", soak.compare(&server));
+    step("the kill", soak.load_into_kill(server));
+    let server = soak.open()?;
+    step("what was acknowledged before the kill", soak.compare(&server));
+    let log = server.log();
+    let ended = server.terminate()?;
+    step("the end", if ended.success() { Ok(()) } else { Err(anyhow!("{ended}\n{log}")) });
+    let report = soak.figures.report(&options, seed);
+    println!("{report}");
+    let file = workspace.target.join("soak.json");
+    fs::write(&file, report.json()).with_context(|| format!("write {}", file.display()))?;
+    println!("figures: {}", file.display());
+    Ok(tally)
+}
+
+/// One data directory, and all who know what must be in it.
+struct Soak<'a> {
+    binary: &'a Path,
+    data: tempfile::TempDir,
+    workers: Vec<Worker>,
+    figures: Figures,
+}
+
+impl<'a> Soak<'a> {
+    fn start(binary: &'a Path, options: Options, seed: u64) -> Result<Self> {
+        let data = tempfile::tempdir().context("make a data directory")?;
+        let random = Seeded::new(seed);
+        let worker = |number: usize| Worker::new(number, random.stream(number as u64));
+        let workers = (0..options.connections).map(worker).collect();
+        let figures = Figures::new(Duration::from_secs(options.seconds));
+        Ok(Self { binary, data, workers, figures })
+    }
+
+    fn open(&self) -> Result<Server> {
+        Ok(Server::start(self.binary, self.data.path(), &[])?)
+    }
+
+    /// Works for some time; the server is left running.
+    fn load(&mut self, time: Duration) -> Result<(Server, Result<()>)> {
+        let server = self.open()?;
+        table::create(&mut server.connect()?, TABLE)?.done()?;
+        let mut watch = Watch::new(server.pid(), self.data.path());
+        let over = AtomicBool::new(false);
+        let outcome = self.work(server.address(), Until::Over(&over), |figures| {
+            watch.run(figures, time)?;
+            over.store(true, Ordering::SeqCst);
+            Ok(())
+        });
+        self.figures.watched(watch);
+        let outcome = outcome.with_context(|| format!("the server's log ends:\n{}", server.log()));
+        Ok((server, outcome))
+    }
+
+    /// Works until the server is killed under it.
+    fn load_into_kill(&mut self, server: Server) -> Result<()> {
+        let target = self.figures.operations() + KILL_AFTER;
+        self.work(server.address(), Until::CutOff, |figures| {
+            let reached = figures.wait_for(target, PATIENCE);
+            // In any case: only this ends the work.
+            server.kill().context("kill the server")?;
+            ensure!(reached, "the connections stopped before the kill");
+            Ok(())
+        })
+    }
+
+    /// Lets all connections work while `meanwhile` runs, which ends them.
+    fn work(
+        &mut self,
+        address: SocketAddr,
+        until: Until<'_>,
+        meanwhile: impl FnOnce(&Figures) -> Result<()>,
+    ) -> Result<()> {
+        let figures = &self.figures;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .workers
+                .iter_mut()
+                .map(|worker| {
+                    scope.spawn(move || {
+                        let outcome = worker.work(address, until, figures);
+                        outcome.inspect_err(|_| figures.fail())
+                    })
+                })
+                .collect();
+            let outcome = meanwhile(figures);
+            for thread in threads {
+                thread.join().map_err(|_| anyhow!("a connection's thread panicked"))??;
+            }
+            outcome
+        })
+    }
+
+    /// Reads back everything that any connection was told.
+    fn compare(&mut self, server: &Server) -> Result<()> {
+        let address = server.address();
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let workers = self.workers.iter_mut();
+            let threads: Vec<_> =
+                workers.map(|worker| scope.spawn(move || worker.compare(address))).collect();
+            threads.into_iter().map(|thread| thread.join()).collect()
+        });
+        let mut wrong = Vec::new();
+        for outcome in outcomes {
+            if let Err(error) = outcome.map_err(|_| anyhow!("a reader panicked"))? {
+                let rows = error.downcast_ref().map_or(1, |LostWrites(rows)| rows.len());
+                self.figures.lost(rows);
+                wrong.push(format!("{error:#}"));
+            }
+        }
+        ensure!(wrong.is_empty(), "{} connections: {}", wrong.len(), wrong.join("\n"));
+        Ok(())
+    }
+}
