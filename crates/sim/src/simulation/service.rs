@@ -10,8 +10,7 @@ use lazuli_model::{
     TableName, Timestamp, Value, ValueRef,
 };
 use lazuli_table::{
-    Batch, Continuation, EntityQuery, EntityRef, KeyBounds, Mutation, MutationKind, TableError,
-    TableService,
+    Batch, Continuation, EntityQuery, EntityRef, Mutation, MutationKind, TableError, TableService,
 };
 use std::sync::Arc;
 
