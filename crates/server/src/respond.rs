@@ -9,7 +9,7 @@ use crate::request_id::RequestId;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use lazuli_model::limits::CLIENT_REQUEST_ID_BYTES_MAX;
 use lazuli_model::{AccountName, Timestamp};
@@ -60,6 +60,7 @@ pub(crate) struct Heading {
     client_request_id: Option<HeaderValue>,
     xml_operation: bool,
     head: bool,
+    preflight: bool,
     /// Whether callers are told why their credential was refused.
     explain: bool,
     /// What Azure would have answered, had the lenient profile not let the request pass.
@@ -115,7 +116,8 @@ impl Heading {
             accepted: media::negotiate(text(header::ACCEPT), None),
             client_request_id: client_request_id.cloned(),
             xml_operation: false,
-            head: parts.method == http::Method::HEAD,
+            head: parts.method == Method::HEAD,
+            preflight: parts.method == Method::OPTIONS,
             explain,
             would_fail: None,
         }
@@ -123,7 +125,7 @@ impl Heading {
 
     /// Takes in what the query says about the form of the answer (T-2.15, T-2.23).
     pub(crate) fn negotiate(&mut self, query: &Query<'_>) {
-        self.xml_operation = query.contains("comp");
+        self.xml_operation = query.contains("comp") || query.contains("restype");
         self.accepted = media::negotiate(self.accept.as_deref(), query.get("$format"));
     }
 
@@ -135,8 +137,8 @@ impl Heading {
             let operation = self.operation.unwrap_or("Unknown");
             tracing::error!(id = self.id.as_str(), operation, %cause, "failed");
         }
-        if !self.authenticated && self.account.is_some() {
-            return self.authentication_reply(&error, challenge);
+        if self.preflight || (!self.authenticated && self.account.is_some()) {
+            return self.front_reply(&error, challenge);
         }
         let form = match self.version {
             None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::IndentedXml,
@@ -144,15 +146,19 @@ impl Heading {
         };
         let preference = self.preference.filter(|_| error.stage != Stage::Parsing);
         let preference_applied = preference.map(Preference::text);
-        Reply { preference_applied, ..error_reply(&error, form, None, self.trailer()) }
+        let reply = error_reply(&error, form, None, self.trailer());
+        // The answer to a HEAD has no body to name the error (T-7.8).
+        let error_code = reply.error_code.or(self.head.then(|| error.code.name()));
+        Reply { preference_applied, error_code, ..reply }
     }
 
     fn trailer(&self) -> Trailer {
         Trailer { id: self.id, now: self.now, explain: self.explain }
     }
 
-    /// Failed authentication is told by another part of the service, with its own headers (T-7.3).
-    fn authentication_reply(&self, error: &ApiError, challenge: &HeaderValue) -> Reply {
+    /// Failed authentication is told by another part of the service, with its own headers (T-7.3). So
+    /// is a refused preflight, which is no OData either.
+    fn front_reply(&self, error: &ApiError, challenge: &HeaderValue) -> Reply {
         let shape = match self.accepted {
             Accepted::Json(_) if !self.xml_operation => Shape::Json,
             _ => Shape::PrefixedXml,
