@@ -158,6 +158,7 @@ pub(crate) fn response_format(accepted: Accepted, version: ApiVersion) -> ApiRes
         Accepted::Any if version.has_json() => Ok(Format::Json(MetadataLevel::Minimal)),
         Accepted::Any | Accepted::Atom | Accepted::Absent if version.has_atom() => Ok(Format::Atom),
         Accepted::Atom | Accepted::Absent => Err(ErrorCode::AtomFormatNotSupported.into()),
+        Accepted::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported.into()),
         Accepted::Any | Accepted::Unsupported => Err(ErrorCode::MediaTypeNotSupported.into()),
     }
 }

@@ -60,10 +60,17 @@ impl EntityCollection {
 }
 
 /// Writes a lone table: the answer to Create Table, or to a read of `Tables('name')`.
-pub fn write_table(out: &mut Vec<u8>, base: &str, account: &str, level: MetadataLevel, name: &str) {
+pub fn write_table(
+    out: &mut Vec<u8>,
+    base: &str,
+    account: &str,
+    level: MetadataLevel,
+    select: Option<&Select>,
+    name: &str,
+) {
     out.push(b'{');
     if level != MetadataLevel::None {
-        write_metadata(out, base, ["Tables", "/@Element"], None);
+        write_metadata(out, base, ["Tables", "/@Element"], select);
     }
     write_table_members(out, base, account, level, name);
     close_object(out);
@@ -74,10 +81,16 @@ pub fn write_table(out: &mut Vec<u8>, base: &str, account: &str, level: Metadata
 pub struct TableCollection(());
 
 impl TableCollection {
-    pub fn begin(out: &mut Vec<u8>, base: &str, level: MetadataLevel) -> Self {
+    /// A `$select` is repeated, as it is for entities, and selects nothing: tables have one property.
+    pub fn begin(
+        out: &mut Vec<u8>,
+        base: &str,
+        level: MetadataLevel,
+        select: Option<&Select>,
+    ) -> Self {
         out.push(b'{');
         if level != MetadataLevel::None {
-            write_metadata(out, base, ["Tables", ""], None);
+            write_metadata(out, base, ["Tables", ""], select);
         }
         out.extend_from_slice(b"\"value\":[");
         Self(())
