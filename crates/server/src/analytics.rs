@@ -5,9 +5,11 @@
 //! meet; what was counted in a minute is added to the tables after that minute, by whoever calls
 //! [`Analytics::flush`]. So no request waits for analytics, and a crash loses a minute of counts.
 
-use crate::accounts::Accounts;
+use crate::accounts::{Account, Accounts};
 use crate::properties::PropertiesCache;
+use crate::reply::Reply;
 use crate::request_id::RequestId;
+use crate::respond::Heading;
 use http::HeaderMap;
 use http::request::Parts;
 use http::{Response, header};
@@ -60,13 +62,30 @@ struct Cell {
 }
 
 /// A request as the front knows it when it is answered.
-pub(crate) struct Answered<'a> {
-    pub(crate) id: RequestId,
-    pub(crate) account: &'a AccountName,
-    pub(crate) location: Location,
-    pub(crate) api: Option<&'static str>,
-    pub(crate) began: Timestamp,
-    pub(crate) failure: Option<ErrorCode>,
+pub(crate) struct Answered {
+    id: RequestId,
+    account: Arc<Account>,
+    location: Location,
+    api: Option<&'static str>,
+    began: Timestamp,
+    received: Timestamp,
+    failure: Option<ErrorCode>,
+}
+
+impl Answered {
+    /// `None` when the request named no account.
+    pub(crate) fn new(heading: &Heading, reply: &Reply) -> Option<Self> {
+        let (account, location) = heading.target.clone()?;
+        Some(Self {
+            id: heading.id,
+            account,
+            location,
+            api: heading.operation,
+            began: heading.now,
+            received: heading.received.unwrap_or(heading.now),
+            failure: reply.failure,
+        })
+    }
 }
 
 impl Analytics {
@@ -80,24 +99,19 @@ impl Analytics {
     }
 
     /// Counts a request whose answer is ready.
-    pub(crate) fn count<B: Body>(
-        &self,
-        answered: &Answered<'_>,
-        parts: &Parts,
-        sent: &Response<B>,
-    ) {
+    pub(crate) fn count<B: Body>(&self, answered: &Answered, parts: &Parts, sent: &Response<B>) {
         let now = self.clock.now();
-        let ms = now.ticks().saturating_sub(answered.began.ticks()) as f64 / 10_000.0;
+        let since = |then: Timestamp| now.ticks().saturating_sub(then.ticks()) as f64 / 10_000.0;
         let observed = Observed {
             outcome: outcome(answered.failure, parts),
             access: access(parts),
             ingress_bytes: head_bytes(&parts.headers) + body_bytes(&parts.headers),
             egress_bytes: head_bytes(sent.headers()) + sent.body().size_hint().lower(),
-            e2e_ms: ms,
-            server_ms: ms,
+            e2e_ms: since(answered.began),
+            server_ms: since(answered.received),
         };
         let cell = Cell {
-            account: answered.account.clone(),
+            account: answered.account.name.clone(),
             minute: Interval::Minute.start(now),
             location: answered.location,
             api: answered.api,

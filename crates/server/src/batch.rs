@@ -295,7 +295,8 @@ fn multipart_reply(
         writer.response(reply.status, headers, &reply.body);
     }
     writer.finish();
-    Reply { content_type: Some(content_type.into()), body, ..Reply::odata(202) }
+    let failure = replies.iter().find_map(|reply| reply.failure);
+    Reply { content_type: Some(content_type.into()), failure, body, ..Reply::odata(202) }
 }
 
 /// The headers of a part, in the recorded order, which is not the same with and without a body.

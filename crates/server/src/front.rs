@@ -165,7 +165,6 @@ impl Front {
             body::discard(&mut body).await;
         }
         let outcome = outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()));
-        let failure = outcome.as_ref().err().map(|error| error.code);
         let mut reply = outcome.unwrap_or_else(|error| heading.error_reply(error, &self.challenge));
         let properties = match &heading.target {
             Some((account, _)) => self.properties.of(&self.service, &account.name).await.ok(),
@@ -183,13 +182,10 @@ impl Front {
             "request"
         );
         let counts = properties.is_some_and(|properties| analytics::counts(&properties));
-        let counted = if counts { heading.target.clone() } else { None };
-        let (id, began, operation) = (heading.id, heading.now, heading.operation);
+        let answered = if counts { Answered::new(&heading, &reply) } else { None };
         let response = heading.respond(reply);
-        if let Some((account, location)) = &counted {
-            let (account, location) = (&account.name, *location);
-            let answered = Answered { id, account, location, api: operation, began, failure };
-            self.analytics.count(&answered, &parts, &response);
+        if let Some(answered) = &answered {
+            self.analytics.count(answered, &parts, &response);
         }
         response
     }
@@ -265,6 +261,9 @@ impl Front {
             return Err(ErrorCode::MissingContentLengthHeader.into());
         }
         let body = self.bodies.read(body).await?;
+        if operation.takes_body() {
+            heading.received = Some(self.clock.now());
+        }
         let headers = CallHeaders::of_request(&parts.headers).known_at(version.parsed);
         let call = Call { operation: &operation, headers, query: &query, body: &body.bytes };
         heading.preference = call.preference();

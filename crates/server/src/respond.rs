@@ -51,6 +51,8 @@ pub(crate) struct Heading {
     pub(crate) account: Option<AccountName>,
     /// The preference in force: errors repeat it (T-2.55).
     pub(crate) preference: Option<Preference>,
+    /// When all of the request was there, if it had a body.
+    pub(crate) received: Option<Timestamp>,
     /// What analytics call the operation, once it is known.
     pub(crate) operation: Option<&'static str>,
     /// The account and location that the URL names, once they are known.
@@ -110,6 +112,7 @@ impl Heading {
             authenticated: false,
             account: None,
             preference: None,
+            received: None,
             operation: None,
             target: None,
             accept: text(header::ACCEPT).map(str::to_owned),
@@ -172,6 +175,7 @@ impl Heading {
             error_code: Some(error.code.name()),
             more: self.trailer().detail(error),
             www_authenticate: challenged.then(|| challenge.clone()),
+            failure: Some(error.code),
             body,
             ..Reply::default()
         }
@@ -278,7 +282,7 @@ pub(crate) fn error_reply(
         }
     };
     let no_cache = reply.no_cache && error.stage != Stage::Parsing;
-    Reply { no_cache, more: trailer.detail(error), ..reply }
+    Reply { no_cache, more: trailer.detail(error), failure: Some(error.code), ..reply }
 }
 
 fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
