@@ -289,7 +289,12 @@ async fn write_analytics(analytics: Arc<Analytics>) {
     loop {
         let second = SystemClock.now().unix_seconds() % MINUTE.as_secs();
         tokio::time::sleep(MINUTE - Duration::from_secs(second)).await;
-        analytics.flush(Extent::Complete).await;
+        let analytics = analytics.clone();
+        // In a task of its own: this one is stopped anywhere, and a flush must come to its end.
+        let flush = async move { analytics.flush(Extent::Complete).await };
+        if let Err(error) = tokio::spawn(flush).await {
+            tracing::error!(%error, "counts for analytics were not written");
+        }
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Analytics {
     properties: Arc<PropertiesCache>,
     clock: Arc<dyn Clock>,
     shards: [Mutex<BTreeMap<Cell, MetricsRow>>; SHARDS],
+    /// Held by the one flush that runs.
+    flushing: tokio::sync::Mutex<()>,
 }
 
 /// What requests are counted by.
@@ -95,7 +97,8 @@ impl Analytics {
         properties: Arc<PropertiesCache>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { service, accounts, properties, clock, shards: Default::default() }
+        let (shards, flushing) = Default::default();
+        Self { service, accounts, properties, clock, shards, flushing }
     }
 
     /// Counts a request whose answer is ready.
@@ -126,8 +129,10 @@ impl Analytics {
     }
 
     /// Adds what was counted to the tables of the accounts that want it, and deletes there what is
-    /// older than they want. What cannot be written is lost, and the log says so.
+    /// older than they want. What cannot be written is lost, and the log says so; so is what a flush
+    /// took that is dropped before its end.
     pub async fn flush(&self, extent: Extent) {
+        let _one_at_a_time = self.flushing.lock().await;
         let now = self.clock.now();
         let this_minute = Interval::Minute.start(now);
         let mut counted = self.drain(match extent {
