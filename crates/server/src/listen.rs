@@ -210,8 +210,9 @@ impl Connection {
             () = stopped(&mut self.stopping) => return,
         };
         let ended = match opened {
-            Ok(Some(Opened::Plain(stream))) => self.serve(stream).await.map_err(BoxError::from),
-            Ok(Some(Opened::Tls(stream))) => self.serve(stream).await.map_err(BoxError::from),
+            // In boxes, which a connection without a request does not have.
+            Ok(Some(Opened::Plain(stream))) => Box::pin(self.serve(stream)).await,
+            Ok(Some(Opened::Tls(stream))) => Box::pin(self.serve(stream)).await,
             Ok(None) => Ok(()),
             Err(error) => Err(error.into()),
         };
@@ -220,7 +221,7 @@ impl Connection {
         }
     }
 
-    async fn serve<S>(&mut self, stream: S) -> hyper::Result<()>
+    async fn serve<S>(&mut self, stream: S) -> Result<(), BoxError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -243,13 +244,14 @@ impl Connection {
             .auto_date_header(true)
             .serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
-        tokio::select! {
+        let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = stopped(stopping) => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-        }
+        };
+        Ok(ended?)
     }
 }
 
@@ -267,9 +269,9 @@ impl Server {
     async fn open(&self, stream: TcpStream) -> io::Result<Option<Opened>> {
         match &self.options.tls {
             Some(tls) => {
-                let opened =
-                    tokio::time::timeout(self.options.handshake_timeout, shake(stream, tls));
-                opened.await?
+                // In a box, as what comes of it: plain connections need not be as large.
+                let opened = Box::pin(shake(stream, tls));
+                tokio::time::timeout(self.options.handshake_timeout, opened).await?
             }
             None => {
                 let first = tls::opens_with_tls(&stream);
