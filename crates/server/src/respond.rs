@@ -44,7 +44,7 @@ pub(crate) struct Heading {
     pub(crate) id: RequestId,
     pub(crate) now: Timestamp,
     /// The version served, once it is known to be one (T-2.7).
-    pub(crate) version: Option<String>,
+    pub(crate) version: Option<HeaderValue>,
     /// Whether the credentials were found good.
     pub(crate) authenticated: bool,
     /// The account addressed, once it is known to be one of ours.
@@ -57,7 +57,6 @@ pub(crate) struct Heading {
     pub(crate) operation: Option<&'static str>,
     /// The account and location that the URL names, once they are known.
     pub(crate) target: Option<(Arc<Account>, Location)>,
-    accept: Option<String>,
     accepted: Accepted,
     client_request_id: Option<HeaderValue>,
     xml_operation: bool,
@@ -100,7 +99,6 @@ impl Trailer {
 
 impl Heading {
     pub(crate) fn new(id: RequestId, now: Timestamp, parts: &Parts, explain: bool) -> Self {
-        let text = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
         let client_request_id = parts
             .headers
             .get(CLIENT_REQUEST_ID)
@@ -115,8 +113,7 @@ impl Heading {
             received: None,
             operation: None,
             target: None,
-            accept: text(header::ACCEPT).map(str::to_owned),
-            accepted: media::negotiate(text(header::ACCEPT), None),
+            accepted: media::negotiate(accept(parts), None),
             client_request_id: client_request_id.cloned(),
             xml_operation: false,
             head: parts.method == Method::HEAD,
@@ -127,9 +124,11 @@ impl Heading {
     }
 
     /// Takes in what the query says about the form of the answer (T-2.15, T-2.23).
-    pub(crate) fn negotiate(&mut self, query: &Query<'_>) {
+    pub(crate) fn negotiate(&mut self, parts: &Parts, query: &Query<'_>) {
         self.xml_operation = query.contains("comp") || query.contains("restype");
-        self.accepted = media::negotiate(self.accept.as_deref(), query.get("$format"));
+        if let Some(format) = query.get("$format") {
+            self.accepted = media::negotiate(accept(parts), Some(format));
+        }
     }
 
     /// The answer to a request that failed.
@@ -186,8 +185,8 @@ impl Heading {
         let mut headers = HeaderMap::with_capacity(16);
         headers.insert(header::SERVER, HeaderValue::from_static(SERVER));
         insert(&mut headers, REQUEST_ID, self.id.as_str());
-        if let Some(version) = &self.version {
-            insert(&mut headers, VERSION, version);
+        if let Some(version) = self.version {
+            headers.insert(VERSION, version);
         }
         if let Some(id) = self.client_request_id {
             headers.insert(CLIENT_REQUEST_ID, id);
@@ -292,8 +291,12 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     if reply.no_cache {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
-    if let Some(content_type) = &reply.content_type {
-        insert(headers, header::CONTENT_TYPE, content_type);
+    match &reply.content_type {
+        None => {}
+        Some(Cow::Borrowed(text)) => {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(text));
+        }
+        Some(Cow::Owned(text)) => insert(headers, header::CONTENT_TYPE, text),
     }
     if let Some(etag) = reply.etag {
         let mut text = Vec::with_capacity(48);
@@ -323,6 +326,10 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     for (name, text) in &reply.more {
         insert(headers, HeaderName::from_static(name), text);
     }
+}
+
+fn accept(parts: &Parts) -> Option<&str> {
+    parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok())
 }
 
 /// What cannot stand in a header is left out; none of our texts can hold such a thing.

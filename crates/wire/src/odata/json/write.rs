@@ -2,6 +2,7 @@
 //!
 //! Every member is written with a comma behind it; the end of an object takes the last one back.
 
+use super::super::lexical::{below, equal, not_ascii, plain_prefix};
 use super::super::{Context, Select, double, lexical};
 use crate::media::MetadataLevel;
 use crate::uri::write_entity_uri;
@@ -250,14 +251,7 @@ fn write_type_and_id(
 
 fn write_etag(out: &mut Vec<u8>, timestamp: Timestamp) {
     out.extend_from_slice(b"\"odata.etag\":\"");
-    let start = out.len();
-    ETag(timestamp).write(out);
-    // The quotes of the tag are escaped where they stand, from the last to the first.
-    for index in (start..out.len()).rev() {
-        if out.get(index) == Some(&b'"') {
-            out.insert(index, b'\\');
-        }
-    }
+    ETag(timestamp).write_quoted_by(out, b"\\\"");
     out.extend_from_slice(b"\",");
 }
 
@@ -352,10 +346,11 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
 /// The content of a JSON string. All but ASCII is escaped, and the delete character is ASCII
 /// (T-2.35).
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    let plain = |b: u8| (b' '..0x80).contains(&b) & (b != b'"') & (b != b'\\');
+    let special =
+        |word| below(word, b' ') | not_ascii(word) | equal(word, b'"') | equal(word, b'\\');
     let mut rest = text;
     loop {
-        let len = lexical::plain_prefix(rest.as_bytes(), plain);
+        let len = plain_prefix(rest.as_bytes(), special);
         let (run, tail) = rest.split_at_checked(len).unwrap_or((rest, ""));
         out.extend_from_slice(run.as_bytes());
         let mut chars = tail.chars();
