@@ -64,7 +64,11 @@ impl Committer {
             let group = self.gather(first);
             self.commit(group);
         }
-        self.sync();
+        if self.poison.get().is_none()
+            && let Err(failure) = self.store.end(self.last)
+        {
+            self.poisoned(failure);
+        }
     }
 
     /// Waits for a job, and syncs when that is due.

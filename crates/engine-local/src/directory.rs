@@ -108,6 +108,7 @@ impl Directory {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_error(e)),
             _ => create(&new)?,
         }
+        sync_tree(&new).map_err(io_error)?;
         fs::rename(&new, &store).map_err(io_error)?;
         sync_directory(&self.path).map_err(io_error)
     }
@@ -172,6 +173,17 @@ fn check_format(dir: &Path) -> Result<(), OpenError> {
 
 fn io_error(dir: &Path) -> impl Fn(io::Error) -> OpenError + Copy {
     move |source| OpenError::Io { dir: dir.to_path_buf(), source }
+}
+
+/// Makes the names below a directory last. What they name is synced by those who wrote it.
+fn sync_tree(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        }
+    }
+    sync_directory(dir)
 }
 
 /// A rename lasts when its directory was synced. Windows cannot, and need not.

@@ -7,6 +7,7 @@
 
 mod committer;
 mod directory;
+mod journal;
 mod options;
 mod reclaim;
 mod stage;

@@ -24,6 +24,9 @@ pub struct LocalOptions {
     pub durability: Durability,
     /// Blocks of data, filters and indexes kept in memory.
     pub cache_bytes: u64,
+    /// What is gathered in memory before it is written to a file of its own. What lies in the
+    /// journal is read again at the start, so this also bounds recovery.
+    pub memtable_bytes: u64,
     /// Keys and values of commits that wait for the committer.
     pub queue_bytes_max: usize,
     /// How long a commit waits for a place in the queue before it is answered `Busy`.
@@ -47,6 +50,7 @@ impl Default for LocalOptions {
         Self {
             durability: Durability::Sync,
             cache_bytes: 128 * 1024 * 1024,
+            memtable_bytes: 16 * 1024 * 1024,
             queue_bytes_max: 64 * 1024 * 1024,
             queue_wait_max: Duration::from_secs(10),
             group_commits_max: 1024,

@@ -2,9 +2,11 @@
 //!
 //! `data` holds the entries; a stored value is its revision, 8 bytes big-endian, and then the
 //! payload. `meta` holds the last revision given out, which outlives every entry that carried it,
-//! and the ranges whose files were dropped (see `reclaim.rs`).
+//! and the ranges whose files were dropped (see `reclaim.rs`). The last revision is part of every
+//! batch; behind it stands whether all batches before were durable (see `journal.rs`).
 
 use crate::directory::{Directory, OpenError};
+use crate::journal;
 use crate::options::{Faults, LocalOptions};
 use crate::view::Snapshot;
 use bytes::Bytes;
@@ -18,6 +20,7 @@ use lazuli_engine::{EngineError, Found, Key, KeyRange, Revision};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const DATA: &str = "data";
@@ -26,9 +29,11 @@ const LAST_REVISION: &[u8] = b"last revision";
 /// Followed by the length of the start, four bytes big-endian, the start and the end.
 const DROPPED_RANGE: &[u8] = b"dropped range ";
 const REVISION_BYTES: usize = 8;
+/// Behind the last revision of a batch.
+const FOLLOWS_SYNCED: u8 = 1;
 
-/// The write buffer.
-const MEMTABLE_BYTES: u64 = 16 * 1024 * 1024;
+/// A bound on the write buffer that is never reached: see `make_room`.
+const MEMTABLE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Full write buffers that may wait to be flushed while writing goes on. At four, fjall would wait
 /// itself, and for ever if the flush fails.
 const MEMTABLES_WAITING_MAX: usize = 2;
@@ -46,6 +51,10 @@ pub(crate) struct Store {
     database: Database,
     data: Keyspace,
     meta: Keyspace,
+    memtable_bytes: u64,
+    /// Whether a batch was written that was not synced. The committer alone writes.
+    is_unsynced: AtomicBool,
+    has_written: AtomicBool,
     faults: Option<Arc<dyn Faults>>,
 }
 
@@ -61,8 +70,14 @@ impl Store {
     pub(crate) fn open(directory: &Directory, options: &LocalOptions) -> Result<Self, OpenError> {
         let open =
             |path: &Path| Self::open_at(path, options).map_err(|e| open_error(directory.path(), e));
-        directory.create_store(|path| open(path)?.sync().map_err(|e| open_error(path, e.error)))?;
-        open(&directory.store())
+        let sync = |store: &Self| store.sync().map_err(|e| open_error(directory.path(), e.error));
+        directory.create_store(|path| sync(&open(path)?))?;
+        journal::inspect(&directory.store())?;
+        let store = open(&directory.store())?;
+        // What a killed process left in the memory of the system is read and shown from now on, so
+        // it must last.
+        sync(&store)?;
+        Ok(store)
     }
 
     fn open_at(path: &Path, options: &LocalOptions) -> Result<Self, fjall::Error> {
@@ -77,6 +92,9 @@ impl Store {
             data: database.keyspace(DATA, data_options)?,
             meta: database.keyspace(META, KeyspaceCreateOptions::default)?,
             database,
+            memtable_bytes: options.memtable_bytes,
+            is_unsynced: AtomicBool::new(true),
+            has_written: AtomicBool::new(false),
             faults: options.faults.clone(),
         })
     }
@@ -91,9 +109,9 @@ impl Store {
     pub(crate) fn last_revision(&self) -> Result<Revision, EngineError> {
         match self.meta.get(LAST_REVISION).map_err(engine_error)? {
             None => Ok(Revision(0)),
-            Some(value) => match value.as_ref().try_into() {
-                Ok(bytes) => Ok(Revision(u64::from_be_bytes(bytes))),
-                Err(_) => Err(EngineError::Corrupt("the last revision has a wrong length".into())),
+            Some(value) => match value.split_first_chunk() {
+                Some((revision, _)) => Ok(Revision(u64::from_be_bytes(*revision))),
+                None => Err(EngineError::Corrupt("the last revision has a wrong length".into())),
             },
         }
     }
@@ -108,6 +126,17 @@ impl Store {
         mode: PersistMode,
     ) -> Result<(), WriteFailure> {
         self.fault(|faults| faults.before_write())?;
+        self.write_batch(changes, dropped, last, mode)?;
+        self.fault(|faults| faults.after_write())
+    }
+
+    fn write_batch(
+        &self,
+        changes: Changes,
+        dropped: &[KeyRange],
+        last: Revision,
+        mode: PersistMode,
+    ) -> Result<(), fjall::Error> {
         let mut batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes.len() + 1)
             .durability(Some(mode));
         for (key, change) in changes {
@@ -119,22 +148,38 @@ impl Store {
         for range in dropped {
             batch.insert(&self.meta, encode_range(range), []);
         }
-        batch.insert(&self.meta, LAST_REVISION, last.0.to_be_bytes());
+        batch.insert(&self.meta, LAST_REVISION, self.encode_last(last));
         batch.commit()?;
-        self.fault(|faults| faults.after_write())
+        self.is_unsynced.store(mode == PersistMode::Buffer, Ordering::Relaxed);
+        self.has_written.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends the journal with a batch that changes nothing: damage to the one before it can then be
+    /// told from a write that a crash cut off.
+    pub(crate) fn end(&self, last: Revision) -> Result<(), WriteFailure> {
+        if self.is_unsynced.load(Ordering::Relaxed) {
+            self.sync()?;
+        }
+        if self.has_written.load(Ordering::Relaxed) {
+            self.write_batch(Changes::new(), &[], last, PersistMode::SyncData)?;
+        }
+        Ok(())
     }
 
     /// Syncs all that was written before.
     pub(crate) fn sync(&self) -> Result<(), WriteFailure> {
         self.fault(|faults| faults.before_sync())?;
-        Ok(self.database.persist(PersistMode::SyncAll)?)
+        self.database.persist(PersistMode::SyncAll)?;
+        self.is_unsynced.store(false, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Hands a full memtable to the worker, and waits while too many wait for it. fjall would ask
     /// the worker itself to do it, and one busy with a compaction would let the memtable grow
     /// without bound.
     pub(crate) fn make_room(&self) -> Result<(), WriteFailure> {
-        if self.data.tree.active_memtable().size() > MEMTABLE_BYTES {
+        if self.data.tree.active_memtable().size() > self.memtable_bytes {
             self.data.rotate_memtable()?;
         }
         while self.data.sealed_memtable_count() > MEMTABLES_WAITING_MAX {
@@ -175,6 +220,14 @@ impl Store {
         self.sync()
     }
 
+    fn encode_last(&self, last: Revision) -> Vec<u8> {
+        let mut value = last.0.to_be_bytes().to_vec();
+        if !self.is_unsynced.load(Ordering::Relaxed) {
+            value.push(FOLLOWS_SYNCED);
+        }
+        value
+    }
+
     fn fault(
         &self,
         step: impl FnOnce(&dyn Faults) -> std::io::Result<()>,
@@ -203,10 +256,14 @@ impl From<WriteFailure> for EngineError {
 /// Fixed when a store is created; an existing one keeps what it has.
 fn data_options() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
-        // Never reached: see `make_room`.
-        .max_memtable_size(4 * MEMTABLE_BYTES)
+        .max_memtable_size(MEMTABLE_BYTES_MAX)
         .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))
         .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
+}
+
+/// Whether an entry of a batch says that all batches before it were durable.
+pub(crate) fn follows_synced(key: &[u8], value: &[u8]) -> bool {
+    key == LAST_REVISION && value.get(REVISION_BYTES) == Some(&FOLLOWS_SYNCED)
 }
 
 fn encode(found: &Found) -> Vec<u8> {

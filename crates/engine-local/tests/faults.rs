@@ -111,11 +111,10 @@ async fn failed_sync_may_have_happened_all_the_same() {
 async fn failed_background_sync_refuses_writes() {
     let dir = tempfile::tempdir().unwrap();
     let faults = Arc::new(Broken::default());
-    faults.before_sync.store(true, Ordering::SeqCst);
     let durability = Durability::Interval(Duration::ZERO);
-    // Creating the store syncs, and must succeed.
-    drop(LocalEngine::open(dir.path(), LocalOptions::default()).unwrap());
     let engine = open_with(dir.path(), &faults, LocalOptions { durability, ..Default::default() });
+    // Opening syncs, and must succeed.
+    faults.before_sync.store(true, Ordering::SeqCst);
     engine.commit(insert("acknowledged")).await.unwrap();
     assert_unavailable(engine.commit(insert("refused")).await);
     assert!(is_there(&engine, "acknowledged").await);

@@ -160,6 +160,11 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "MIB", env = "LAZULI_CACHE_MIB")]
     pub(crate) cache_mib: Option<u32>,
 
+    /// For tests: flush write buffers of this size, in KiB
+    #[arg(long, value_name = "KIB", hide = true)]
+    #[serde(skip)]
+    pub(crate) memtable_kib: Option<u32>,
+
     /// Write the addresses served to FILE, as JSON, once requests are taken
     #[arg(long, value_name = "FILE")]
     pub(crate) port_file: Option<PathBuf>,

@@ -20,15 +20,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 /// How long the chore that gives back the space of dropped tables rests when there is nothing to do.
 const RECLAIM_REST: Duration = Duration::from_secs(2);
-/// Connections that wait to be accepted; the system may allow fewer. Where it is too short for a
-/// crowd, those left out try again a second later.
-const BACKLOG: u32 = 4096;
 
 pub(crate) fn run(options: &ServeOptions) -> Result<()> {
     let settings = Settings::load(options.clone())?;
@@ -140,7 +137,7 @@ fn front_options(settings: &Settings) -> FrontOptions {
 
 async fn listen(host: &str, port: u16) -> Result<TcpListener> {
     let address = SocketAddr::new(resolve(host).await?, port);
-    bind(address).map_err(|error| match error.kind() {
+    TcpListener::bind(address).await.map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => with_hint(
             format!("port {} on {} is taken", address.port(), address.ip()),
             "another lazuli or Azurite may be running; stop it, or choose --table-port \
@@ -156,15 +153,6 @@ async fn listen(host: &str, port: u16) -> Result<TcpListener> {
         ),
         _ => anyhow::Error::new(error).context(format!("listen on {address}")),
     })
-}
-
-/// As `TcpListener::bind`, with a longer backlog.
-fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A server that is restarted takes its port over at once.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
 }
 
 /// The address of a host. Of a name with several the first IPv4 one: it is what Azurite listens on
@@ -185,11 +173,14 @@ async fn resolve(host: &str) -> Result<IpAddr> {
 }
 
 fn open(data: &Path, settings: &Settings) -> Result<LocalEngine> {
-    let options = LocalOptions {
+    let mut options = LocalOptions {
         durability: settings.durability.0,
         cache_bytes: u64::from(settings.cache_mib) * 1024 * 1024,
         ..LocalOptions::default()
     };
+    if let Some(kib) = settings.memtable_kib {
+        options.memtable_bytes = u64::from(kib) * 1024;
+    }
     LocalEngine::open(data, options).map_err(|error| {
         let advice = match &error {
             OpenError::Locked { .. } => {
@@ -197,6 +188,10 @@ fn open(data: &Path, settings: &Settings) -> Result<LocalEngine> {
             }
             OpenError::NewerFormat { .. } => "start the newer lazuli that wrote it",
             OpenError::NotLazuli { .. } => "choose an empty or new directory with --data",
+            OpenError::Corrupt { .. } => {
+                "what lies there is not what was written: check the disk, restore the directory \
+                 from a copy, or start with another one with --data"
+            }
             _ => "check that the directory exists, is writable and has free space",
         };
         with_hint(chain(&error), advice)
@@ -289,12 +284,7 @@ async fn write_analytics(analytics: Arc<Analytics>) {
     loop {
         let second = SystemClock.now().unix_seconds() % MINUTE.as_secs();
         tokio::time::sleep(MINUTE - Duration::from_secs(second)).await;
-        let analytics = analytics.clone();
-        // In a task of its own: this one is stopped anywhere, and a flush must come to its end.
-        let flush = async move { analytics.flush(Extent::Complete).await };
-        if let Err(error) = tokio::spawn(flush).await {
-            tracing::error!(%error, "counts for analytics were not written");
-        }
+        analytics.flush(Extent::Complete).await;
     }
 }
 

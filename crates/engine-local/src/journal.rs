@@ -1,0 +1,173 @@
+//! Looks through fjall's journals before fjall reads them: what a crash cut off goes, what is
+//! damaged is told.
+//!
+//! fjall ends a journal at the first record that it cannot read. After a crash that is right: the
+//! last batch may be there in part, and nobody was told that it was done. It is wrong for damage:
+//! all batches after it would be gone without a word. And where a batch has its end but not its
+//! content, because the device wrote one before the other, fjall refuses to open at all.
+//!
+//! So each batch is checked here. One that is broken is the last that was written, and is cut off;
+//! or a whole batch follows that was written when all before it was durable, and then this is
+//! damage.
+//!
+//! ```text
+//! batch   start item* end
+//! start   1 │ items u32 │ sequence number u64
+//! item    2 │ value type u8 │ compression │ keyspace u64 │ key bytes u16 │ value bytes u32 │
+//!         stored bytes u32 │ key │ stored value          compression: one byte, 0 none, 1 lz4
+//! end     3 │ xxh3 of the items u64 │ "FJL" 3             numbers are little-endian
+//! ```
+
+use crate::directory::OpenError;
+use crate::store::follows_synced;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64;
+
+const START: u8 = 1;
+const ITEM: u8 = 2;
+const END: u8 = 3;
+const END_MAGIC: &[u8] = b"FJL\x03";
+/// No two batches that follow each other lie so far apart: fjall counts them, flushes and
+/// compactions.
+const SEQUENCE_STEP_MAX: u64 = 1 << 32;
+
+/// Looks through the journals of the store at `store`.
+pub(crate) fn inspect(store: &Path) -> Result<(), OpenError> {
+    let io_error = |source| OpenError::Io { dir: store.to_path_buf(), source };
+    let journals = list(store).map_err(io_error)?;
+    let mut last = None;
+    for (index, path) in journals.iter().enumerate() {
+        let bytes = fs::read(path).map_err(io_error)?;
+        let sound = Sound::of(&bytes, last);
+        last = sound.last;
+        let rest = bytes.get(sound.bytes..).unwrap_or_default();
+        if rest.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        // A journal is synced before the next is begun.
+        let is_sealed = index + 1 < journals.len();
+        if is_sealed || synced_batch_follows(rest) {
+            return Err(damaged(store, path, sound.bytes));
+        }
+        cut(path, sound.bytes).map_err(io_error)?;
+    }
+    Ok(())
+}
+
+/// The journals, oldest first.
+fn list(store: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut journals = Vec::new();
+    for entry in fs::read_dir(store)? {
+        let path = entry?.path();
+        let number = path.file_stem().and_then(|stem| stem.to_str()?.parse::<u64>().ok());
+        if let Some(number) = number
+            && path.extension().is_some_and(|extension| extension == "jnl")
+        {
+            journals.push((number, path));
+        }
+    }
+    journals.sort();
+    Ok(journals.into_iter().map(|(_, path)| path).collect())
+}
+
+fn damaged(store: &Path, path: &Path, offset: usize) -> OpenError {
+    let reason = format!("{} is damaged at byte {offset}, and more follows", path.display());
+    OpenError::Corrupt { dir: store.to_path_buf(), reason }
+}
+
+fn cut(path: &Path, length: usize) -> io::Result<()> {
+    tracing::warn!(
+        "{} ends at byte {length} with a write that a crash cut off and nobody was told of: \
+         it is dropped",
+        path.display()
+    );
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(length as u64)?;
+    file.sync_all()
+}
+
+/// The batches at the start of a journal that are whole.
+struct Sound {
+    bytes: usize,
+    /// The sequence number of the last.
+    last: Option<u64>,
+}
+
+impl Sound {
+    fn of(journal: &[u8], mut last: Option<u64>) -> Self {
+        let mut rest = journal;
+        while let Some(batch) = Batch::read(rest).filter(|batch| batch.follows(last)) {
+            last = Some(batch.sequence);
+            rest = batch.rest;
+        }
+        Self { bytes: journal.len() - rest.len(), last }
+    }
+}
+
+/// Whether somewhere in `rest` a whole batch begins that was written upon durable ones.
+/// Also at its first byte: where the sequence number of the batch before it is damaged, this is the
+/// one that does not seem to follow.
+fn synced_batch_follows(rest: &[u8]) -> bool {
+    let starts = rest.iter().enumerate().filter(|(_, byte)| **byte == START);
+    let mut batches = starts.filter_map(|(at, _)| Batch::read(rest.get(at..)?));
+    batches.any(|batch| batch.follows_synced)
+}
+
+/// One batch that is whole.
+struct Batch<'j> {
+    sequence: u64,
+    follows_synced: bool,
+    rest: &'j [u8],
+}
+
+impl<'j> Batch<'j> {
+    fn read(journal: &'j [u8]) -> Option<Self> {
+        let mut rest = journal;
+        (take(&mut rest, 1)? == [START]).then_some(())?;
+        let items = number(&mut rest, 4)?;
+        let sequence = number(&mut rest, 8)?;
+        let content = rest;
+        let mut synced = false;
+        for _ in 0..items {
+            let (key, value) = item(&mut rest)?;
+            synced |= follows_synced(key, value);
+        }
+        let content = content.get(..content.len() - rest.len())?;
+        (take(&mut rest, 1)? == [END]).then_some(())?;
+        let checksum = number(&mut rest, 8)?;
+        (take(&mut rest, END_MAGIC.len())? == END_MAGIC).then_some(())?;
+        let is_whole = checksum == xxh3_64(content);
+        is_whole.then_some(Self { sequence, follows_synced: synced, rest })
+    }
+
+    /// The checksum does not cover the sequence number.
+    fn follows(&self, last: Option<u64>) -> bool {
+        last.is_none_or(|last| self.sequence > last && self.sequence - last < SEQUENCE_STEP_MAX)
+    }
+}
+
+fn item<'j>(rest: &mut &'j [u8]) -> Option<(&'j [u8], &'j [u8])> {
+    (take(rest, 1)? == [ITEM]).then_some(())?;
+    let _value_type_compression_keyspace = take(rest, 1 + 1 + 8)?;
+    let key_bytes = number(rest, 2)?;
+    let _value_bytes = number(rest, 4)?;
+    let stored_bytes = number(rest, 4)?;
+    let key = take(rest, key_bytes as usize)?;
+    Some((key, take(rest, stored_bytes as usize)?))
+}
+
+fn number(rest: &mut &[u8], bytes: usize) -> Option<u64> {
+    let taken = take(rest, bytes)?;
+    Some(taken.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+fn take<'j>(rest: &mut &'j [u8], bytes: usize) -> Option<&'j [u8]> {
+    let (taken, left) = rest.split_at_checked(bytes)?;
+    *rest = left;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests;
