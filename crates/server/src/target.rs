@@ -45,7 +45,7 @@ impl<'a> Target<'a> {
                 location,
                 path: parts.uri.path(),
                 path_style: false,
-                base: [scheme, "://", host, "/"].concat(),
+                base: format!("{scheme}://{host}/"),
             });
         }
         let (segment, rest) = uri::split_account(parts.uri.path());
@@ -55,7 +55,7 @@ impl<'a> Target<'a> {
             location: if is_secondary(name) { Location::Secondary } else { location },
             path: uri::without_repeated_account(rest, account, location),
             path_style: true,
-            base: [scheme, "://", host, "/", segment, "/"].concat(),
+            base: format!("{scheme}://{host}/{segment}/"),
         })
     }
 }
@@ -89,9 +89,7 @@ fn label_before<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
 /// style: the JavaScript library marks the first label, whatever it is, as in
 /// `lazuli-secondary.localhost`. Only names that cannot be those of another machine are read so.
 fn is_secondary(name: &str) -> bool {
-    // Most names have no dash, and then need no search.
-    let marked = if name.contains('-') { name.split_once(uri::SECONDARY) } else { None };
-    let Some((front, end)) = marked else { return false };
+    let Some((front, end)) = name.split_once(uri::SECONDARY) else { return false };
     let under_localhost = || end.to_ascii_lowercase().ends_with(".localhost");
     let is_address = || [front, end].concat().parse::<Ipv4Addr>().is_ok();
     match end {

@@ -35,6 +35,16 @@ pub struct Server {
 impl Server {
     /// Starts `binary` on `data` and returns once it takes requests.
     pub fn start(binary: &Path, data: &Path, arguments: &[&str]) -> io::Result<Self> {
+        Self::start_with(binary, data, arguments, &[])
+    }
+
+    /// Starts `binary` with more in its environment.
+    pub fn start_with(
+        binary: &Path,
+        data: &Path,
+        arguments: &[&str],
+        environment: &[(&str, PathBuf)],
+    ) -> io::Result<Self> {
         let scratch = tempfile::tempdir()?;
         let port_file = scratch.path().join("ports.json");
         let mut child = Command::new(binary)
@@ -43,6 +53,7 @@ impl Server {
             .arg("--port-file")
             .arg(&port_file)
             .args(arguments)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::create(scratch.path().join("stderr"))?)

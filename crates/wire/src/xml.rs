@@ -45,10 +45,16 @@ pub enum XmlError {
 }
 
 impl XmlError {
-    /// One code for them all (T-9.4): the service checks a document against its schema, for which a
-    /// sixth rule, a year of 366 days and a number that is none are the same fault.
+    /// Faults of form and of range answer alike (T-9.4); only a value of another type is told apart.
     pub const fn code(self) -> ErrorCode {
-        ErrorCode::InvalidXmlDocument
+        match self {
+            Self::InvalidValue => ErrorCode::InvalidXmlNodeValue,
+            Self::Syntax
+            | Self::TooLarge
+            | Self::UnexpectedNode
+            | Self::MissingNode
+            | Self::OutOfRange => ErrorCode::InvalidXmlDocument,
+        }
     }
 }
 

@@ -6,7 +6,6 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests may")]
 
-mod compat;
 mod golden;
 mod harness;
 mod portability;

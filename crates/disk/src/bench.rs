@@ -1,0 +1,221 @@
+//! Where trials take place: the binary, the shim, and servers on a watched directory.
+
+use crate::account::{Account, Entries, Step, apply, read_all};
+use crate::disk::{Disk, Names};
+use crate::image::Image;
+use crate::shim::{Control, Shim};
+use crate::trace::{self, Event, Marker};
+use crate::workload::{Outcome, Workload};
+use anyhow::{Context, Result, bail, ensure};
+use lazuli_testkit::http::{Connection, Request};
+use lazuli_testkit::seed::Seeded;
+use lazuli_testkit::server::Server;
+use std::path::{Path, PathBuf};
+
+/// Small write buffers: flushes and compactions happen within hundreds of requests.
+const ARGUMENTS: [&str; 2] = ["--memtable-kib", "32"];
+/// The table that shows that a server takes writes.
+const PROBE: &str = "Probe";
+
+/// What every trial needs.
+#[derive(Debug)]
+pub struct Bench {
+    binary: PathBuf,
+    shim: Shim,
+    scratch: tempfile::TempDir,
+}
+
+impl Bench {
+    pub fn new(binary: PathBuf) -> Result<Self> {
+        // The shim tells its files by their path, which must not lead through links.
+        let temporary =
+            std::env::temp_dir().canonicalize().context("find a temporary directory")?;
+        let scratch = tempfile::tempdir_in(temporary).context("make a directory")?;
+        Ok(Self { binary, shim: Shim::compile()?, scratch })
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.scratch.path().join("data")
+    }
+
+    pub fn trace(&self) -> PathBuf {
+        self.scratch.path().join("trace")
+    }
+
+    pub fn control(&self) -> Result<Control> {
+        Control::new(&self.scratch.path().join("control"))
+    }
+
+    /// A server on the data directory, with a trace of its own.
+    pub fn start(&self, control: Option<&Control>) -> Result<Running> {
+        let trace = self.trace();
+        if trace.exists() {
+            std::fs::remove_file(&trace).context("remove the last trace")?;
+        }
+        let marker = Marker::open(&trace)?;
+        let environment = self.shim.environment(&self.data(), &trace, control);
+        let server = Server::start_with(&self.binary, &self.data(), &ARGUMENTS, &environment)?;
+        Ok(Running { server, marker, trace })
+    }
+
+    /// A server on what `image` holds: it must start, hold what `account` says, and take writes.
+    /// `disk` learns what the server does.
+    pub fn open(&self, image: &Image, disk: Option<&Disk>, account: &Account) -> Result<Opened> {
+        image.save(&self.data())?;
+        let disk = match disk {
+            Some(disk) => {
+                let mut disk = disk.clone();
+                disk.moved_to(&self.data())?;
+                Some(disk)
+            }
+            None => None,
+        };
+        let running = self.start(None)?;
+        running.marker.begun(0, 0)?;
+        let looked = running.look(account);
+        let log = running.server.log();
+        let entries = looked.with_context(|| format!("the server's log ends:\n{log}"))?;
+        ensure!(!log.contains("panicked"), "the server panicked; its log ends:\n{log}");
+        running.server.kill().context("kill the server")?;
+        Ok(Opened { entries, events: trace::read(&running.trace)?, disk })
+    }
+}
+
+/// A server, and where its clients leave their marks.
+#[derive(Debug)]
+pub struct Running {
+    pub server: Server,
+    pub marker: Marker,
+    trace: PathBuf,
+}
+
+/// What a server did and held.
+#[derive(Debug)]
+pub struct Opened {
+    /// What was read, and the probe that was written.
+    pub entries: Entries,
+    pub events: Vec<Event>,
+    pub disk: Option<Disk>,
+}
+
+impl Running {
+    /// Reads all, compares, and writes.
+    fn look(&self, account: &Account) -> Result<Entries> {
+        let mut connection = self.server.connect()?;
+        let found = read_all(&mut connection)?;
+        account.check(&found)?;
+        let newest = found.values().filter_map(|stored| stored.etag.as_ref()).max();
+        let etag = probe(&mut connection)?;
+        ensure!(newest < Some(&etag), "the new ETag {etag} is not after {newest:?}");
+        read_all(&mut connection)
+    }
+}
+
+/// Makes sure that the server takes writes; the answer is the new entity's ETag.
+pub fn probe(connection: &mut Connection) -> Result<String> {
+    let table = format!("{{\"TableName\":\"{PROBE}\"}}");
+    let made = connection.send(&Request::new("POST", "/Tables").json(&table))?;
+    ensure!([201, 409].contains(&made.status), "{PROBE}: {} {}", made.status, made.text());
+    let path = format!("/{PROBE}(PartitionKey='p',RowKey='r')");
+    let put = connection.send(&Request::new("PUT", &path).json("{\"n\":1}"))?;
+    ensure!(put.status == 204, "put into {PROBE}: {} {}", put.status, put.text());
+    put.header("etag").map(str::to_owned).context("no ETag")
+}
+
+/// What clients did to a server on an empty directory, and what the disk saw.
+#[derive(Debug)]
+pub struct Recording {
+    pub disk: Disk,
+    pub events: Vec<Event>,
+    /// The steps of each client, in order, as acknowledged.
+    pub steps: Vec<Vec<Step>>,
+}
+
+/// How much clients do.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount {
+    pub clients: usize,
+    pub steps: usize,
+    /// Batches of 100 rows that go into a table which is dropped then.
+    pub fills: usize,
+}
+
+impl Bench {
+    /// Lets clients work, stops the server in order, and checks that the trace is the whole truth.
+    pub fn record(&self, names: Names, random: &Seeded, amount: Amount) -> Result<Recording> {
+        Image::default().save(&self.data())?;
+        let disk = Disk::new(names, &Image::default(), &self.data())?;
+        let running = self.start(None)?;
+        let client = |client: usize| -> Result<Client> {
+            let fills = if client == 0 { amount.fills } else { 0 };
+            let workload = Workload::new(client, random, fills);
+            Ok(Client { number: client, workload, connection: running.server.connect()? })
+        };
+        let clients = (0..amount.clients).map(client).collect::<Result<Vec<_>>>()?;
+        let steps = run_clients(clients, &running.marker, amount.steps)?;
+        wait_until_quiet(&running.trace);
+        let status = running.server.terminate()?;
+        ensure!(status.success(), "the server ended with {status}");
+        let events = trace::read(&running.trace)?;
+        self.check_trace(&disk, &events)?;
+        Ok(Recording { disk, events, steps })
+    }
+
+    /// What the model makes of the trace is what lies in the directory.
+    fn check_trace(&self, disk: &Disk, events: &[Event]) -> Result<()> {
+        let mut disk = disk.clone();
+        events.iter().try_for_each(|event| disk.apply(event))?;
+        let difference = disk.live().difference(&Image::load(&self.data())?);
+        ensure!(difference.is_none(), "the trace misses what happened to {difference:?}");
+        Ok(())
+    }
+}
+
+struct Client {
+    number: usize,
+    workload: Workload,
+    connection: Connection,
+}
+
+fn run_clients(clients: Vec<Client>, marker: &Marker, count: usize) -> Result<Vec<Vec<Step>>> {
+    std::thread::scope(|scope| {
+        let run = |client| scope.spawn(move || run_client(client, marker, count));
+        let threads: Vec<_> = clients.into_iter().map(run).collect();
+        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<_>>| {
+            thread.join().map_err(|_| anyhow::anyhow!("a client panicked"))?
+        };
+        threads.into_iter().map(join).collect()
+    })
+}
+
+fn run_client(mut client: Client, marker: &Marker, count: usize) -> Result<Vec<Step>> {
+    let mut entries = Entries::new();
+    let mut steps = Vec::new();
+    for step in 0..count {
+        let mut chosen = client.workload.choose(&entries);
+        marker.begun(client.number, step)?;
+        match chosen.send(&mut client.connection)? {
+            Outcome::Done => marker.acknowledged(client.number, step)?,
+            other => bail!("without a fault, a request ended as {other:?}"),
+        }
+        apply(&mut entries, &chosen.step);
+        steps.push(chosen.step);
+    }
+    Ok(steps)
+}
+
+/// Waits until nothing was written for a while: dropped tables are reclaimed, files compacted.
+fn wait_until_quiet(trace: &Path) {
+    let length = || trace.metadata().map_or(0, |found| found.len());
+    let (mut last, mut quiet) = (length(), 0);
+    for _ in 0..400 {
+        // The chore that reclaims wakes every two seconds.
+        if quiet > 50 {
+            return;
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(50));
+        let now = length();
+        quiet = if now == last { quiet + 1 } else { 0 };
+        last = now;
+    }
+}

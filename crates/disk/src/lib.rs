@@ -1,0 +1,19 @@
+//! A disk that loses power, fails and fills up on command, and what the server makes of it.
+//!
+//! The real binary runs on a watched directory (`shim.c`, `shim.rs`). What it does there is recorded
+//! (`trace.rs`), and a model of the disk (`disk.rs`) tells what each moment may leave (`loss.rs`).
+//! What clients were told (`workload.rs`, `account.rs`) is compared with what a server finds there
+//! (`power.rs`). Why this way is told in `docs/decisions/005-disk-faults.md`.
+
+#![cfg(target_os = "linux")]
+
+pub mod account;
+pub mod bench;
+pub mod content;
+pub mod disk;
+pub mod image;
+pub mod loss;
+pub mod power;
+pub mod shim;
+pub mod trace;
+pub mod workload;

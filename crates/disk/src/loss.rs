@@ -1,0 +1,155 @@
+//! Ways in which a loss of power may treat what was not synced.
+
+use crate::disk::{Change, Disk, Left, Names, What};
+use crate::image::Image;
+use lazuli_testkit::seed::Seeded;
+use std::collections::HashSet;
+
+/// What a device writes entirely or not at all.
+const SECTOR: usize = 512;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Loss {
+    /// Nothing is lost: the process was killed, the system lives on.
+    Nothing,
+    /// All that was not synced.
+    Everything,
+    /// All after some moment, the last write torn at some byte.
+    Tail,
+    /// Any sectors, any lengths, any names.
+    Scattered,
+    /// All but the last write of each file: later writes were faster than earlier ones.
+    AllButTheLast,
+    /// The content; names and lengths are there, and zeros where content was new.
+    Content,
+}
+
+impl Loss {
+    pub const ALL: [Self; 6] = [
+        Self::Nothing,
+        Self::Everything,
+        Self::Tail,
+        Self::Scattered,
+        Self::AllButTheLast,
+        Self::Content,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Everything => "everything",
+            Self::Tail => "tail",
+            Self::Scattered => "scattered",
+            Self::AllButTheLast => "all-but-the-last",
+            Self::Content => "content",
+        }
+    }
+
+    /// What `disk` holds after this loss.
+    pub fn of(self, disk: &Disk, random: &mut Seeded) -> Image {
+        if self == Self::Nothing {
+            return disk.live();
+        }
+        let changes = disk.unsynced();
+        let left: Vec<Left> = match self {
+            Self::Nothing | Self::Everything => changes.iter().map(|_| Left::Nothing).collect(),
+            Self::Tail => tail(changes, random),
+            Self::Scattered => scattered(changes, disk.names(), random),
+            Self::AllButTheLast => last_writes(changes),
+            Self::Content => changes.iter().map(without_content).collect(),
+        };
+        disk.after_loss(&left)
+    }
+}
+
+fn tail(changes: &[Change], random: &mut Seeded) -> Vec<Left> {
+    let kept = random.below(changes.len() + 1);
+    let left = |(index, change): (usize, &Change)| match (&change.what, index.cmp(&kept)) {
+        (_, std::cmp::Ordering::Less) => Left::Everything,
+        (What::Write { data, .. }, std::cmp::Ordering::Equal) => {
+            let torn = random.below(data.len());
+            Left::Pieces {
+                pieces: Vec::from_iter(std::iter::once(0..torn)),
+                length: random.one_in(2),
+            }
+        }
+        _ => Left::Nothing,
+    };
+    changes.iter().enumerate().map(left).collect()
+}
+
+fn scattered(changes: &[Change], names: Names, random: &mut Seeded) -> Vec<Left> {
+    let names_kept = random.below(changes.len() + 1);
+    let left = |(index, change): (usize, &Change)| match &change.what {
+        What::Names(_) if names == Names::Journalled => {
+            if index < names_kept {
+                Left::Everything
+            } else {
+                Left::Nothing
+            }
+        }
+        What::Names(_) | What::Length { .. } => {
+            if random.one_in(2) {
+                Left::Everything
+            } else {
+                Left::Nothing
+            }
+        }
+        What::Write { offset, data, .. } => {
+            let sectors = sectors(*offset, data.len());
+            let pieces = sectors.into_iter().filter(|_| random.one_in(2)).collect();
+            Left::Pieces { pieces, length: random.one_in(2) }
+        }
+    };
+    changes.iter().enumerate().map(left).collect()
+}
+
+fn last_writes(changes: &[Change]) -> Vec<Left> {
+    let mut seen = HashSet::new();
+    let left = |change: &Change| match &change.what {
+        What::Write { file, .. } if !seen.insert(*file) => Left::Nothing,
+        _ => Left::Everything,
+    };
+    let mut left: Vec<Left> = changes.iter().rev().map(left).collect();
+    left.reverse();
+    left
+}
+
+fn without_content(change: &Change) -> Left {
+    match &change.what {
+        What::Write { .. } => Left::Pieces { pieces: Vec::new(), length: true },
+        _ => Left::Everything,
+    }
+}
+
+/// The parts of a write that lie in one sector each.
+fn sectors(offset: u64, bytes: usize) -> Vec<std::ops::Range<usize>> {
+    let first = SECTOR - (offset % SECTOR as u64) as usize;
+    let starts = std::iter::once(0).chain((first..).step_by(SECTOR)).take_while(|at| *at < bytes);
+    starts
+        .map(|start| {
+            let end = if start == 0 { first } else { start + SECTOR };
+            start..end.min(bytes)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(offset: u64, bytes: usize, expected: &[(usize, usize)]) {
+        let found: Vec<_> =
+            sectors(offset, bytes).into_iter().map(|piece| (piece.start, piece.end)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn writes_are_cut_where_sectors_end() {
+        check(0, 1000, &[(0, 512), (512, 1000)]);
+        check(500, 600, &[(0, 12), (12, 524), (524, 600)]);
+        check(512, 512, &[(0, 512)]);
+        check(3, 0, &[]);
+    }
+}

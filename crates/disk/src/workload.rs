@@ -1,0 +1,301 @@
+//! What the clients do: seeded steps, each on tables that one client owns.
+
+use crate::account::{Entries, Name, Step, Stored};
+use anyhow::{Result, bail};
+use lazuli_testkit::http::{BatchResponse, Connection, Operation, Request};
+use lazuli_testkit::seed::Seeded;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+use std::io;
+
+/// Rows of a batch that fills a table: so many that dropping it drops files.
+const FILL_ROWS: usize = 100;
+/// Rows of another batch, at most.
+const BATCH_ROWS_MAX: usize = 8;
+
+/// What one client does, and what it has chosen so far.
+#[derive(Debug)]
+pub struct Workload {
+    client: usize,
+    random: Seeded,
+    tables: Vec<String>,
+    tables_made: usize,
+    rows: usize,
+    values: u32,
+    fills: usize,
+    /// Names that must not be touched again, since nobody knows what they hold.
+    frozen: BTreeSet<Name>,
+}
+
+/// One request, and what it is to do.
+#[derive(Debug)]
+pub struct Chosen {
+    request: Asked,
+    pub step: Step,
+}
+
+#[derive(Debug)]
+enum Asked {
+    CreateTable(String),
+    DeleteTable(String),
+    Lone(Operation),
+    Batch(Vec<Operation>),
+}
+
+/// How a request ended.
+#[derive(Debug)]
+pub enum Outcome {
+    Done,
+    /// The server answered with an error of its own.
+    Refused {
+        status: u16,
+        code: String,
+    },
+    CutOff(io::Error),
+}
+
+impl Workload {
+    /// A client that makes one large table, `fills` times [`FILL_ROWS`] rows, drops it when it is
+    /// full, and does all else in between.
+    pub fn new(client: usize, random: &Seeded, fills: usize) -> Self {
+        Self {
+            client,
+            random: random.stream(client as u64),
+            tables: Vec::new(),
+            tables_made: 0,
+            rows: 0,
+            values: 0,
+            fills,
+            frozen: BTreeSet::new(),
+        }
+    }
+
+    /// The next step upon what is stored now.
+    pub fn choose(&mut self, entries: &Entries) -> Chosen {
+        match self.tables.as_slice() {
+            [] => return self.create_table(),
+            [_] if self.random.one_in(8) || self.fills > 0 => return self.create_table(),
+            [_, second, ..] if self.fills > 0 && self.random.one_in(2) => {
+                let table = second.clone();
+                return self.fill(&table);
+            }
+            [_, second, ..] if self.fills == 0 && self.random.one_in(8) => {
+                let table = second.clone();
+                return self.delete_table(&table, entries);
+            }
+            _ => {}
+        }
+        let index = self.random.below(self.tables.len());
+        let table = self.tables.get(index).cloned().unwrap_or_default();
+        let count =
+            if self.random.one_in(3) { 2 + self.random.below(BATCH_ROWS_MAX - 1) } else { 1 };
+        self.write(&table, count, entries)
+    }
+
+    /// Nothing that `step` names is touched any more.
+    pub fn freeze(&mut self, step: &Step) {
+        for name in step.keys() {
+            self.frozen.insert(name.clone());
+            if name.row.is_none() {
+                self.tables.retain(|table| *table != name.table);
+            }
+        }
+    }
+
+    /// The names come round again: a table that was dropped is made anew, and must be empty.
+    fn create_table(&mut self) -> Chosen {
+        let table = loop {
+            self.tables_made += 1;
+            let table = format!("Client{}Table{}", self.client, self.tables_made % 4);
+            if !self.tables.contains(&table) && !self.frozen.contains(&Name::table(&table)) {
+                break table;
+            }
+        };
+        self.tables.push(table.clone());
+        let step = Step::from([(Name::table(&table), Some(Stored::default()))]);
+        Chosen { request: Asked::CreateTable(table), step }
+    }
+
+    fn delete_table(&mut self, table: &str, entries: &Entries) -> Chosen {
+        self.tables.retain(|kept| kept != table);
+        let of_table = entries.keys().filter(|name| name.table == table);
+        let step = of_table.map(|name| (name.clone(), None)).collect();
+        Chosen { request: Asked::DeleteTable(table.to_owned()), step }
+    }
+
+    fn fill(&mut self, table: &str) -> Chosen {
+        self.fills -= 1;
+        let new = (0..FILL_ROWS).map(|_| self.new_row(table));
+        let (operations, step) = new.collect::<Vec<_>>().into_iter().unzip();
+        Chosen { request: Asked::Batch(operations), step }
+    }
+
+    fn write(&mut self, table: &str, count: usize, entries: &Entries) -> Chosen {
+        let mut names: BTreeSet<Name> = BTreeSet::new();
+        let mut parts = Vec::new();
+        for _ in 0..count {
+            let (operation, change) = match self.known_row(table, entries) {
+                Some((name, stored)) if !names.contains(&name) => self.change_row(name, &stored),
+                _ => self.new_row(table),
+            };
+            names.insert(change.0.clone());
+            parts.push((operation, change));
+        }
+        let (mut operations, step): (Vec<Operation>, Step) = parts.into_iter().unzip();
+        let request = match operations.pop() {
+            Some(lone) if operations.is_empty() => Asked::Lone(lone),
+            last => Asked::Batch(operations.into_iter().chain(last).collect()),
+        };
+        Chosen { request, step }
+    }
+
+    /// A row that is there, one time in two.
+    fn known_row(&mut self, table: &str, entries: &Entries) -> Option<(Name, Stored)> {
+        if self.random.one_in(2) {
+            return None;
+        }
+        let usable = |name: &&Name| {
+            name.table == table && name.row.is_some() && !self.frozen.contains(*name)
+        };
+        let rows: Vec<&Name> = entries.keys().filter(usable).collect();
+        let name = (*rows.get(self.random.below(rows.len()))?).clone();
+        let stored = entries.get(&name)?.clone();
+        Some((name, stored))
+    }
+
+    fn new_row(&mut self, table: &str) -> (Operation, (Name, Option<Stored>)) {
+        // Not in the order of time, so that new rows land between old ones.
+        let row = format!("{:02}-{:05}", self.random.below(100), self.rows);
+        self.rows += 1;
+        let properties = self.properties("n");
+        let body = self.body(Some(&row), &properties);
+        let headers = vec![("Prefer", "return-no-content".to_owned())];
+        let operation = Operation { method: "POST", path: format!("/{table}"), headers, body };
+        (operation, (Name::row(table, &row), Some(Stored { etag: None, properties })))
+    }
+
+    /// Replaces, merges or deletes, with or without the row's ETag.
+    fn change_row(&mut self, name: Name, stored: &Stored) -> (Operation, (Name, Option<Stored>)) {
+        let row = name.row.as_deref().unwrap_or_default();
+        let path = format!("/{}(PartitionKey='p',RowKey='{row}')", name.table);
+        let etag = stored.etag.clone().filter(|_| self.random.one_in(2));
+        let headers = vec![("If-Match", etag.unwrap_or_else(|| "*".to_owned()))];
+        let (method, properties) = match self.random.below(3) {
+            0 => ("DELETE", None),
+            1 => ("PUT", Some(self.properties("n"))),
+            _ => ("PATCH", Some(self.properties("m"))),
+        };
+        let body = properties.as_ref().map_or_else(String::new, |new| self.body(None, new));
+        let after = properties.map(|new| {
+            let old = if method == "PATCH" { stored.properties.clone() } else { Map::new() };
+            Stored { etag: None, properties: old.into_iter().chain(new).collect() }
+        });
+        (Operation { method, path, headers, body }, (name, after))
+    }
+
+    /// A number that no other write has, and some text beside it, now and then long.
+    fn properties(&mut self, name: &str) -> Map<String, Value> {
+        self.values += 1;
+        let bytes = match self.random.below(10) {
+            0 => 2000 + self.random.below(12_000),
+            1..=4 => 200 + self.random.below(400),
+            _ => self.random.below(30),
+        };
+        let text: String = (0..bytes).map(|at| letter(self.values as usize + at / 7)).collect();
+        Map::from_iter([
+            (name.to_owned(), Value::from(self.values)),
+            (format!("{name}Text"), Value::from(text)),
+        ])
+    }
+
+    fn body(&self, row: Option<&str>, properties: &Map<String, Value>) -> String {
+        let mut body = properties.clone();
+        if let Some(row) = row {
+            body.insert("PartitionKey".to_owned(), "p".into());
+            body.insert("RowKey".to_owned(), row.into());
+        }
+        Value::Object(body).to_string()
+    }
+}
+
+impl Chosen {
+    /// Sends the request; when it is done, the step knows its ETags.
+    pub fn send(&mut self, connection: &mut Connection) -> Result<Outcome> {
+        let answer = match &self.request {
+            Asked::CreateTable(table) => create_table(connection, table),
+            Asked::DeleteTable(table) => {
+                let path = format!("/Tables('{table}')");
+                lone(
+                    connection,
+                    &Operation { method: "DELETE", path, headers: vec![], body: String::new() },
+                )
+            }
+            Asked::Lone(operation) => lone(connection, operation),
+            Asked::Batch(operations) => connection.send_batch(operations),
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return Ok(Outcome::CutOff(error)),
+        };
+        if answer.status >= 500 {
+            return Ok(Outcome::Refused { status: answer.status, code: code(&answer.body) });
+        }
+        if let Some((status @ 500.., _)) = answer.parts.first() {
+            return Ok(Outcome::Refused { status: *status, code: code(&answer.body) });
+        }
+        if answer.parts.iter().any(|(status, _)| !(200..300).contains(status)) {
+            bail!("{:?} answered {} {}", self.request, answer.status, answer.body);
+        }
+        self.note_etags(answer);
+        Ok(Outcome::Done)
+    }
+
+    fn note_etags(&mut self, answer: BatchResponse) {
+        let operations = match &self.request {
+            Asked::Lone(lone) => std::slice::from_ref(lone),
+            Asked::Batch(operations) => operations,
+            Asked::CreateTable(_) | Asked::DeleteTable(_) => return,
+        };
+        for (operation, (_, etag)) in operations.iter().zip(answer.parts) {
+            let named = self.step.iter_mut().find(|(name, _)| is_named(operation, name));
+            if let Some((_, Some(stored))) = named {
+                stored.etag = etag;
+            }
+        }
+    }
+}
+
+fn is_named(operation: &Operation, name: &Name) -> bool {
+    let row = name.row.as_deref().unwrap_or_default();
+    operation.path.ends_with(&format!("RowKey='{row}')"))
+        || operation.body.contains(&format!("\"RowKey\":\"{row}\""))
+}
+
+fn create_table(connection: &mut Connection, table: &str) -> io::Result<BatchResponse> {
+    let body = format!("{{\"TableName\":\"{table}\"}}");
+    let response = connection.send(&Request::new("POST", "/Tables").json(&body))?;
+    let parts = vec![(response.status, None)];
+    Ok(BatchResponse { status: response.status, parts, body: response.text() })
+}
+
+fn lone(connection: &mut Connection, operation: &Operation) -> io::Result<BatchResponse> {
+    let headers = operation.headers.iter().map(|(name, value)| (*name, value.as_str()));
+    let headers: Vec<_> = headers.collect();
+    let mut request = Request::new(operation.method, &operation.path).headers(&headers);
+    if !operation.body.is_empty() {
+        request = request.json(&operation.body);
+    }
+    let response = connection.send(&request)?;
+    let parts = vec![(response.status, response.header("etag").map(str::to_owned))];
+    Ok(BatchResponse { status: response.status, parts, body: response.text() })
+}
+
+/// The error code that a body names.
+fn code(body: &str) -> String {
+    let after = body.split_once("\"code\":\"").map(|(_, rest)| rest);
+    after.and_then(|rest| rest.split('"').next()).unwrap_or("no code").to_owned()
+}
+
+fn letter(n: usize) -> char {
+    char::from(b'a' + (n % 26) as u8)
+}
