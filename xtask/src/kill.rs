@@ -25,7 +25,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const TABLE: &str = "Kill";
 /// Requests acknowledged before the kill, at most.
@@ -38,6 +38,9 @@ pub(crate) struct Options {
     /// How often to kill
     #[arg(long, default_value_t = Self::default().rounds)]
     rounds: u32,
+    /// Stop after so long, if that comes first
+    #[arg(long)]
+    seconds: Option<u64>,
     /// Connections that write at once
     #[arg(long, default_value_t = Self::default().writers)]
     writers: usize,
@@ -48,17 +51,28 @@ pub(crate) struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { rounds: 60, writers: 12, seed: None }
+        Self { rounds: 60, seconds: None, writers: 12, seed: None }
+    }
+}
+
+impl Options {
+    /// As many rounds as the time has room for.
+    pub(crate) fn new(seed: u64, seconds: u64) -> Self {
+        Self { rounds: u32::MAX, seconds: Some(seconds), seed: Some(seed), ..Self::default() }
     }
 }
 
 pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
     let binary = workspace.binary()?;
     let seed = options.seed.unwrap_or_else(|| SystemClock.now().ticks());
-    println!("kill test: {} rounds, {} writers, --seed {seed}", options.rounds, options.writers);
+    println!("kill test: {} writers, --seed {seed}", options.writers);
+    let (start, time) = (Instant::now(), options.seconds.map(Duration::from_secs));
     let mut trial = Trial::new(binary, seed, options.writers)?;
     let mut tally = Tally::default();
     for round in 1..=options.rounds {
+        if time.is_some_and(|time| start.elapsed() >= time) {
+            break;
+        }
         match trial.round() {
             Ok(report) => {
                 tally += Tally::PASSED;

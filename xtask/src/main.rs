@@ -6,6 +6,7 @@
 
 mod bench;
 mod client;
+mod deny;
 mod fuzz;
 mod kill;
 mod memory;
@@ -86,7 +87,7 @@ fn run(chore: Chore) -> anyhow::Result<Tally> {
     let workspace = Workspace::find()?;
     match chore {
         Chore::Test(options) => test::run(&workspace, &options),
-        Chore::Check => Ok(test::check(&workspace)),
+        Chore::Check => test::check(&workspace),
         Chore::Kill(options) => kill::run(&workspace, options),
         Chore::Memory(options) => memory::run(&workspace, options),
         Chore::Bench(options) => bench::run(&workspace, &options),

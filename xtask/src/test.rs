@@ -3,7 +3,7 @@
 use crate::client::{self, AZ, CLIENTS, Client};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{NoSkip, kill, memory, process, readme, soak};
+use crate::{NoSkip, deny, kill, memory, process, readme, soak};
 use anyhow::{Result, bail};
 use clap::Args;
 use std::time::Instant;
@@ -24,6 +24,7 @@ pub(crate) struct Options {
 enum Suite {
     Format,
     Lints,
+    Deny,
     Unit,
     Client(&'static Client),
     Kill,
@@ -34,7 +35,7 @@ enum Suite {
 
 impl Suite {
     fn all() -> Vec<Self> {
-        let mut suites = vec![Self::Format, Self::Lints, Self::Unit];
+        let mut suites = vec![Self::Format, Self::Lints, Self::Deny, Self::Unit];
         suites.extend(CLIENTS.iter().map(Self::Client));
         suites.extend([Self::Kill, Self::Memory, Self::Soak, Self::Readme]);
         suites
@@ -44,6 +45,7 @@ impl Suite {
         match self {
             Self::Format => "format",
             Self::Lints => "lints",
+            Self::Deny => "deny",
             Self::Unit => "unit",
             Self::Client(client) => client.name,
             Self::Kill => "kill",
@@ -57,6 +59,7 @@ impl Suite {
         match self {
             Self::Format => Ok(format(workspace)),
             Self::Lints => Ok(lints(workspace)),
+            Self::Deny => deny::run(workspace),
             Self::Unit => {
                 let mut command = workspace.cargo();
                 command.args(["test", "--workspace", "--no-fail-fast"]);
@@ -101,20 +104,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
 }
 
 /// Format, lints, licences and advisories: what needs no running server.
-pub(crate) fn check(workspace: &Workspace) -> Tally {
+pub(crate) fn check(workspace: &Workspace) -> Result<Tally> {
     let mut tally = format(workspace);
     tally += lints(workspace);
-    if process::exists("cargo-deny", "--version") {
-        tally += process::check(
-            workspace.cargo().args(["deny", "check", "bans", "licenses", "sources"]),
-        );
-        // Apart, because the list of advisories comes from the network.
-        tally += process::check(workspace.cargo().args(["deny", "check", "advisories"]));
-    } else {
-        println!("skipped: cargo-deny is not installed (cargo install cargo-deny --locked)");
-        tally += Tally::SKIPPED;
-    }
-    tally
+    tally += deny::run(workspace)?;
+    Ok(tally)
 }
 
 pub(crate) fn az(workspace: &Workspace, no_skip: NoSkip) -> Tally {

@@ -6,7 +6,7 @@
 use crate::sim::{arguments, program};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{fuzz, memory, process, sim, soak};
+use crate::{fuzz, kill, memory, process, sim, soak};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use lazuli_model::{Clock, SystemClock};
@@ -17,6 +17,8 @@ use std::process::Command;
 const IDLE_CONNECTIONS: u64 = 10_000;
 /// What the server may take at most while it is attacked.
 const ATTACKED_MIB_MAX: u64 = 600;
+/// Parts that share the time.
+const PARTS: u64 = 6;
 /// Targets of the fuzzers, which share one part's time.
 const FUZZ_TARGETS: u64 = 10;
 
@@ -33,7 +35,7 @@ pub(crate) struct Options {
 pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
     let seed = options.seed.unwrap_or_else(|| SystemClock.now().ticks());
     println!("torture: {} s, --seed {seed}", options.seconds);
-    let share = (options.seconds / 5).max(1);
+    let share = (options.seconds / PARTS).max(1);
     let mut tally = Tally::default();
     part("simulation");
     tally += sim::run(workspace, sim::Options::new(seed, share));
@@ -43,6 +45,8 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
     tally += fuzz::run(workspace, &fuzz::Options::new(seed, (share / FUZZ_TARGETS).max(1)))?;
     part("malformed HTTP");
     tally += attacks(workspace, seed, share)?;
+    part("kill");
+    tally += kill::run(workspace, kill::Options::new(seed, share))?;
     part("soak");
     tally += soak::run(workspace, soak::Options::new(seed, share))?;
     part("authorization");

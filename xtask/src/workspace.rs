@@ -53,3 +53,24 @@ impl Workspace {
         Ok(self.binary.get_or_init(|| path))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// `unsafe_code = "forbid"` stands once, and binds only the crates that take over the lints of
+    /// the workspace.
+    #[test]
+    fn every_crate_forbids_unsafe_code() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let read = |path: PathBuf| fs::read_to_string(path.join("Cargo.toml")).unwrap();
+        assert!(read(root.to_owned()).contains("\nunsafe_code = \"forbid\"\n"));
+        let crates = fs::read_dir(root.join("crates")).unwrap();
+        let crates = crates.map(|entry| entry.unwrap().path()).chain([root.join("xtask")]);
+        for directory in crates.filter(|path| path.join("Cargo.toml").is_file()) {
+            let inherits = read(directory.clone()).contains("\n[lints]\nworkspace = true\n");
+            assert!(inherits, "{} has lints of its own", directory.display());
+        }
+    }
+}

@@ -12,9 +12,8 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use lazuli_server::ListenOptions;
 use log::Log;
 use std::fs;
@@ -164,13 +163,7 @@ async fn serve_connection(stream: TcpStream, front: Arc<Front>) {
         let front = front.clone();
         async move { front.handle(request).await }
     });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(options.header_read_timeout)
-        .max_headers(options.headers_max)
-        .max_buf_size(options.header_bytes_max)
-        .auto_date_header(true)
-        .serve_connection(TokioIo::new(stream), service);
+    let connection = options.http1().serve_connection(TokioIo::new(stream), service);
     // The client counts a connection that breaks as an error.
     let _ = connection.await;
 }

@@ -10,6 +10,7 @@ mod witness;
 pub use attack::{ATTACKS, Attack};
 pub use witness::{Served, Witness};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -38,6 +39,11 @@ impl std::ops::AddAssign for Seen {
 
 /// Opens so many connections that send nothing, or as many as the system lets it.
 pub fn idle_connections(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current < maximum {
+        // Where it is not allowed, there will be fewer.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
     (0..count).map_while(|_| TcpStream::connect(address).ok()).collect()
 }
 

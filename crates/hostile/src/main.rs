@@ -119,7 +119,8 @@ fn attack(address: SocketAddr, idle: usize, bounds: Bounds) -> io::Result<()> {
     let seed = bounds.seed();
     let mut random = Seeded::new(seed);
     println!("attacks: --seed {seed}");
-    let idle = idle_connections(address, idle);
+    let wanted = idle;
+    let idle = idle_connections(address, wanted);
     let over = AtomicBool::new(false);
     let mut witness = Witness::new(address, "Witness")?;
     std::thread::scope(|scope| {
@@ -140,7 +141,7 @@ fn attack(address: SocketAddr, idle: usize, bounds: Bounds) -> io::Result<()> {
             Err(panic) => std::panic::resume_unwind(panic),
         };
         println!(
-            "{} idle connections; the witness had {} rounds, the slowest of {} ms",
+            "{} of {wanted} idle connections; the witness had {} rounds, the slowest of {} ms",
             idle.len(),
             served.rounds,
             served.slowest.as_millis()

@@ -20,12 +20,15 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 /// How long the chore that gives back the space of dropped tables rests when there is nothing to do.
 const RECLAIM_REST: Duration = Duration::from_secs(2);
+/// Connections that wait to be accepted; the system may allow fewer. Where it is too short for a
+/// crowd, those left out try again a second later.
+const BACKLOG: u32 = 4096;
 
 pub(crate) fn run(options: &ServeOptions) -> Result<()> {
     let settings = Settings::load(options.clone())?;
@@ -137,7 +140,7 @@ fn front_options(settings: &Settings) -> FrontOptions {
 
 async fn listen(host: &str, port: u16) -> Result<TcpListener> {
     let address = SocketAddr::new(resolve(host).await?, port);
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
+    bind(address).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => with_hint(
             format!("port {} on {} is taken", address.port(), address.ip()),
             "another lazuli or Azurite may be running; stop it, or choose --table-port \
@@ -153,6 +156,15 @@ async fn listen(host: &str, port: u16) -> Result<TcpListener> {
         ),
         _ => anyhow::Error::new(error).context(format!("listen on {address}")),
     })
+}
+
+/// As `TcpListener::bind`, with a longer backlog.
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A server that is restarted takes its port over at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// The address of a host. Of a name with several the first IPv4 one: it is what Azurite listens on
@@ -284,7 +296,12 @@ async fn write_analytics(analytics: Arc<Analytics>) {
     loop {
         let second = SystemClock.now().unix_seconds() % MINUTE.as_secs();
         tokio::time::sleep(MINUTE - Duration::from_secs(second)).await;
-        analytics.flush(Extent::Complete).await;
+        let analytics = analytics.clone();
+        // In a task of its own: this one is stopped anywhere, and a flush must come to its end.
+        let flush = async move { analytics.flush(Extent::Complete).await };
+        if let Err(error) = tokio::spawn(flush).await {
+            tracing::error!(%error, "counts for analytics were not written");
+        }
     }
 }
 

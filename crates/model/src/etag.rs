@@ -10,15 +10,24 @@ pub struct ETag(pub Timestamp);
 impl ETag {
     /// Appends the text of the tag to `out`.
     pub fn write(self, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"W/\"datetime'");
-        let mut text = [0; Timestamp::TEXT_BYTES_MAX];
-        for &byte in self.0.text(&mut text).as_bytes() {
-            match byte {
-                b':' => out.extend_from_slice(b"%3A"),
-                other => out.push(other),
-            }
+        self.write_quoted_by(out, b"\"");
+    }
+
+    /// The same where a quotation mark is spelled otherwise, as within a JSON string.
+    pub fn write_quoted_by(self, out: &mut Vec<u8>, quote: &[u8]) {
+        let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
+        let text = self.0.text(&mut buffer);
+        out.extend_from_slice(b"W/");
+        out.extend_from_slice(quote);
+        out.extend_from_slice(b"datetime'");
+        let mut separator: &[u8] = b"";
+        for piece in text.as_bytes().split(|b| *b == b':') {
+            out.extend_from_slice(separator);
+            out.extend_from_slice(piece);
+            separator = b"%3A";
         }
-        out.extend_from_slice(b"'\"");
+        out.push(b'\'');
+        out.extend_from_slice(quote);
     }
 }
 

@@ -94,14 +94,14 @@ impl Operator {
 
     /// Whether the operator holds for `left` against `right`.
     pub fn holds(self, left: ValueRef<'_>, right: ValueRef<'_>) -> bool {
-        let order = left.compare(right);
+        let order = || left.compare(right);
         match self {
-            Self::Eq => order == Some(Ordering::Equal),
-            Self::Ne => order != Some(Ordering::Equal),
-            Self::Gt => order == Some(Ordering::Greater),
-            Self::Ge => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
-            Self::Lt => order == Some(Ordering::Less),
-            Self::Le => matches!(order, Some(Ordering::Less | Ordering::Equal)),
+            Self::Eq => left.equals(right),
+            Self::Ne => !left.equals(right),
+            Self::Gt => order() == Some(Ordering::Greater),
+            Self::Ge => matches!(order(), Some(Ordering::Greater | Ordering::Equal)),
+            Self::Lt => order() == Some(Ordering::Less),
+            Self::Le => matches!(order(), Some(Ordering::Less | Ordering::Equal)),
         }
     }
 }

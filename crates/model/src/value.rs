@@ -149,6 +149,14 @@ impl<'a> ValueRef<'a> {
         }
     }
 
+    /// Whether [`compare`](Self::compare) finds two values equal; texts need no order for that.
+    pub fn equals(self, other: ValueRef<'_>) -> bool {
+        match (self, other) {
+            (ValueRef::String(a), ValueRef::String(b)) => a == b,
+            _ => self.compare(other) == Some(Ordering::Equal),
+        }
+    }
+
     /// The order of two values in a filter.
     ///
     /// Values of one type compare by that type, the three numeric types with each other by number
@@ -257,13 +265,13 @@ impl Guid {
 
     /// The 36 characters of the canonical text.
     pub fn text(self) -> [u8; 36] {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
+        /// Where the two digits of each byte stand.
+        const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+        let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
         let mut text = [b'-'; 36];
-        let places = (0..36).filter(|i| !matches!(i, 8 | 13 | 18 | 23));
-        let nibbles = self.0.iter().flat_map(|b| [b >> 4, b & 15]);
-        for (place, nibble) in places.zip(nibbles) {
-            if let (Some(out), Some(&digit)) = (text.get_mut(place), HEX.get(usize::from(nibble))) {
-                *out = digit;
+        for (place, byte) in PLACES.into_iter().zip(self.0) {
+            if let Some([high, low]) = text.get_mut(place..place + 2) {
+                (*high, *low) = (digit(byte >> 4), digit(byte & 15));
             }
         }
         text

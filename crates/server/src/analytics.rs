@@ -5,9 +5,11 @@
 //! meet; what was counted in a minute is added to the tables after that minute, by whoever calls
 //! [`Analytics::flush`]. So no request waits for analytics, and a crash loses a minute of counts.
 
-use crate::accounts::Accounts;
+use crate::accounts::{Account, Accounts};
 use crate::properties::PropertiesCache;
+use crate::reply::Reply;
 use crate::request_id::RequestId;
+use crate::respond::Heading;
 use http::HeaderMap;
 use http::request::Parts;
 use http::{Response, header};
@@ -47,6 +49,8 @@ pub struct Analytics {
     properties: Arc<PropertiesCache>,
     clock: Arc<dyn Clock>,
     shards: [Mutex<BTreeMap<Cell, MetricsRow>>; SHARDS],
+    /// Held by the one flush that runs.
+    flushing: tokio::sync::Mutex<()>,
 }
 
 /// What requests are counted by.
@@ -60,13 +64,30 @@ struct Cell {
 }
 
 /// A request as the front knows it when it is answered.
-pub(crate) struct Answered<'a> {
-    pub(crate) id: RequestId,
-    pub(crate) account: &'a AccountName,
-    pub(crate) location: Location,
-    pub(crate) api: Option<&'static str>,
-    pub(crate) began: Timestamp,
-    pub(crate) failure: Option<ErrorCode>,
+pub(crate) struct Answered {
+    id: RequestId,
+    account: Arc<Account>,
+    location: Location,
+    api: Option<&'static str>,
+    began: Timestamp,
+    received: Timestamp,
+    failure: Option<ErrorCode>,
+}
+
+impl Answered {
+    /// `None` when the request named no account.
+    pub(crate) fn new(heading: &Heading, reply: &Reply) -> Option<Self> {
+        let (account, location) = heading.target.clone()?;
+        Some(Self {
+            id: heading.id,
+            account,
+            location,
+            api: heading.operation,
+            began: heading.now,
+            received: heading.received.unwrap_or(heading.now),
+            failure: reply.failure,
+        })
+    }
 }
 
 impl Analytics {
@@ -76,28 +97,24 @@ impl Analytics {
         properties: Arc<PropertiesCache>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { service, accounts, properties, clock, shards: Default::default() }
+        let (shards, flushing) = Default::default();
+        Self { service, accounts, properties, clock, shards, flushing }
     }
 
     /// Counts a request whose answer is ready.
-    pub(crate) fn count<B: Body>(
-        &self,
-        answered: &Answered<'_>,
-        parts: &Parts,
-        sent: &Response<B>,
-    ) {
+    pub(crate) fn count<B: Body>(&self, answered: &Answered, parts: &Parts, sent: &Response<B>) {
         let now = self.clock.now();
-        let ms = now.ticks().saturating_sub(answered.began.ticks()) as f64 / 10_000.0;
+        let since = |then: Timestamp| now.ticks().saturating_sub(then.ticks()) as f64 / 10_000.0;
         let observed = Observed {
             outcome: outcome(answered.failure, parts),
             access: access(parts),
             ingress_bytes: head_bytes(&parts.headers) + body_bytes(&parts.headers),
             egress_bytes: head_bytes(sent.headers()) + sent.body().size_hint().lower(),
-            e2e_ms: ms,
-            server_ms: ms,
+            e2e_ms: since(answered.began),
+            server_ms: since(answered.received),
         };
         let cell = Cell {
-            account: answered.account.clone(),
+            account: answered.account.name.clone(),
             minute: Interval::Minute.start(now),
             location: answered.location,
             api: answered.api,
@@ -112,8 +129,10 @@ impl Analytics {
     }
 
     /// Adds what was counted to the tables of the accounts that want it, and deletes there what is
-    /// older than they want. What cannot be written is lost, and the log says so.
+    /// older than they want. What cannot be written is lost, and the log says so; so is what a flush
+    /// took that is dropped before its end.
     pub async fn flush(&self, extent: Extent) {
+        let _one_at_a_time = self.flushing.lock().await;
         let now = self.clock.now();
         let this_minute = Interval::Minute.start(now);
         let mut counted = self.drain(match extent {

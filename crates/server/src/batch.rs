@@ -15,7 +15,9 @@ use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::media;
 use lazuli_wire::multipart::{self, BatchBody, BatchWriter, Part};
 use lazuli_wire::uri::{self, Query, ResourcePath, Target};
-use std::borrow::Cow;
+
+/// The header by which a POST asks to be taken for another method.
+const TUNNEL: &str = "x-http-method";
 
 /// Runs a batch: one change set, or one query.
 pub(crate) async fn handle(
@@ -58,20 +60,31 @@ struct PartHead<'a> {
     path: &'a str,
     /// Echoed when it stands among the headers of the inner request (T-6.14).
     content_id: Option<&'a str>,
+    /// Whether there is an `X-HTTP-Method`.
+    is_tunnelled: bool,
     takes_prefer: bool,
 }
 
 impl<'a> PartHead<'a> {
     fn new(context: &RequestContext, batch: &Call<'a>, part: &'a Part<'a>) -> Self {
         let target = Target::parse(part.target);
-        let mut headers = CallHeaders::of_part(part).known_at(context.version);
+        let (mut headers, mut content_id, mut is_tunnelled) = (CallHeaders::default(), None, false);
+        for (name, value) in part.headers.iter() {
+            headers.add(name, value);
+            if name.eq_ignore_ascii_case("content-id") {
+                content_id.get_or_insert(value);
+            }
+            is_tunnelled |= name.eq_ignore_ascii_case(TUNNEL);
+        }
+        headers = headers.known_at(context.version);
         headers.accept = headers.accept.or(batch.headers.accept);
         Self {
             headers,
             // A query that cannot be read at all is none.
             query: Query::parse_lenient(target.query.unwrap_or_default()).unwrap_or_default(),
             path: target.path,
-            content_id: part.header("content-id"),
+            content_id,
+            is_tunnelled,
             takes_prefer: part.method == "POST",
         }
     }
@@ -252,9 +265,11 @@ async fn query(
 /// Names the operation of a part, through the router that lone requests pass.
 fn resolve(context: &RequestContext, part: &Part<'_>, head: &PartHead<'_>) -> ApiResult<Operation> {
     let account = &context.account.name;
-    let tunnels =
-        part.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("x-http-method"));
-    let verb = Verb::parse(part.method).tunnelled(tunnels.map(|(_, value)| value))?;
+    let mut verb = Verb::parse(part.method);
+    if head.is_tunnelled {
+        let tunnels = part.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(TUNNEL));
+        verb = verb.tunnelled(tunnels.map(|(_, value)| value))?;
+    }
     let path = uri::percent_decode_lenient(without_account(head.path, account, context.path_style));
     let operation = route::resolve(verb, ResourcePath::parse(&path), &head.query, account);
     operation.map_err(ApiError::while_parsing)
@@ -287,32 +302,37 @@ fn multipart_reply(
         false => BatchWriter::answer_query(&mut body, id),
     };
     let content_type = writer.content_type();
+    let mut etag = Vec::with_capacity(64);
     for (reply, head) in replies.iter().zip(heads) {
         // An error part names no Content-ID (T-6.49).
         let content_id = head.content_id.filter(|_| !reply.is_error());
-        let headers = part_headers(reply, content_id);
-        let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
-        writer.response(reply.status, headers, &reply.body);
+        etag.clear();
+        reply.etag.iter().for_each(|tag| tag.write(&mut etag));
+        writer.response(reply.status, part_headers(reply, content_id, &etag), &reply.body);
     }
     writer.finish();
-    Reply { content_type: Some(content_type.into()), body, ..Reply::odata(202) }
+    let failure = replies.iter().find_map(|reply| reply.failure);
+    Reply { content_type: Some(content_type.into()), failure, body, ..Reply::odata(202) }
 }
 
-/// The headers of a part, in the recorded order, which is not the same with and without a body.
+/// The headers of a part, in the recorded order, which is not the same with and without a body. An
+/// empty `etag` is none.
 fn part_headers<'r>(
     reply: &'r Reply,
     content_id: Option<&'r str>,
-) -> Vec<(&'static str, Cow<'r, str>)> {
+    etag: &'r [u8],
+) -> Vec<(&'static str, &'r [u8])> {
     let has_body = !reply.body.is_empty();
-    let version = ("DataServiceVersion", reply.data_service_version.text().into());
-    let content_type = reply.content_type.as_deref().map(|text| ("Content-Type", text.into()));
-    let content_id = content_id.map(|id| ("Content-ID", id.into()));
-    let sniffing = Some(("X-Content-Type-Options", "nosniff".into()));
-    let uncached = reply.no_cache.then_some(("Cache-Control", "no-cache".into()));
+    let header = |name, text: &'r str| (name, text.as_bytes());
+    let version = header("DataServiceVersion", reply.data_service_version.text());
+    let content_type = reply.content_type.as_deref().map(|text| header("Content-Type", text));
+    let content_id = content_id.map(|id| header("Content-ID", id));
+    let sniffing = Some(header("X-Content-Type-Options", "nosniff"));
+    let uncached = reply.no_cache.then_some(header("Cache-Control", "no-cache"));
     let uncached = sniffing.into_iter().chain(uncached);
-    let preference = reply.preference_applied.map(|text| ("Preference-Applied", text.into()));
+    let preference = reply.preference_applied.map(|text| header("Preference-Applied", text));
     let location = reply.location.as_deref();
-    let etag = reply.etag.map(|etag| ("ETag", etag.to_string().into()));
+    let etag = (!etag.is_empty()).then_some(("ETag", etag));
 
     let mut headers = Vec::with_capacity(8);
     if reply.is_error() {
@@ -328,14 +348,14 @@ fn part_headers<'r>(
         headers.extend(content_id);
         headers.extend(uncached);
         headers.extend(preference);
-        headers.extend(location.map(|uri| ("Location", uri.into())));
+        headers.extend(location.map(|uri| header("Location", uri)));
     } else {
         headers.extend(content_id);
         headers.extend(uncached);
         headers.extend(preference);
         headers.push(version);
-        headers.extend(location.map(|uri| ("Location", uri.into())));
-        headers.extend(location.map(|uri| ("DataServiceId", uri.into())));
+        headers.extend(location.map(|uri| header("Location", uri)));
+        headers.extend(location.map(|uri| header("DataServiceId", uri)));
     }
     headers.extend(etag);
     headers

@@ -7,21 +7,19 @@ use http::header;
 use lazuli_model::service_properties::CorsRule;
 use lazuli_wire::error_code::{ErrorCode, message};
 
-/// Answers a preflight by the first rule that matches it (T-9.24 to T-9.26).
+/// Answers a preflight by the first rule for its origin and method (T-9.24 to T-9.26). That rule must
+/// allow the headers too: the reference says that no further ones are looked at.
 pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> ApiResult<Reply> {
     let missing =
         || ApiError::with_text(ErrorCode::InvalidHeaderValue, message::CORS_HEADER_MISSING);
     let origin = text(headers, header::ORIGIN).ok_or_else(missing)?;
     let method = text(headers, header::ACCESS_CONTROL_REQUEST_METHOD).ok_or_else(missing)?;
     let wanted = text(headers, header::ACCESS_CONTROL_REQUEST_HEADERS).unwrap_or_default();
-    let matching = |rule: &&CorsRule| {
-        allows_origin(rule, origin)
-            && allows_method(rule, method)
-            && split(wanted).all(|name| allows_header(rule, name))
-    };
-    let rule = rules.iter().find(matching).ok_or(ErrorCode::CorsPreflightFailure)?;
+    let rule = find_rule(rules, origin, method)
+        .filter(|rule| split(wanted).all(|name| allows_header(rule, name)))
+        .ok_or(ErrorCode::CorsPreflightFailure)?;
     let mut more = vec![
-        ("access-control-allow-origin", origin_shown(rule, origin)),
+        ("access-control-allow-origin", origin_shown(rule, origin).to_owned()),
         ("access-control-allow-methods", method.to_owned()),
         ("access-control-max-age", rule.max_age_seconds.to_string()),
     ];
@@ -35,30 +33,42 @@ pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> ApiResult<Re
 }
 
 /// Adds what a browser wants to know about the answer to a real request (T-2.61, T-9.27).
+///
+/// Answers to reads may be kept by caches, which must know that they depend on the origin; unless
+/// every origin may have them, which even a request that names none is told. So says the table of the
+/// reference, and that other verbs get no `Vary`.
 pub(crate) fn decorate(rules: &[CorsRule], method: &str, headers: &HeaderMap, reply: &mut Reply) {
     if rules.is_empty() {
         return;
     }
-    let Some(origin) = text(headers, header::ORIGIN) else {
-        if method == "GET" {
-            reply.more.push(("vary", "Origin".to_owned()));
-        }
-        return;
+    let is_read = matches!(method, "GET" | "HEAD");
+    let origin = text(headers, header::ORIGIN);
+    let rule = match origin {
+        Some(origin) => find_rule(rules, origin, method),
+        None if is_read => find_rule(rules, ANY, method),
+        None => None,
     };
-    let matching = |rule: &&CorsRule| allows_origin(rule, origin) && allows_method(rule, method);
-    let Some(rule) = rules.iter().find(matching) else { return };
-    reply.more.push(("access-control-allow-origin", origin_shown(rule, origin)));
-    if names_origin(rule, origin) {
-        reply.more.push(("access-control-allow-credentials", "true".to_owned()));
+    let origin = origin.unwrap_or(ANY);
+    if is_read && rule.is_none_or(|rule| origin_shown(rule, origin) != ANY) {
         reply.more.push(("vary", "Origin".to_owned()));
     }
-    let exposed = match rule.exposed_headers.iter().any(|name| name == "*") {
-        true => header_names(reply),
-        false => rule.exposed_headers.join(","),
-    };
+    let Some(rule) = rule else { return };
+    reply.more.push(("access-control-allow-origin", origin_shown(rule, origin).to_owned()));
+    if origin_shown(rule, origin) != ANY {
+        reply.more.push(("access-control-allow-credentials", "true".to_owned()));
+    }
+    let exposed = exposed_headers(rule, reply);
     if !exposed.is_empty() {
         reply.more.push(("access-control-expose-headers", exposed));
     }
+}
+
+/// The entry of a rule that stands for every origin or header.
+const ANY: &str = "*";
+
+/// The first rule for an origin and a method (T-9.25).
+fn find_rule<'r>(rules: &'r [CorsRule], origin: &str, method: &str) -> Option<&'r CorsRule> {
+    rules.iter().find(|rule| allows_origin(rule, origin) && allows_method(rule, method))
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
@@ -74,11 +84,11 @@ fn names_origin(rule: &CorsRule, origin: &str) -> bool {
 }
 
 fn allows_origin(rule: &CorsRule, origin: &str) -> bool {
-    rule.allowed_origins.iter().any(|allowed| allowed == "*") || names_origin(rule, origin)
+    names_origin(rule, ANY) || names_origin(rule, origin)
 }
 
-fn origin_shown(rule: &CorsRule, origin: &str) -> String {
-    if names_origin(rule, origin) { origin.to_owned() } else { "*".to_owned() }
+fn origin_shown<'a>(rule: &CorsRule, origin: &'a str) -> &'a str {
+    if names_origin(rule, origin) { origin } else { ANY }
 }
 
 fn allows_method(rule: &CorsRule, method: &str) -> bool {
@@ -88,15 +98,32 @@ fn allows_method(rule: &CorsRule, method: &str) -> bool {
 /// An entry that ends in `*` stands for every header it begins.
 fn allows_header(rule: &CorsRule, name: &str) -> bool {
     rule.allowed_headers.iter().any(|allowed| match allowed.strip_suffix('*') {
-        Some(prefix) => {
-            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
-        }
+        Some(prefix) => begins(name, prefix),
         None => allowed.eq_ignore_ascii_case(name),
     })
 }
 
-/// What `*` exposes: the headers this answer has, in the recorded order (T-9.28).
-fn header_names(reply: &Reply) -> String {
+fn begins(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+/// The headers a rule exposes; an entry that ends in `*` stands for those that are there (T-9.28).
+fn exposed_headers(rule: &CorsRule, reply: &Reply) -> String {
+    let mut exposed = Vec::new();
+    for entry in &rule.exposed_headers {
+        match entry.strip_suffix('*') {
+            Some(prefix) => {
+                let present = header_names(reply).into_iter();
+                exposed.extend(present.filter(|name| begins(name, prefix)));
+            }
+            None => exposed.push(entry.as_str()),
+        }
+    }
+    exposed.join(",")
+}
+
+/// The headers this answer has, in the recorded order (T-9.28).
+fn header_names(reply: &Reply) -> Vec<&'static str> {
     let mut names = vec!["x-ms-request-id", "x-ms-client-request-id", "Server", "x-ms-version"];
     if reply.odata {
         names.push("X-Content-Type-Options");
@@ -119,7 +146,7 @@ fn header_names(reply: &Reply) -> String {
         names.push("Content-Type");
     }
     names.extend(["Content-Length", "Date", "Transfer-Encoding"]);
-    names.join(",")
+    names
 }
 
 #[cfg(test)]
@@ -178,6 +205,19 @@ mod tests {
         assert!(ask(&rules[..1], "HTTP://A", "GET", "").is_err());
     }
 
+    /// The third example of the reference, "CORS rules evaluation".
+    #[test]
+    fn headers_are_judged_by_the_rule_for_origin_and_method() {
+        let rules = [
+            rule("http://a", "PUT,HEAD", "x-ms-blob-content-type", ""),
+            rule("*", "PUT,GET", "x-ms-blob-content-type", ""),
+            rule("http://a", "GET", "x-ms-client-request-id", ""),
+        ];
+        assert!(ask(&rules, "http://a", "PUT", "x-ms-blob-content-type").is_ok());
+        assert!(ask(&rules, "http://a", "GET", "x-ms-blob-content-type").is_ok());
+        assert!(ask(&rules, "http://a", "GET", "x-ms-client-request-id").is_err());
+    }
+
     #[test]
     fn a_preflight_without_its_headers_is_malformed() {
         let error = preflight(&[], &headers(&[("origin", "http://a")])).unwrap_err();
@@ -187,19 +227,43 @@ mod tests {
         );
     }
 
+    /// What an answer says: `vary`, the allowed origin, the exposed headers.
+    #[track_caller]
+    fn check_decorated(
+        rules: &[CorsRule],
+        method: &str,
+        origin: Option<&str>,
+        expect: [Option<&str>; 3],
+    ) {
+        let mut reply = Reply::odata(200);
+        let pairs: Vec<_> = origin.into_iter().map(|origin| ("origin", origin)).collect();
+        decorate(rules, method, &headers(&pairs), &mut reply);
+        let names = ["vary", "access-control-allow-origin", "access-control-expose-headers"];
+        assert_eq!(names.map(|name| get(&reply, name)), expect, "{method} {origin:?}");
+    }
+
+    /// The table of the reference, "Understanding how the Vary header is set".
     #[test]
     fn real_requests_are_served_whatever_their_origin() {
-        let rules = [rule("http://a", "GET", "", "x-ms-*")];
-        let decorated = |rules: &[CorsRule], pairs: &[(&'static str, &str)]| {
-            let mut reply = Reply::odata(200);
-            decorate(rules, "GET", &headers(pairs), &mut reply);
-            reply
-        };
-        let named = decorated(&rules, &[("origin", "http://a")]);
-        assert_eq!(get(&named, "access-control-allow-origin"), Some("http://a"));
-        assert_eq!(get(&named, "vary"), Some("Origin"));
-        assert!(decorated(&rules, &[("origin", "http://b")]).more.is_empty());
-        assert_eq!(get(&decorated(&rules, &[]), "vary"), Some("Origin"));
-        assert!(decorated(&[], &[("origin", "http://a")]).more.is_empty());
+        let (named, any) = ([rule("http://a", "GET,PUT", "", "x")], [rule("*", "GET", "", "x")]);
+        let vary = Some("Origin");
+        check_decorated(&[], "GET", None, [None; 3]);
+        check_decorated(&named, "GET", None, [vary, None, None]);
+        check_decorated(&any, "GET", None, [None, Some("*"), Some("x")]);
+        check_decorated(&[], "GET", Some("http://a"), [None; 3]);
+        check_decorated(&named, "GET", Some("http://a"), [vary, Some("http://a"), Some("x")]);
+        check_decorated(&named, "GET", Some("http://b"), [vary, None, None]);
+        check_decorated(&any, "GET", Some("http://a"), [None, Some("*"), Some("x")]);
+        // Answers to other verbs are not kept.
+        check_decorated(&named, "PUT", Some("http://a"), [None, Some("http://a"), Some("x")]);
+        check_decorated(&named, "PUT", Some("http://b"), [None; 3]);
+        check_decorated(&named, "PUT", None, [None; 3]);
+    }
+
+    #[test]
+    fn a_prefix_exposes_the_headers_it_begins() {
+        let rules = [rule("*", "GET", "", "X-MS-*,foo")];
+        let exposed = "x-ms-request-id,x-ms-client-request-id,x-ms-version,foo";
+        check_decorated(&rules, "GET", Some("http://a"), [None, Some("*"), Some(exposed)]);
     }
 }

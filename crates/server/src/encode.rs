@@ -19,23 +19,24 @@ pub(crate) struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    pub(crate) fn table(&self, status: u16, name: &str) -> Reply {
+    pub(crate) fn table(&self, status: u16, select: Option<&Select>, name: &str) -> Reply {
         let mut body = Vec::with_capacity(BODY_BYTES_EXPECTED);
         let RequestContext { base, now, .. } = self.context;
         let account = self.context.account.name.as_str();
         match self.format {
-            Format::Json(level) => json::write_table(&mut body, base, account, level, name),
+            Format::Json(level) => json::write_table(&mut body, base, account, level, select, name),
             Format::Atom => atom::write_table(&mut body, base, account, *now, name),
         }
         Reply::odata_body(status, self.format.content_type(), body)
     }
 
-    pub(crate) fn tables(self) -> Tables<'a> {
+    pub(crate) fn tables(self, select: Option<&Select>) -> Tables<'a> {
         let mut body = Vec::with_capacity(BODY_BYTES_EXPECTED);
         let RequestContext { base, now, .. } = self.context;
         let list = match self.format {
             Format::Json(level) => {
-                TableList::Json(json::TableCollection::begin(&mut body, base, level), level)
+                let list = json::TableCollection::begin(&mut body, base, level, select);
+                TableList::Json(list, level)
             }
             Format::Atom => TableList::Atom(atom::TableCollection::begin(&mut body, base, *now)),
         };

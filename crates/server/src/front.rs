@@ -33,7 +33,10 @@ use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::sas::Caller;
 use lazuli_wire::uri::{self, Location, Query, ResourcePath};
 use lazuli_wire::version::ApiVersion;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Which values of `x-ms-version` are served.
@@ -158,14 +161,14 @@ impl Front {
         let explain = self.options.auth.explain;
         let mut heading = Heading::new(self.ids.next(), self.clock.now(), &parts, explain);
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
-        let answer = self.answer(&parts, &mut body, peer, &mut heading);
-        let outcome = tokio::time::timeout(deadline, answer).await;
+        let outcome = {
+            let answer = pin!(self.answer(&parts, &mut body, peer, &mut heading));
+            within(deadline, answer).await
+        };
         // Who waits for our leave to send the body sees the refusal before it is sent.
         if !body.is_end_stream() && !parts.headers.contains_key(header::EXPECT) {
             body::discard(&mut body).await;
         }
-        let outcome = outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()));
-        let failure = outcome.as_ref().err().map(|error| error.code);
         let mut reply = outcome.unwrap_or_else(|error| heading.error_reply(error, &self.challenge));
         let properties = match &heading.target {
             Some((account, _)) => self.properties.of(&self.service, &account.name).await.ok(),
@@ -183,13 +186,10 @@ impl Front {
             "request"
         );
         let counts = properties.is_some_and(|properties| analytics::counts(&properties));
-        let counted = if counts { heading.target.clone() } else { None };
-        let (id, began, operation) = (heading.id, heading.now, heading.operation);
+        let answered = if counts { Answered::new(&heading, &reply) } else { None };
         let response = heading.respond(reply);
-        if let Some((account, location)) = &counted {
-            let (account, location) = (&account.name, *location);
-            let answered = Answered { id, account, location, api: operation, began, failure };
-            self.analytics.count(&answered, &parts, &response);
+        if let Some(answered) = &answered {
+            self.analytics.count(answered, &parts, &response);
         }
         response
     }
@@ -214,13 +214,13 @@ impl Front {
     ) -> ApiResult<Reply> {
         let query = Query::parse(parts.uri.query().unwrap_or_default())
             .map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
-        heading.negotiate(&query);
+        heading.negotiate(parts, &query);
         let suffixes = &self.options.host_suffixes;
         let Target { account, location, path, path_style, base } =
             Target::find(parts, peer.scheme(), &self.accounts, suffixes)?;
         heading.target = Some((account.clone(), location));
         let version = self.version(parts, &query)?;
-        heading.version = Some(version.text.clone());
+        heading.version = Some(version.text);
         if parts.method == http::Method::OPTIONS {
             heading.operation = Some("TablePreflightRequest");
             let properties = self.properties.of(&self.service, &account.name).await?;
@@ -265,6 +265,9 @@ impl Front {
             return Err(ErrorCode::MissingContentLengthHeader.into());
         }
         let body = self.bodies.read(body).await?;
+        if operation.takes_body() {
+            heading.received = Some(self.clock.now());
+        }
         let headers = CallHeaders::of_request(&parts.headers).known_at(version.parsed);
         let call = Call { operation: &operation, headers, query: &query, body: &body.bytes };
         heading.preference = call.preference();
@@ -282,11 +285,14 @@ impl Front {
         };
         context.simulate(|simulator| simulator.admit(&context.account.name, context.now))?;
         let time = operation_time(&query)?;
-        let outcome = tokio::time::timeout(time, self.dispatch(&context, &call, &principal)).await;
+        let run = pin!(self.dispatch(&context, &call, &principal));
+        let outcome = within(time, run).await;
         heading.would_fail = context.tolerance.would_fail();
-        outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()))
+        outcome
     }
 
+    /// Runs the operation. What is seldom or takes long anyway has its state in a box of its own, so
+    /// that the state of a point read stays small.
     async fn dispatch(
         &self,
         context: &RequestContext,
@@ -296,7 +302,7 @@ impl Front {
         match call.operation {
             Operation::Transaction => {
                 let run = batch::handle(&self.service, context, call, principal);
-                self.answers.hold(run).await
+                Box::pin(self.answers.hold(run)).await
             }
             Operation::GetUserDelegationKey if self.options.auth.user_delegation => {
                 delegation::give_key(context, call, principal)
@@ -304,7 +310,7 @@ impl Front {
             Operation::GetUserDelegationKey => Err(ErrorCode::InvalidQueryParameterValue.into()),
             operation if operation.is_xml() => {
                 principal.permit(call)?;
-                let reply = xml_resources::handle(&self.service, context, call).await;
+                let reply = Box::pin(xml_resources::handle(&self.service, context, call)).await;
                 if *operation == Operation::SetServiceProperties {
                     self.take_up_properties(&context.account.name).await?;
                 }
@@ -312,7 +318,7 @@ impl Front {
             }
             operation if operation.is_query() => {
                 let run = table::handle(&self.service, context, call, principal);
-                self.answers.hold(run).await
+                Box::pin(self.answers.hold(run)).await
             }
             _ => table::handle(&self.service, context, call, principal).await,
         }
@@ -334,7 +340,9 @@ impl Front {
         };
         let Some(text) = text else {
             let parsed = ApiVersion::UNSTATED;
-            return Ok(Version { parsed, text: parsed.to_string() });
+            let text = HeaderValue::try_from(parsed.to_string());
+            let text = text.map_err(|_| ErrorCode::InternalError)?;
+            return Ok(Version { parsed, text });
         };
         let parsed = ApiVersion::parse(text);
         let served = match self.options.version_check {
@@ -343,14 +351,28 @@ impl Front {
             VersionCheck::Skip => parsed.or(Some(ApiVersion::NEWEST)),
         };
         let parsed = served.ok_or(ErrorCode::InvalidHeaderValue)?;
-        Ok(Version { parsed, text: text.to_owned() })
+        let text = HeaderValue::try_from(text).map_err(|_| ErrorCode::InvalidHeaderValue)?;
+        Ok(Version { parsed, text })
     }
 }
 
 struct Version {
     parsed: ApiVersion,
     /// As sent: the answer repeats it (T-2.7).
-    text: String,
+    text: HeaderValue,
+}
+
+/// The outcome of `run` if it comes in time. Most answers are there at the first look, and those
+/// need no timer.
+async fn within<T>(
+    time: Duration,
+    mut run: Pin<&mut impl Future<Output = ApiResult<T>>>,
+) -> ApiResult<T> {
+    if let Poll::Ready(outcome) = poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await {
+        return outcome;
+    }
+    let outcome = tokio::time::timeout(time, run).await;
+    outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()))
 }
 
 /// Whether the extent of the body is told (T-2.5).

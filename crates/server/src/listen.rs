@@ -18,6 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::server::TlsStream;
 
+/// The header lines that hyper allows unless it is told otherwise.
+const HYPER_HEADERS_MAX: usize = 100;
+
 /// What connections speak, and their bounds.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
@@ -45,7 +48,7 @@ impl Default for ListenOptions {
             tls: None,
             connections_max: 16 * 1024,
             header_bytes_max: 64 * 1024,
-            headers_max: 100,
+            headers_max: HYPER_HEADERS_MAX,
             header_read_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(60),
             handshake_timeout: Duration::from_secs(10),
@@ -58,6 +61,25 @@ impl Default for ListenOptions {
 const REFUSALS_MAX: usize = 64;
 /// How long a connection may take to be refused.
 const REFUSAL_TIME_MAX: Duration = Duration::from_secs(5);
+
+impl ListenOptions {
+    /// How connections speak HTTP.
+    pub fn http1(&self) -> http1::Builder {
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.header_read_timeout)
+            .max_buf_size(self.header_bytes_max)
+            // A client may say that nothing more comes and still wait for the answer.
+            .half_close(true)
+            .auto_date_header(true);
+        // What hyper allows by itself it keeps on the stack.
+        if self.headers_max != HYPER_HEADERS_MAX {
+            builder.max_headers(self.headers_max);
+        }
+        builder
+    }
+}
 
 /// Serves `front` on `listener` until `shutdown` resolves, then finishes the requests in flight.
 ///
@@ -210,8 +232,9 @@ impl Connection {
             () = stopped(&mut self.stopping) => return,
         };
         let ended = match opened {
-            Ok(Some(Opened::Plain(stream))) => self.serve(stream).await.map_err(BoxError::from),
-            Ok(Some(Opened::Tls(stream))) => self.serve(stream).await.map_err(BoxError::from),
+            // In boxes, which a connection without a request does not have.
+            Ok(Some(Opened::Plain(stream))) => Box::pin(self.serve(stream)).await,
+            Ok(Some(Opened::Tls(stream))) => Box::pin(self.serve(stream)).await,
             Ok(None) => Ok(()),
             Err(error) => Err(error.into()),
         };
@@ -220,7 +243,7 @@ impl Connection {
         }
     }
 
-    async fn serve<S>(&mut self, stream: S) -> hyper::Result<()>
+    async fn serve<S>(&mut self, stream: S) -> Result<(), BoxError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -233,23 +256,16 @@ impl Connection {
                 true => server.front.refuse(request).await,
             })
         });
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(options.header_read_timeout)
-            .max_headers(options.headers_max)
-            .max_buf_size(options.header_bytes_max)
-            // A client may say that nothing more comes and still wait for the answer.
-            .half_close(true)
-            .auto_date_header(true)
-            .serve_connection(TokioIo::new(stream), service);
+        let connection = options.http1().serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);
-        tokio::select! {
+        let ended = tokio::select! {
             ended = connection.as_mut() => ended,
             () = stopped(stopping) => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
-        }
+        };
+        Ok(ended?)
     }
 }
 
@@ -267,9 +283,9 @@ impl Server {
     async fn open(&self, stream: TcpStream) -> io::Result<Option<Opened>> {
         match &self.options.tls {
             Some(tls) => {
-                let opened =
-                    tokio::time::timeout(self.options.handshake_timeout, shake(stream, tls));
-                opened.await?
+                // In a box, as what comes of it: plain connections need not be as large.
+                let opened = Box::pin(shake(stream, tls));
+                tokio::time::timeout(self.options.handshake_timeout, opened).await?
             }
             None => {
                 let first = tls::opens_with_tls(&stream);

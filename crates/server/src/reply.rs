@@ -2,6 +2,7 @@
 
 use http::HeaderValue;
 use lazuli_model::ETag;
+use lazuli_wire::error_code::ErrorCode;
 use std::borrow::Cow;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -25,6 +26,8 @@ pub(crate) struct Reply {
     /// The version that parts of a batch name (T-2.20).
     pub(crate) data_service_version: DataServiceVersion,
     pub(crate) body: Vec<u8>,
+    /// Why the request failed, for analytics: a batch that failed is answered like one that did not.
+    pub(crate) failure: Option<ErrorCode>,
     /// What a large body takes of the memory for answers, until the client has taken it.
     pub(crate) share: Option<OwnedSemaphorePermit>,
 }

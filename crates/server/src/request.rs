@@ -10,7 +10,6 @@ use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{Accepted, Format, MetadataLevel};
-use lazuli_wire::multipart::Part;
 use lazuli_wire::uri::{Location, Query};
 use lazuli_wire::version::ApiVersion;
 use std::sync::Arc;
@@ -84,17 +83,20 @@ impl<'a> CallHeaders<'a> {
         }
     }
 
-    pub(crate) fn of_part(part: &Part<'a>) -> Self {
-        Self {
-            accept: part.header("accept"),
-            content_type: part.header("content-type"),
-            if_match: match part.header_count("if-match") {
-                0 | 1 => part.header("if-match"),
-                _ => Some(NO_ETAG),
-            },
-            if_none_match: part.header("if-none-match"),
-            prefer: part.header("prefer"),
-        }
+    /// Takes in one header of a part. Of a header that comes twice the first counts.
+    pub(crate) fn add(&mut self, name: &str, value: &'a str) {
+        let slot = match name.len() {
+            6 if name.eq_ignore_ascii_case("accept") => &mut self.accept,
+            6 if name.eq_ignore_ascii_case("prefer") => &mut self.prefer,
+            8 if name.eq_ignore_ascii_case("if-match") => {
+                self.if_match = Some(if self.if_match.is_none() { value } else { NO_ETAG });
+                return;
+            }
+            12 if name.eq_ignore_ascii_case("content-type") => &mut self.content_type,
+            13 if name.eq_ignore_ascii_case("if-none-match") => &mut self.if_none_match,
+            _ => return,
+        };
+        slot.get_or_insert(value);
     }
 
     /// The headers that count at `version` (the table of 2.2).
@@ -158,6 +160,7 @@ pub(crate) fn response_format(accepted: Accepted, version: ApiVersion) -> ApiRes
         Accepted::Any if version.has_json() => Ok(Format::Json(MetadataLevel::Minimal)),
         Accepted::Any | Accepted::Atom | Accepted::Absent if version.has_atom() => Ok(Format::Atom),
         Accepted::Atom | Accepted::Absent => Err(ErrorCode::AtomFormatNotSupported.into()),
+        Accepted::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported.into()),
         Accepted::Any | Accepted::Unsupported => Err(ErrorCode::MediaTypeNotSupported.into()),
     }
 }

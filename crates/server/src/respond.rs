@@ -9,7 +9,7 @@ use crate::request_id::RequestId;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use lazuli_model::limits::CLIENT_REQUEST_ID_BYTES_MAX;
 use lazuli_model::{AccountName, Timestamp};
@@ -44,22 +44,24 @@ pub(crate) struct Heading {
     pub(crate) id: RequestId,
     pub(crate) now: Timestamp,
     /// The version served, once it is known to be one (T-2.7).
-    pub(crate) version: Option<String>,
+    pub(crate) version: Option<HeaderValue>,
     /// Whether the credentials were found good.
     pub(crate) authenticated: bool,
     /// The account addressed, once it is known to be one of ours.
     pub(crate) account: Option<AccountName>,
     /// The preference in force: errors repeat it (T-2.55).
     pub(crate) preference: Option<Preference>,
+    /// When all of the request was there, if it had a body.
+    pub(crate) received: Option<Timestamp>,
     /// What analytics call the operation, once it is known.
     pub(crate) operation: Option<&'static str>,
     /// The account and location that the URL names, once they are known.
     pub(crate) target: Option<(Arc<Account>, Location)>,
-    accept: Option<String>,
     accepted: Accepted,
     client_request_id: Option<HeaderValue>,
     xml_operation: bool,
     head: bool,
+    preflight: bool,
     /// Whether callers are told why their credential was refused.
     explain: bool,
     /// What Azure would have answered, had the lenient profile not let the request pass.
@@ -97,7 +99,6 @@ impl Trailer {
 
 impl Heading {
     pub(crate) fn new(id: RequestId, now: Timestamp, parts: &Parts, explain: bool) -> Self {
-        let text = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
         let client_request_id = parts
             .headers
             .get(CLIENT_REQUEST_ID)
@@ -109,22 +110,25 @@ impl Heading {
             authenticated: false,
             account: None,
             preference: None,
+            received: None,
             operation: None,
             target: None,
-            accept: text(header::ACCEPT).map(str::to_owned),
-            accepted: media::negotiate(text(header::ACCEPT), None),
+            accepted: media::negotiate(accept(parts), None),
             client_request_id: client_request_id.cloned(),
             xml_operation: false,
-            head: parts.method == http::Method::HEAD,
+            head: parts.method == Method::HEAD,
+            preflight: parts.method == Method::OPTIONS,
             explain,
             would_fail: None,
         }
     }
 
     /// Takes in what the query says about the form of the answer (T-2.15, T-2.23).
-    pub(crate) fn negotiate(&mut self, query: &Query<'_>) {
-        self.xml_operation = query.contains("comp");
-        self.accepted = media::negotiate(self.accept.as_deref(), query.get("$format"));
+    pub(crate) fn negotiate(&mut self, parts: &Parts, query: &Query<'_>) {
+        self.xml_operation = query.contains("comp") || query.contains("restype");
+        if let Some(format) = query.get("$format") {
+            self.accepted = media::negotiate(accept(parts), Some(format));
+        }
     }
 
     /// The answer to a request that failed.
@@ -135,8 +139,8 @@ impl Heading {
             let operation = self.operation.unwrap_or("Unknown");
             tracing::error!(id = self.id.as_str(), operation, %cause, "failed");
         }
-        if !self.authenticated && self.account.is_some() {
-            return self.authentication_reply(&error, challenge);
+        if self.preflight || (!self.authenticated && self.account.is_some()) {
+            return self.front_reply(&error, challenge);
         }
         let form = match self.version {
             None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::IndentedXml,
@@ -144,15 +148,19 @@ impl Heading {
         };
         let preference = self.preference.filter(|_| error.stage != Stage::Parsing);
         let preference_applied = preference.map(Preference::text);
-        Reply { preference_applied, ..error_reply(&error, form, None, self.trailer()) }
+        let reply = error_reply(&error, form, None, self.trailer());
+        // The answer to a HEAD has no body to name the error (T-7.8).
+        let error_code = reply.error_code.or(self.head.then(|| error.code.name()));
+        Reply { preference_applied, error_code, ..reply }
     }
 
     fn trailer(&self) -> Trailer {
         Trailer { id: self.id, now: self.now, explain: self.explain }
     }
 
-    /// Failed authentication is told by another part of the service, with its own headers (T-7.3).
-    fn authentication_reply(&self, error: &ApiError, challenge: &HeaderValue) -> Reply {
+    /// Failed authentication is told by another part of the service, with its own headers (T-7.3). So
+    /// is a refused preflight, which is no OData either.
+    fn front_reply(&self, error: &ApiError, challenge: &HeaderValue) -> Reply {
         let shape = match self.accepted {
             Accepted::Json(_) if !self.xml_operation => Shape::Json,
             _ => Shape::PrefixedXml,
@@ -166,6 +174,7 @@ impl Heading {
             error_code: Some(error.code.name()),
             more: self.trailer().detail(error),
             www_authenticate: challenged.then(|| challenge.clone()),
+            failure: Some(error.code),
             body,
             ..Reply::default()
         }
@@ -176,8 +185,8 @@ impl Heading {
         let mut headers = HeaderMap::with_capacity(16);
         headers.insert(header::SERVER, HeaderValue::from_static(SERVER));
         insert(&mut headers, REQUEST_ID, self.id.as_str());
-        if let Some(version) = &self.version {
-            insert(&mut headers, VERSION, version);
+        if let Some(version) = self.version {
+            headers.insert(VERSION, version);
         }
         if let Some(id) = self.client_request_id {
             headers.insert(CLIENT_REQUEST_ID, id);
@@ -272,7 +281,7 @@ pub(crate) fn error_reply(
         }
     };
     let no_cache = reply.no_cache && error.stage != Stage::Parsing;
-    Reply { no_cache, more: trailer.detail(error), ..reply }
+    Reply { no_cache, more: trailer.detail(error), failure: Some(error.code), ..reply }
 }
 
 fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
@@ -282,8 +291,12 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     if reply.no_cache {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     }
-    if let Some(content_type) = &reply.content_type {
-        insert(headers, header::CONTENT_TYPE, content_type);
+    match &reply.content_type {
+        None => {}
+        Some(Cow::Borrowed(text)) => {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(text));
+        }
+        Some(Cow::Owned(text)) => insert(headers, header::CONTENT_TYPE, text),
     }
     if let Some(etag) = reply.etag {
         let mut text = Vec::with_capacity(48);
@@ -313,6 +326,10 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     for (name, text) in &reply.more {
         insert(headers, HeaderName::from_static(name), text);
     }
+}
+
+fn accept(parts: &Parts) -> Option<&str> {
+    parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok())
 }
 
 /// What cannot stand in a header is left out; none of our texts can hold such a thing.

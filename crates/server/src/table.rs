@@ -103,7 +103,7 @@ async fn query_tables(
     };
     let (filter, top) = (filter(call.query, context)?, top(call.query, &context.tolerance)?);
     let query = TablesQuery { filter, top, from, rows_read_max: context.page_rows() };
-    let mut tables = encoder.tables();
+    let mut tables = encoder.tables(select(call.query, context.version)?.as_ref());
     let end = service
         .query_tables(&context.account.name, query, &mut |table| tables.push(table.name.as_str()))
         .await?;
@@ -135,7 +135,7 @@ async fn create_table(
     context.simulate(|simulator| simulator.check_deleted(account, &table, context.now))?;
     service.create_table(account, &table).await?;
     let reply = match encoder {
-        Some(encoder) => encoder.table(201, table.as_str()),
+        Some(encoder) => encoder.table(201, None, table.as_str()),
         None => Reply { data_service_version: DataServiceVersion::V3, ..Reply::odata(204) },
     };
     let location = encode::uri(context, |out| uri::write_table_uri(out, table.as_str()));
@@ -153,7 +153,8 @@ async fn get_table(
     let encoder = call.encoder(context)?;
     let info = service.get_table(&context.account.name, table).await;
     let info = info.map_err(listed_table_error)?;
-    Ok(encoder.table(200, info.name.as_str()))
+    let select = select(call.query, context.version)?;
+    Ok(encoder.table(200, select.as_ref(), info.name.as_str()))
 }
 
 async fn delete_table(

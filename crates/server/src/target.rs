@@ -45,7 +45,7 @@ impl<'a> Target<'a> {
                 location,
                 path: parts.uri.path(),
                 path_style: false,
-                base: format!("{scheme}://{host}/"),
+                base: [scheme, "://", host, "/"].concat(),
             });
         }
         let (segment, rest) = uri::split_account(parts.uri.path());
@@ -55,7 +55,7 @@ impl<'a> Target<'a> {
             location: if is_secondary(name) { Location::Secondary } else { location },
             path: uri::without_repeated_account(rest, account, location),
             path_style: true,
-            base: format!("{scheme}://{host}/{segment}/"),
+            base: [scheme, "://", host, "/", segment, "/"].concat(),
         })
     }
 }
@@ -89,7 +89,9 @@ fn label_before<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
 /// style: the JavaScript library marks the first label, whatever it is, as in
 /// `lazuli-secondary.localhost`. Only names that cannot be those of another machine are read so.
 fn is_secondary(name: &str) -> bool {
-    let Some((front, end)) = name.split_once(uri::SECONDARY) else { return false };
+    // Most names have no dash, and then need no search.
+    let marked = if name.contains('-') { name.split_once(uri::SECONDARY) } else { None };
+    let Some((front, end)) = marked else { return false };
     let under_localhost = || end.to_ascii_lowercase().ends_with(".localhost");
     let is_address = || [front, end].concat().parse::<Ipv4Addr>().is_ok();
     match end {

@@ -3,7 +3,7 @@
 //! A filter confines the two keys to a set of *blocks*, an interval of partition keys times an
 //! interval of row keys each. Comparisons with a key are exact, anything else confines nothing, `and`
 //! intersects, `or` unites, and `not` is pushed down to the comparisons. The plan may select too
-//! much, never too little; the whole filter is run over what it reads.
+//! much, never too little; what the reads do not make sure of is left to run over each entity.
 
 use lazuli_engine::{Key, KeyRange};
 use lazuli_layout::{TableId, key};
@@ -45,10 +45,12 @@ impl PlanKind {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plan {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan<'f> {
     pub(crate) kind: PlanKind,
     pub(crate) reads: Reads,
+    /// The conditions that an entity which was read must still satisfy, all of them.
+    pub(crate) conditions: Vec<&'f Filter>,
 }
 
 /// What to read, in key order, nothing twice.
@@ -58,9 +60,10 @@ pub(crate) enum Reads {
     Ranges(Vec<KeyRange>),
 }
 
-impl Plan {
+impl<'f> Plan<'f> {
     /// Plans a query of `table` that has no interest in anything outside `limits`.
-    pub(crate) fn new(table: TableId, filter: Option<&Filter>, limits: &KeyRange) -> Self {
+    pub(crate) fn new(table: TableId, filter: Option<&'f Filter>, limits: &KeyRange) -> Self {
+        let conditions = filter.map(conjuncts).unwrap_or_default();
         let blocks = filter.map_or_else(|| vec![Block::ALL], |filter| confine(filter, false));
         let points: Option<Vec<Key>> = blocks.iter().map(|block| block.point(table)).collect();
         if let Some(mut keys) = points {
@@ -71,15 +74,41 @@ impl Plan {
                 _ => PlanKind::MultiPoint,
             };
             keys.retain(|key| limits.contains(key.as_slice()));
-            let reads = Reads::Points(keys);
-            return Self { kind, reads };
+            return Self { kind, reads: Reads::Points(keys), conditions };
         }
         let kind = blocks.iter().map(Block::kind).max();
         let ranges = blocks.iter().map(|block| block.range(table).intersect(limits.clone()));
+        let open = |condition: &&Filter| !blocks_ensure(&blocks, condition);
         Self {
             kind: kind.unwrap_or(PlanKind::Table),
             reads: Reads::Ranges(disjoint(ranges.collect())),
+            conditions: conditions.into_iter().filter(open).collect(),
         }
+    }
+}
+
+/// The conditions that `filter` joins by `and`.
+fn conjuncts(filter: &Filter) -> Vec<&Filter> {
+    match filter {
+        Filter::And(parts) => parts.iter().flat_map(conjuncts).collect(),
+        other => vec![other],
+    }
+}
+
+/// Whether every key within the range of the only block satisfies `condition`, one of those that
+/// confined it.
+fn blocks_ensure(blocks: &[Block<'_>], condition: &Filter) -> bool {
+    let ([block], Filter::Compare { property, operator, value: Value::String(_) }) =
+        (blocks, condition)
+    else {
+        return false;
+    };
+    match property {
+        _ if *operator == Operator::Ne => false,
+        Property::PartitionKey => true,
+        // Ranges that span partitions pass over the rows between the ends of the block.
+        Property::RowKey => block.partition.point().is_some(),
+        Property::Timestamp | Property::Custom(_) => false,
     }
 }
 

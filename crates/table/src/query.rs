@@ -11,6 +11,7 @@ use lazuli_layout::key::StoredEntityKey;
 use lazuli_layout::{CorruptRecord, EntityRecord, TableId, key};
 use lazuli_model::limits::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX};
 use lazuli_model::{AccountName, Clock, EntityKey, Filter, Row, TableName, Timestamp, ValueRef};
+use std::cell::OnceCell;
 use std::ops::Bound;
 
 /// Entities that are fetched by their keys at a time; each may have more than 1 MiB.
@@ -43,24 +44,6 @@ pub struct EntityRef<'a> {
     pub row_key: &'a str,
     pub timestamp: Timestamp,
     pub record: EntityRecord<'a>,
-}
-
-impl Row for EntityRef<'_> {
-    fn partition_key(&self) -> &str {
-        self.partition_key
-    }
-
-    fn row_key(&self) -> &str {
-        self.row_key
-    }
-
-    fn timestamp(&self) -> Timestamp {
-        self.timestamp
-    }
-
-    fn custom(&self, name: &str) -> Option<ValueRef<'_>> {
-        self.record.find(name)
-    }
 }
 
 /// Which entities to read.
@@ -142,14 +125,15 @@ impl TableService {
         let view = self.engine.view().await?;
         let OpenTable { id, .. } = self.open(&*view, account, table).await?;
         let plan = Plan::new(id, query.filter.as_ref(), &limits(id, &query));
-        let mut page = Page::new(&query, &*self.clock, sink);
+        let Plan { kind, reads, conditions } = plan;
+        let mut page = Page::new(&query, conditions, &*self.clock, sink);
         if page.top > 0 {
-            match plan.reads {
+            match reads {
                 Reads::Points(keys) => fetch(&*view, &keys, &mut page).await?,
                 Reads::Ranges(ranges) => walk(&*view, ranges, &mut page).await?,
             }
         }
-        Ok(page.end(plan.kind))
+        Ok(page.end(kind))
     }
 }
 
@@ -197,7 +181,8 @@ fn limits(table: TableId, query: &EntityQuery) -> KeyRange {
 
 /// A page being filled.
 struct Page<'q> {
-    filter: Option<&'q Filter>,
+    /// What an entity must satisfy, all of it.
+    conditions: Vec<&'q Filter>,
     top: u64,
     rows_read_max: u64,
     timer: Timer<'q>,
@@ -210,12 +195,13 @@ struct Page<'q> {
 
 impl<'q> Page<'q> {
     fn new(
-        query: &'q EntityQuery,
+        query: &EntityQuery,
+        conditions: Vec<&'q Filter>,
         clock: &'q dyn Clock,
         sink: &'q mut (dyn FnMut(EntityRef<'_>) + Send),
     ) -> Self {
         Self {
-            filter: query.filter.as_ref(),
+            conditions,
             top: query.top.min(PAGE_ITEMS_MAX) as u64,
             rows_read_max: query.rows_read_max,
             timer: Timer::start(clock),
@@ -255,29 +241,78 @@ impl Gather for Page<'_> {
         value: &[u8],
         revision: Revision,
     ) -> Result<Visit, CorruptRecord> {
-        let stored = key::decode_entity(key)?;
         if self.is_full() {
-            self.next = Some(continuation(stored));
+            self.next = Some(continuation(key::decode_entity(key)?));
             return Ok(Visit::StopBefore);
         }
         self.rows_read += 1;
-        let entity = EntityRef {
-            partition_key: &stored.partition,
-            row_key: &stored.row,
+        let met = MetEntity {
+            key,
+            names: OnceCell::new(),
             timestamp: timestamp(revision),
             record: EntityRecord::parse(value)?,
         };
-        if self.filter.is_none_or(|filter| filter.matches(&entity)) {
-            entity.record.verify()?;
+        let selected = self.conditions.iter().all(|condition| condition.matches(&met));
+        // A key that cannot be read satisfies or fails a condition by chance.
+        met.is_sound()?;
+        if selected {
+            let names = met.names()?;
+            met.record.verify()?;
             self.rows_returned += 1;
             self.bytes += key.len() + value.len();
-            (self.sink)(entity);
+            (self.sink)(EntityRef {
+                partition_key: &names.partition,
+                row_key: &names.row,
+                timestamp: met.timestamp,
+                record: met.record,
+            });
         }
         Ok(Visit::Continue)
     }
 
     fn pause(&mut self) {
         self.timer.look();
+    }
+}
+
+/// An entity on which the conditions are tried. Most fail one that names no key, and are passed over
+/// with their key unread.
+struct MetEntity<'a> {
+    key: &'a [u8],
+    names: OnceCell<Result<StoredEntityKey<'a>, CorruptRecord>>,
+    timestamp: Timestamp,
+    record: EntityRecord<'a>,
+}
+
+impl<'a> MetEntity<'a> {
+    fn names(&self) -> Result<&StoredEntityKey<'a>, CorruptRecord> {
+        self.names.get_or_init(|| key::decode_entity(self.key)).as_ref().map_err(|error| *error)
+    }
+
+    /// Whether the key can be read, if anybody has tried.
+    fn is_sound(&self) -> Result<(), CorruptRecord> {
+        match self.names.get() {
+            Some(Err(error)) => Err(*error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Row for MetEntity<'_> {
+    fn partition_key(&self) -> &str {
+        self.names().map_or("", |names| &names.partition)
+    }
+
+    fn row_key(&self) -> &str {
+        self.names().map_or("", |names| &names.row)
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    fn custom(&self, name: &str) -> Option<ValueRef<'_>> {
+        self.record.find(name)
     }
 }
 

@@ -21,6 +21,8 @@ const VERSION: &str = "2019-02-02";
 pub struct Connection<S = TcpStream> {
     stream: BufReader<S>,
     host: String,
+    /// What stands before the path of every request.
+    segment: String,
     key: SigningKey,
 }
 
@@ -86,7 +88,14 @@ impl<S: Read + Write> Connection<S> {
     /// Speaks over a stream that is connected already; `host` is what the Host header says.
     pub fn over(stream: S, host: String) -> io::Result<Self> {
         let key = SigningKey::from_base64(ACCOUNT_KEY).map_err(io::Error::other)?;
-        Ok(Self { stream: BufReader::new(stream), host, key })
+        let segment = format!("/{ACCOUNT}");
+        Ok(Self { stream: BufReader::new(stream), host, segment, key })
+    }
+
+    /// Puts `segment` before the path of every request in the place of the account: nothing in host
+    /// style, or the secondary location.
+    pub fn under(self, segment: &str) -> Self {
+        Self { segment: segment.to_owned(), ..self }
     }
 
     /// Signs with another key of the account from now on.
@@ -142,7 +151,7 @@ impl<S: Read + Write> Connection<S> {
 
     fn head(&self, request: &Request<'_>) -> String {
         let date = SystemClock.now().rfc1123();
-        let target = format!("/{ACCOUNT}{}", request.path);
+        let target = format!("{}{}", self.segment, request.path);
         let authorization = self.authorization(request, &date, &target);
         let mut head = format!(
             "{} {target} HTTP/1.1\r\nHost: {}\r\nx-ms-date: {date}\r\nx-ms-version: {VERSION}\r\n\
@@ -166,14 +175,15 @@ impl<S: Read + Write> Connection<S> {
     }
 
     fn authorization(&self, request: &Request<'_>, date: &str, target: &str) -> String {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let signed = SignedRequest {
             method: request.method,
             content_md5: "",
             content_type: request.content_type,
             date,
             account: ACCOUNT,
-            path: target.split('?').next().unwrap_or_default(),
-            comp: None,
+            path,
+            comp: query.split('&').find_map(|pair| pair.strip_prefix("comp=")),
         };
         let signature = signed.sign(Scheme::SharedKey, &self.key);
         Authorization::header(Scheme::SharedKey, ACCOUNT, &signature)
@@ -249,9 +259,9 @@ impl<S: Read + Write> Connection<S> {
             let _ = write!(
                 body,
                 "--changeset_1\r\nContent-Type: application/http\r\n\
-                 Content-Transfer-Encoding: binary\r\n\r\n{} http://{}/{ACCOUNT}{} HTTP/1.1\r\n\
+                 Content-Transfer-Encoding: binary\r\n\r\n{} http://{}{}{} HTTP/1.1\r\n\
                  Accept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0\r\n",
-                operation.method, self.host, operation.path
+                operation.method, self.host, self.segment, operation.path
             );
             for (name, value) in &operation.headers {
                 let _ = write!(body, "{name}: {value}\r\n");

@@ -68,6 +68,8 @@ error_codes! {
     InvalidInput 400 "One of the request inputs is not valid."
     InvalidValueType 400 "The value specified is invalid."
     JsonFormatNotSupported 415 "JSON format is not supported."
+    /// The code is the official clients'; the live text is not known (T-2.25).
+    JsonVerboseFormatNotSupported 415 "JSON verbose format is not supported."
     /// The live text is not known (table.md 13); this one is modelled on that of property values.
     KeyValueTooLarge 400
         "The key value exceeds the maximum allowed size (1KB)."

@@ -46,7 +46,9 @@ pub enum Accepted {
     Atom,
     /// `*/*` or `application/*`.
     Any,
-    /// Something was asked for, and nothing of it exists here; also `odata=verbose` (T-2.25).
+    /// The JSON of OData 2, which the service does not speak (T-2.25).
+    JsonVerbose,
+    /// Something was asked for, and nothing of it exists here.
     Unsupported,
     /// Nothing was asked for.
     Absent,
@@ -69,8 +71,13 @@ pub fn negotiate(accept: Option<&str>, dollar_format: Option<&str>) -> Accepted 
     let mut best = (Accepted::Unsupported, 0);
     for entry in accept.split(',') {
         let (accepted, quality) = parse_entry(entry);
-        if accepted != Accepted::Unsupported && quality > best.1 {
-            best = (accepted, quality);
+        match accepted {
+            Accepted::Unsupported => {}
+            // Told only where nothing else will do.
+            Accepted::JsonVerbose if best.1 == 0 => best.0 = Accepted::JsonVerbose,
+            Accepted::JsonVerbose => {}
+            _ if quality > best.1 => best = (accepted, quality),
+            _ => {}
         }
     }
     best.0
@@ -102,19 +109,19 @@ fn short_name(text: &str) -> Option<Accepted> {
 fn parse_entry(entry: &str) -> (Accepted, u16) {
     let mut parts = entry.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default();
-    let mut level = Some(MetadataLevel::Minimal);
+    let mut json = Accepted::Json(MetadataLevel::Minimal);
     let mut quality = 1000;
     for (name, value) in parts.filter_map(|p| p.split_once('=')) {
         let value = value.trim().trim_matches('"');
         if name.trim_end().eq_ignore_ascii_case("odata") {
-            level = parse_level(value);
+            json = parse_level(value);
         } else if name.trim_end().eq_ignore_ascii_case("q") {
             quality = parse_quality(value);
         }
     }
     let is = |name: &str| media_type.eq_ignore_ascii_case(name);
     let accepted = if is("application/json") {
-        level.map_or(Accepted::Unsupported, Accepted::Json)
+        json
     } else if is("application/atom+xml") {
         Accepted::Atom
     } else if is("*/*") || is("application/*") {
@@ -125,15 +132,16 @@ fn parse_entry(entry: &str) -> (Accepted, u16) {
     (accepted, quality)
 }
 
-fn parse_level(text: &str) -> Option<MetadataLevel> {
+fn parse_level(text: &str) -> Accepted {
     [
-        ("nometadata", MetadataLevel::None),
-        ("minimalmetadata", MetadataLevel::Minimal),
-        ("fullmetadata", MetadataLevel::Full),
+        ("nometadata", Accepted::Json(MetadataLevel::None)),
+        ("minimalmetadata", Accepted::Json(MetadataLevel::Minimal)),
+        ("fullmetadata", Accepted::Json(MetadataLevel::Full)),
+        ("verbose", Accepted::JsonVerbose),
     ]
     .into_iter()
     .find(|(name, _)| text.eq_ignore_ascii_case(name))
-    .map(|(_, level)| level)
+    .map_or(Accepted::Unsupported, |(_, accepted)| accepted)
 }
 
 /// `q` in thousandths; what is no number counts as if it were absent.
@@ -163,7 +171,17 @@ mod tests {
             Accepted::Json(MetadataLevel::Full),
         );
         check("application/json", Accepted::Json(MetadataLevel::Minimal));
-        check("application/json;odata=verbose", Accepted::Unsupported);
+        check("application/json;odata=nonsense", Accepted::Unsupported);
+    }
+
+    /// T-2.25.
+    #[test]
+    fn verbose_json_is_told_where_nothing_else_is_asked_for() {
+        check("application/json;odata=verbose", Accepted::JsonVerbose);
+        check("text/html, application/json; odata=Verbose;q=0.5", Accepted::JsonVerbose);
+        let plain = Accepted::Json(MetadataLevel::Minimal);
+        check("application/json;odata=verbose, application/json;q=0.1", plain);
+        check("application/json, application/json;odata=verbose", plain);
     }
 
     #[test]

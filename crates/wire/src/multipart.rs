@@ -10,6 +10,7 @@ mod write;
 pub use write::BatchWriter;
 
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
+use memchr::memchr;
 use split::{split_headers, split_parts, take_line};
 
 /// Bytes of one header block, of a part or of the request in it. Ours.
@@ -143,10 +144,6 @@ impl<'a> Part<'a> {
         self.headers.get(name)
     }
 
-    pub fn header_count(&self, name: &str) -> usize {
-        self.headers.count(name)
-    }
-
     fn parse(message: &'a [u8]) -> Result<Self, MultipartError> {
         let (line, rest) = take_line(message);
         let line = std::str::from_utf8(line).map_err(|_| MultipartError::MalformedRequestLine)?;
@@ -158,20 +155,26 @@ impl<'a> Part<'a> {
 
 impl<'a> Headers<'a> {
     pub fn get(&self, name: &str) -> Option<&'a str> {
-        self.named(name).next()
-    }
-
-    pub fn count(&self, name: &str) -> usize {
-        self.named(name).count()
+        self.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let pairs = self.0.lines().filter_map(|line| line.split_once(':'));
-        pairs.map(|(name, value)| (name.trim(), value.trim()))
-    }
-
-    fn named(&self, name: &str) -> impl Iterator<Item = &'a str> {
-        self.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            loop {
+                let end = memchr(b'\n', rest.as_bytes());
+                let (line, after) = rest.split_at_checked(end.map_or(rest.len(), |at| at + 1))?;
+                rest = after;
+                let colon = memchr(b':', line.as_bytes());
+                if let Some((name, value)) = colon.and_then(|at| line.split_at_checked(at)) {
+                    let value = value.strip_prefix(':').unwrap_or(value);
+                    return Some((name.trim_ascii(), value.trim_ascii()));
+                }
+                if rest.is_empty() {
+                    return None;
+                }
+            }
+        })
     }
 }
 

@@ -112,8 +112,9 @@ pub struct MalformedAuthorization;
 
 impl<'a> Authorization<'a> {
     pub fn parse(header: &'a str) -> Result<Self, MalformedAuthorization> {
-        let (name, credential) = header.trim().split_once(' ').ok_or(MalformedAuthorization)?;
-        let credential = credential.trim_start();
+        let (name, credential) =
+            header.trim_ascii().split_once(' ').ok_or(MalformedAuthorization)?;
+        let credential = credential.trim_ascii_start();
         if name.eq_ignore_ascii_case("Bearer") && !credential.is_empty() {
             return Ok(Self::Bearer(credential));
         }

@@ -25,7 +25,13 @@ def supplies(connection, stack):
         stack.callback(run, "storage", "table", "delete", "--name", name)
         return name
 
-    return {"run": lambda: run, "table": table}
+    def stranger():
+        """az without the key: what it needs beside a token is said by each call."""
+        settings = dict(pair.split("=", 1) for pair in connection.split(";") if pair)
+        place = ("--account-name", settings["AccountName"], "--table-endpoint", settings["TableEndpoint"])
+        return lambda *words: az("", config, *words, *place)
+
+    return {"run": lambda: run, "table": table, "stranger": stranger}
 
 
 class Refused(Exception):
@@ -36,7 +42,7 @@ def az(connection, config, *words):
     """Runs az and returns what it printed, as values."""
     environment = {
         **os.environ,
-        "AZURE_STORAGE_CONNECTION_STRING": connection,
+        **({"AZURE_STORAGE_CONNECTION_STRING": connection} if connection else {}),
         "AZURE_CONFIG_DIR": config,
         "AZURE_CORE_COLLECT_TELEMETRY": "false",
         "AZURE_CORE_ONLY_SHOW_ERRORS": "true",
@@ -109,6 +115,56 @@ def queries_are_paged(run, table):
     marker = [f"{name.lower()}={value}" for name, value in page["nextMarker"].items()]
     rest = run("storage", "entity", "query", *at, "--num-results", "2", "--marker", *marker)
     equal([item["RowKey"] for item in rest["items"]], ["3"])
+
+
+@case
+def statistics_are_told_by_the_secondary(run):
+    replication = run("storage", "table", "stats")["geoReplication"]
+    equal(replication["status"], "live")
+    assert replication["lastSyncTime"], replication
+
+
+@case
+def policies_are_kept_and_tokens_open_what_they_say(run, stranger, table):
+    policy = ("storage", "table", "policy")
+    at = ("--table-name", table)
+    expiry = "2099-01-01T00:00:00+00:00"
+    run(*policy, "create", *at, "--name", "reader", "--permissions", "r", "--expiry", "2099-01-01T00:00Z")
+    kept = {"expiry": expiry, "permission": "r", "start": None}
+    equal(run(*policy, "list", *at), {"reader": kept})
+    run("storage", "entity", "insert", *at, "--entity", "PartitionKey=p", "RowKey=r")
+    token = run("storage", "table", "generate-sas", "--name", table, "--policy-name", "reader")
+    query = lambda: stranger("storage", "entity", "query", *at, "--sas-token", token)  # noqa: E731
+    equal([item["RowKey"] for item in query()["items"]], ["r"])
+    # az puts words of its own in the place of ours.
+    refused("Forbidden", lambda: stranger("storage", "entity", "insert", *at, "--entity", "PartitionKey=p", "RowKey=s", "--sas-token", token))
+    run(*policy, "update", *at, "--name", "reader", "--permissions", "a")
+    equal(run(*policy, "show", *at, "--name", "reader"), {**kept, "permission": "a"})
+    refused("You do not have the required permissions", query)
+    run(*policy, "delete", *at, "--name", "reader")
+    equal(run(*policy, "list", *at), {})
+
+
+@case
+def settings_of_the_service_are_kept(run):
+    of_tables = ("--services", "t")
+    run("storage", "cors", "add", *of_tables, "--methods", "GET", "PUT", "--origins", "http://a", "--max-age", "5")
+    rule, = run("storage", "cors", "list", *of_tables)
+    equal((rule["AllowedMethods"], rule["AllowedOrigins"], rule["MaxAgeInSeconds"]), ("GET, PUT", "http://a", 5))
+    run("storage", "cors", "clear", *of_tables)
+    equal(run("storage", "cors", "list", *of_tables), [])
+    run("storage", "logging", "update", *of_tables, "--log", "rw", "--retention", "5")
+    logging = run("storage", "logging", "show", *of_tables)["table"]
+    equal((logging["read"], logging["write"], logging["delete"]), (True, True, False))
+    run("storage", "logging", "off", *of_tables)
+    run("storage", "metrics", "update", *of_tables, "--hour", "true", "--api", "true", "--retention", "5")
+    hour = run("storage", "metrics", "show", *of_tables)["table"]["hour"]
+    equal((hour["enabled"], hour["includeApis"], hour["retentionPolicy"]["days"]), (True, True, 5))
+    # The table is there from now on, but in no list.
+    name = "$MetricsHourPrimaryTransactionsTable"
+    run("storage", "entity", "query", "--table-name", name)
+    assert name not in [item["name"] for item in run("storage", "table", "list")]
+    run("storage", "metrics", "update", *of_tables, "--hour", "false", "--retention", "0")
 
 
 if __name__ == "__main__":

@@ -77,6 +77,19 @@ export async function refused(status, code, message, attempt) {
   assert.match(time, /^Time:/);
 }
 
+/** The same for the operations that speak XML, of whose errors the client knows the status alone. */
+export async function refusedXml(status, code, attempt) {
+  let error;
+  try {
+    await attempt();
+  } catch (caught) {
+    error = caught;
+  }
+  assert.ok(error, `accepted, where ${status} ${code} was due`);
+  const sent = error.response?.headers.get("x-ms-error-code");
+  equal([error.statusCode, sent], [status, code], error.message);
+}
+
 /** An entity without what the service adds. */
 export function plain({ etag, timestamp, "odata.metadata": metadata, ...rest }) {
   return rest;

@@ -20,11 +20,12 @@ impl Attack {
 }
 
 /// Every attack.
-pub const ATTACKS: [Attack; 13] = [
+pub const ATTACKS: [Attack; 14] = [
     Attack { name: "odd request lines", run: odd_request_lines },
     Attack { name: "odd headers", run: odd_headers },
     Attack { name: "huge heads", run: huge_heads },
     Attack { name: "byte by byte", run: byte_by_byte },
+    Attack { name: "heads without end", run: heads_without_end },
     Attack { name: "lengths that disagree", run: lengths_that_disagree },
     Attack { name: "odd chunks", run: odd_chunks },
     Attack { name: "endless chunks", run: endless_chunks },
@@ -145,6 +146,19 @@ fn byte_by_byte(address: SocketAddr, _: &mut Seeded) -> io::Result<Seen> {
         raw.send(&[byte]);
     }
     Ok(raw.answers())
+}
+
+/// Heads that go on and on, a little on each of many connections; none of them is a request.
+fn heads_without_end(address: SocketAddr, _: &mut Seeded) -> io::Result<Seen> {
+    const CONNECTIONS: usize = 100;
+    const LINES: usize = 50;
+    let mut raws = (0..CONNECTIONS).map(|_| Raw::open(address)).collect::<io::Result<Vec<_>>>()?;
+    let first = format!("GET {PATH} HTTP/1.1\r\n{HOST}");
+    raws.iter_mut().for_each(|raw| raw.send(first.as_bytes()));
+    for line in 0..LINES {
+        raws.iter_mut().for_each(|raw| raw.send(format!("x-{line}: y\r\n").as_bytes()));
+    }
+    Ok(Seen { silent: CONNECTIONS, ..Seen::default() })
 }
 
 fn lengths_that_disagree(address: SocketAddr, _: &mut Seeded) -> io::Result<Seen> {

@@ -121,8 +121,8 @@ fn a_name_cut_within_a_character_is_corrupt() {
     let mut cut = bytes.clone();
     // One byte of the first name goes over to the second.
     (cut[4], cut[10]) = (1, 2);
-    assert!(EntityRecord::parse(&bytes).is_ok());
-    assert_eq!(EntityRecord::parse(&cut).err(), Some(CORRUPT));
+    assert_eq!(EntityRecord::parse(&bytes).unwrap().verify(), Ok(()));
+    assert_eq!(EntityRecord::parse(&cut).unwrap().verify(), Err(CORRUPT));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::tls::{Certificate, SelfSigned};
 use lazuli_engine::MemoryEngine;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_table::TableService;
+use lazuli_wire::shared_key::{Authorization, Scheme, SignedRequest, SigningKey};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -143,4 +144,61 @@ async fn a_client_that_does_not_go_on_is_let_go() {
     }
     // A record that promises more than it brings.
     assert_eq!(Server::start(true).await.exchange(&[22, 3, 1, 2, 0, 1]).await, "");
+}
+
+/// One header after the other, each in good time: it is the whole head that must come in time.
+#[tokio::test(start_paused = true)]
+async fn a_head_that_never_ends_is_let_go() {
+    let mut stream = Server::start(false).await.connect().await;
+    stream.write_all(b"GET /nobody/Tables HTTP/1.1\r\n").await.unwrap();
+    let mut sent = 0;
+    while stream.write_all(b"x: y\r\n").await.is_ok() {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        sent += 1;
+        assert!(sent < 20, "it goes on for ever");
+    }
+}
+
+/// Nor may a body take for ever, which holds a share of the memory for bodies; its client is told.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_ends_is_let_go() {
+    let server = Server::start(false).await;
+    let date = SystemClock.now().rfc1123();
+    let path = format!("/{WELL_KNOWN_ACCOUNT}/Orders");
+    let signed = SignedRequest {
+        method: "POST",
+        content_md5: "",
+        content_type: "application/json",
+        date: &date,
+        account: WELL_KNOWN_ACCOUNT,
+        path: &path,
+        comp: None,
+    };
+    let key = SigningKey::from_base64(WELL_KNOWN_KEY).unwrap();
+    let signature = signed.sign(Scheme::SharedKey, &key);
+    let authorization = Authorization::header(Scheme::SharedKey, WELL_KNOWN_ACCOUNT, &signature);
+    let mut stream = server.connect().await;
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nx-ms-version: 2019-02-02\r\nx-ms-date: {date}\r\n\
+         Authorization: {authorization}\r\nContent-Type: application/json\r\nContent-Length: 100000\
+         \r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (mut reading, mut writing) = stream.into_split();
+    let dribble = async {
+        for _ in 0..20 {
+            if writing.write_all(b" ").await.is_err() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+        panic!("it goes on for ever");
+    };
+    let mut answer = Vec::new();
+    let (ended, ()) = tokio::join!(reading.read_to_end(&mut answer), dribble);
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 500 ") && answer.contains("OperationTimedOut"),
+        "{answer} {ended:?}"
+    );
 }

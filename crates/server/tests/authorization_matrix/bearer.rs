@@ -4,6 +4,7 @@ use crate::Verdict;
 use crate::credential::{Credential, covers, subsets};
 use crate::operation::{FAILED, Operation, Outcome, all};
 use crate::server::{NOW, Server, Style};
+use crate::tampering::check_every_byte;
 use lazuli_model::Timestamp;
 use lazuli_server::{AuthOptions, FrontOptions, IssuerOptions, KeySource, RoleMap, TokenIssuer};
 use lazuli_testkit::issuer::{self, ISSUER, TestIssuer};
@@ -125,6 +126,15 @@ fn a_bad_token_opens_nothing() {
             assert_eq!(answer.verdict(&operation).1, "InvalidAuthenticationInfo");
         }
     }
+}
+
+#[test]
+fn a_changed_byte_is_noticed() {
+    let trusting = Trusting::start();
+    let Credential::Header(header) = trusting.role("Storage Table Data Contributor") else {
+        unreachable!()
+    };
+    check_every_byte(&trusting.server, &header, Credential::Header, "a bearer token");
 }
 
 #[test]

@@ -146,3 +146,16 @@ fn a_policy_is_its_tables_and_can_be_taken_back() {
     server.set_policies("Orders", AccessPolicies::default());
     assert_eq!(status(), 403);
 }
+
+#[test]
+fn a_changed_byte_is_noticed() {
+    let server = Server::start();
+    let all = policy(Some(-60), Some(60), Some("raud"));
+    server.set_policies("Orders", AccessPolicies::new(vec![all]).unwrap());
+    let Credential::Token(token) = table_token(&bare()) else { unreachable!() };
+    // As it was issued it is good.
+    let query = crate::operation::all().into_iter().find(|o| o.name == "Query Entity").unwrap();
+    let good = Credential::Token(token.clone());
+    assert!(server.attempt(&query, &good, Outcome::Done).is_ok());
+    crate::tampering::check_every_byte(&server, &token, Credential::Token, "a stored policy");
+}

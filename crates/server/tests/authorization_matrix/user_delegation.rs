@@ -3,9 +3,10 @@
 use crate::Verdict;
 use crate::bearer::Trusting;
 use crate::credential::{Credential, SharedKey, key, table_sas};
-use crate::operation::{FAILED, Operation, all};
+use crate::operation::{FAILED, FORBIDDEN, Operation, all};
 use crate::server::{ACCOUNT, Server, Style};
 use crate::table_sas;
+use crate::tampering::check_every_byte;
 use lazuli_server::AuthOptions;
 use lazuli_testkit::issuer::{OBJECT_ID, TENANT_ID};
 use lazuli_wire::sas::{TableSas, UserDelegationKey, UserDelegationSas};
@@ -102,6 +103,8 @@ fn a_token_is_as_good_as_its_key() {
     let value = value_for(&trusting, CONTRIBUTOR);
     let mut verdict = Verdict::default();
     let with_key = |key| UserDelegationSas { key, ..delegated() };
+    let table = delegated().table;
+    let with_table = |table| UserDelegationSas { table, ..delegated() };
     let good = delegated().key;
     let other = "33333333-3333-3333-3333-333333333333";
     for (name, sas) in [
@@ -110,13 +113,8 @@ fn a_token_is_as_good_as_its_key() {
         ("a longer key", with_key(UserDelegationKey { expiry: "2026-01-17T00:00:00Z", ..good })),
         ("a key for queues", with_key(UserDelegationKey { service: "q", ..good })),
         ("a token bound to a user", UserDelegationSas { delegate: ["", other], ..delegated() }),
-        (
-            "an expired token",
-            UserDelegationSas {
-                table: TableSas { expiry: "2026-01-15T12:00:00Z", ..delegated().table },
-                ..delegated()
-            },
-        ),
+        ("an expired token", with_table(TableSas { expiry: "2026-01-15T12:00:00Z", ..table })),
+        ("a token of the future", with_table(TableSas { start: "2026-01-15T12:01:00Z", ..table })),
     ] {
         verdict.row(&trusting.server, &token(&sas, &value), name, |_| FAILED);
     }
@@ -130,9 +128,41 @@ fn a_token_is_as_good_as_its_key() {
     verdict.row(&trusting.server, &token(&with_key(key), &short), name, |operation| {
         table_sas::expected(operation, "r")
     });
+    let elsewhere = with_table(TableSas { table: "Other", ..table });
+    verdict.row(&trusting.server, &token(&elsewhere, &value), "another table", |_| FORBIDDEN);
     // The account's own key is not a user's.
     let by_account = token(&delegated(), crate::server::KEYS[0]);
     verdict.row(&trusting.server, &by_account, "a token by the account key", |_| FAILED);
+}
+
+#[test]
+fn a_token_opens_its_range_of_keys_alone() {
+    let trusting = start();
+    let value = value_for(&trusting, CONTRIBUTOR);
+    let mut verdict = Verdict::default();
+    for (from, to, inside) in [("a", "z", true), ("m", "m", true), ("a", "l", false)] {
+        let table = TableSas {
+            start_partition_key: Some(from),
+            end_partition_key: Some(to),
+            ..delegated().table
+        };
+        let sas = UserDelegationSas { table, ..delegated() };
+        let name = format!("a token from {from} to {to}");
+        verdict.row(&trusting.server, &token(&sas, &value), &name, |operation| {
+            match operation.names_entity {
+                true if !inside => FORBIDDEN,
+                _ => table_sas::expected(operation, "raud"),
+            }
+        });
+    }
+}
+
+#[test]
+fn a_changed_byte_is_noticed() {
+    let trusting = start();
+    let value = value_for(&trusting, CONTRIBUTOR);
+    let Credential::Token(token) = token(&delegated(), &value) else { unreachable!() };
+    check_every_byte(&trusting.server, &token, Credential::Token, "a user delegation SAS");
 }
 
 #[test]
@@ -150,7 +180,7 @@ fn keys_are_given_to_bearers_and_for_a_week_at_most() {
     let range = refused(400, "InvalidXmlDocument");
     assert_eq!(ask(&reader, START, "2026-01-22T11:00:01Z"), range);
     assert_eq!(ask(&reader, START, "2026-01-15T12:00:00Z"), range);
-    assert_eq!(ask(&reader, START, "soon"), refused(400, "InvalidXmlNodeValue"));
+    assert_eq!(ask(&reader, START, "soon"), range);
     let owner = Credential::SharedKey(SharedKey::new(Scheme::SharedKey, 0));
     assert_eq!(ask(&owner, START, EXPIRY), refused(403, "AuthenticationFailed"));
     let nobody = trusting.role("none");

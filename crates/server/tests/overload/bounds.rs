@@ -7,8 +7,9 @@ use lazuli_engine_local::{LocalEngine, LocalOptions};
 use lazuli_server::{FrontOptions, ListenOptions};
 use lazuli_testkit::http::{Operation, Request};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// How long the server lets a request wait; tests of who is refused do not want it long.
 const WAIT_MAX: Duration = Duration::from_millis(5);
@@ -134,19 +135,24 @@ fn a_client_that_takes_no_answer_is_cut() {
     }
 }
 
-#[test]
-fn a_write_that_finds_no_place_in_the_queue_is_refused() {
+/// An engine on a disk that the test can stop.
+fn on_slow_disk(options: LocalOptions) -> (Server, Arc<SlowDisk>, Receiver<()>, TempDir) {
     let data = tempfile::tempdir().unwrap();
     let (disk, arrivals) = SlowDisk::new();
-    let options = LocalOptions {
+    let options = LocalOptions { faults: Some(disk.clone()), ..options };
+    let engine = Arc::new(LocalEngine::open(data.path(), options).unwrap());
+    let server = Server::start(engine, FrontOptions::default(), ListenOptions::default());
+    (server, disk, arrivals, data)
+}
+
+#[test]
+fn a_write_that_finds_no_place_in_the_queue_is_refused() {
+    let (server, disk, arrivals, _data) = on_slow_disk(LocalOptions {
         // Two small commits.
         queue_bytes_max: 2048,
         queue_wait_max: WAIT_MAX,
-        faults: Some(disk.clone()),
         ..LocalOptions::default()
-    };
-    let engine = Arc::new(LocalEngine::open(data.path(), options).unwrap());
-    let server = Server::start(engine, FrontOptions::default(), ListenOptions::default());
+    });
     assert_eq!(server.insert("before").status, 201);
     disk.close();
     std::thread::scope(|scope| {
@@ -181,4 +187,22 @@ fn a_write_that_finds_no_place_in_the_queue_is_refused() {
             assert_eq!(server.insert(row).status, 201);
         }
     });
+}
+
+/// A disk that hangs keeps nobody waiting longer than the request may take.
+#[test]
+fn a_write_that_the_disk_does_not_finish_is_given_up() {
+    let (server, disk, arrivals, _data) = on_slow_disk(LocalOptions::default());
+    assert_eq!(server.insert("before").status, 201);
+    disk.close();
+    let body = r#"{"PartitionKey":"p","RowKey":"stuck"}"#;
+    let stuck = server.send(&Request::new("POST", "/Orders?timeout=1").json(body));
+    assert_eq!(stuck.status, 500);
+    assert!(stuck.text().contains("\"code\":\"OperationTimedOut\""), "{}", stuck.text());
+    arrivals.recv().unwrap();
+    assert!(server.has("before") && !server.has("stuck"));
+    // It was not refused: once the disk goes on, it may be there all the same.
+    disk.open();
+    assert_eq!(server.insert("after").status, 201);
+    assert!(server.has("stuck"));
 }

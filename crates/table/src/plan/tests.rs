@@ -38,11 +38,11 @@ fn everything() -> KeyRange {
     KeyRange::new(range.start, range.end)
 }
 
-fn plan(filter: &Filter) -> Plan {
+fn plan(filter: &Filter) -> Plan<'_> {
     Plan::new(TABLE, Some(filter), &everything())
 }
 
-impl Plan {
+impl Plan<'_> {
     /// Number of points or ranges that are read.
     fn len(&self) -> usize {
         match &self.reads {
@@ -86,10 +86,8 @@ fn several_keys_are_points_in_key_order() {
     let key = |p: &str, r: &str| and(&[partition("eq", p), row("eq", r)]);
     let filter = or(&[key("q", "1"), key("p", "2"), key("p", "1"), key("p", "2")]);
     let keys = [("p", "1"), ("p", "2"), ("q", "1")].map(|(p, r)| key_of(p, r).into());
-    assert_eq!(
-        plan(&filter),
-        Plan { kind: PlanKind::MultiPoint, reads: Reads::Points(keys.into()) }
-    );
+    let plan = plan(&filter);
+    assert_eq!((plan.kind, plan.reads), (PlanKind::MultiPoint, Reads::Points(keys.into())));
     let rows = or(&[row("eq", "a"), row("eq", "b")]);
     check(and(&[partition("eq", "p"), rows.clone()]), PlanKind::MultiPoint, 2);
     let partitions = or(&[partition("eq", "p"), partition("eq", "q")]);
@@ -103,6 +101,20 @@ fn rows_of_a_partition_are_a_range() {
     check(not(or(&[partition("ne", "p"), row("lt", "a")])), PlanKind::RowRange, 1);
     let two = or(&[and(&[row("ge", "a"), row("lt", "b")]), row("gt", "x")]);
     check(and(&[partition("eq", "p"), two]), PlanKind::RowRange, 2);
+}
+
+#[test]
+fn what_the_range_ensures_is_no_condition() {
+    let name = compare("Name", "eq", "x");
+    let conditions = |parts: &[Filter]| -> Vec<Filter> {
+        plan(&and(parts)).conditions.into_iter().cloned().collect()
+    };
+    let none: Vec<Filter> = Vec::new();
+    let rows = [partition("eq", "p"), row("ge", "a"), row("lt", "b")];
+    assert_eq!(none, conditions(&rows));
+    assert_eq!(vec![name.clone()], conditions(&[name.clone(), and(&rows)]));
+    let apart = [partition("gt", "p"), row("ge", "a"), row("ne", "b")];
+    assert_eq!(apart[1..], *conditions(&apart));
 }
 
 #[test]
@@ -166,7 +178,8 @@ fn points_and_ranges_together_are_ranges() {
 
 #[test]
 fn a_surrogate_lies_below_the_end_of_the_basic_plane() {
-    let plan = plan(&partition("lt", "\u{E000}"));
+    let filter = partition("lt", "\u{E000}");
+    let plan = plan(&filter);
     assert!(plan.reads("🦀", "") && !plan.reads("\u{E000}", ""));
 }
 
@@ -179,7 +192,8 @@ fn limits_leave_what_is_inside() {
     let clipped = Plan::new(TABLE, Some(&filter), &limits);
     assert_eq!(clipped.kind, PlanKind::MultiPoint);
     assert_eq!(clipped.reads, Reads::Points(vec![key_of("p", "b").into()]));
-    let clipped = Plan::new(TABLE, Some(&partition("ge", "a")), &limits);
+    let filter = partition("ge", "a");
+    let clipped = Plan::new(TABLE, Some(&filter), &limits);
     assert_eq!(clipped.reads, Reads::Ranges(vec![limits]));
 }
 
@@ -275,6 +289,18 @@ proptest! {
             if filter.matches(sample) {
                 prop_assert!(plan.reads(&sample.partition, &sample.row), "{:?}", sample);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_read_and_keeps_the_conditions_is_what_the_filter_selects(
+        filter in filter(), samples in prop::collection::vec(sample(), 1..24),
+    ) {
+        let plan = plan(&filter);
+        for sample in &samples {
+            let selected = plan.reads(&sample.partition, &sample.row)
+                && plan.conditions.iter().all(|condition| condition.matches(sample));
+            prop_assert_eq!(selected, filter.matches(sample), "{:?} {:?}", filter, sample);
         }
     }
 

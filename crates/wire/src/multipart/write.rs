@@ -38,8 +38,9 @@ impl<'o> BatchWriter<'o> {
         headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
         body: &[u8],
     ) {
-        let line = format!("HTTP/1.1 {status} {}", reason(status));
-        self.part(line.as_bytes(), headers, body);
+        let digits = [status / 100, status / 10, status].map(|n| b'0' + (n % 10) as u8);
+        let line = [b"HTTP/1.1 ", &digits[..], b" ", reason(status).as_bytes()];
+        self.part(&line, headers, body);
     }
 
     /// Adds a request.
@@ -50,7 +51,8 @@ impl<'o> BatchWriter<'o> {
         headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
         body: &[u8],
     ) {
-        self.part(format!("{method} {target} HTTP/1.1").as_bytes(), headers, body);
+        let line = [method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1"];
+        self.part(&line, headers, body);
     }
 
     /// Closes change set and batch, without a blank line between (T-6.28).
@@ -70,14 +72,16 @@ impl<'o> BatchWriter<'o> {
 
     fn part<'h>(
         &mut self,
-        first_line: &[u8],
+        first_line: &[&[u8]],
         headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
         body: &[u8],
     ) {
         let boundary = self.change_set.as_ref().unwrap_or(&self.batch);
         let mime =
             b"\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
-        write_all(self.out, &[b"--", boundary.as_bytes(), mime, first_line, b"\r\n"]);
+        write_all(self.out, &[b"--", boundary.as_bytes(), mime]);
+        write_all(self.out, first_line);
+        self.out.extend_from_slice(b"\r\n");
         for (name, value) in headers {
             write_all(self.out, &[name.as_bytes(), b": ", value, b"\r\n"]);
         }

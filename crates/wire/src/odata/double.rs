@@ -52,13 +52,16 @@ fn write_fraction(out: &mut Vec<u8>, digits: impl Iterator<Item = u8>) {
 fn round_trip(value: f64) -> (Scientific, i32) {
     // The fewest digits that name a number are fifteen without their zeros, unless it takes more.
     // Subnormal numbers differ: one digit may name them, and fifteen are shown all the same.
-    let fifteen = if value.is_subnormal() {
-        Scientific::new(format_args!("{value:.14e}"))
+    if value.is_subnormal() {
+        let fifteen = Scientific::new(format_args!("{value:.14e}"));
+        if fifteen.text().parse() == Ok(value) {
+            return (fifteen, 15);
+        }
     } else {
-        Scientific::new(format_args!("{value:e}"))
-    };
-    if fifteen.digits() <= 15 && fifteen.text().parse() == Ok(value) {
-        return (fifteen, 15);
+        let fewest = Scientific::new(format_args!("{value:e}"));
+        if fewest.digits() <= 15 {
+            return (fewest, 15);
+        }
     }
     (Scientific::new(format_args!("{value:.16e}")), 17)
 }

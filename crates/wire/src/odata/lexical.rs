@@ -4,12 +4,54 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lazuli_model::Timestamp;
 
-/// How many bytes from the front are all `plain`. Looks at sixteen at a time, which the compiler
-/// makes one step of: most text is plain to its end.
-pub(super) fn plain_prefix(bytes: &[u8], plain: impl Fn(u8) -> bool) -> usize {
-    let whole = |chunk: &&[u8]| chunk.iter().fold(true, |all, &b| all & plain(b));
-    let checked = 16 * bytes.chunks_exact(16).take_while(whole).count();
-    checked + bytes.iter().skip(checked).take_while(|b| plain(**b)).count()
+/// How many bytes from the front are plain: those before the first that `special` finds.
+///
+/// `special` looks at eight bytes at once and sets the high bit of the first special byte among them;
+/// what it sets above that one does not count. See [`below`], [`equal`] and [`not_ascii`].
+pub(super) fn plain_prefix(bytes: &[u8], special: impl Fn(u64) -> u64) -> usize {
+    let is_plain = |block: &&[[u8; WORD]; 4]| {
+        block.iter().fold(0, |found, word| found | special(u64::from_le_bytes(*word))) == 0
+    };
+    let (words, tail) = bytes.as_chunks::<WORD>();
+    let (blocks, _) = words.as_chunks::<4>();
+    let skipped = 4 * blocks.iter().take_while(is_plain).count();
+    for (index, word) in words.iter().enumerate().skip(skipped) {
+        let found = special(u64::from_le_bytes(*word));
+        if found != 0 {
+            return index * WORD + first_byte(found);
+        }
+    }
+    // What the last word lacks is zero, and perhaps special: but behind the end.
+    let word = tail.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let found = special(word);
+    bytes.len() - tail.len() + first_byte(found).min(tail.len())
+}
+
+/// Marks bytes less than `limit`, which is at most 80 in hexadecimal.
+pub(super) const fn below(word: u64, limit: u8) -> u64 {
+    word.wrapping_sub(every(limit)) & !word & every(0x80)
+}
+
+/// Marks bytes equal to `byte`.
+pub(super) const fn equal(word: u64, byte: u8) -> u64 {
+    below(word ^ every(byte), 1)
+}
+
+pub(super) const fn not_ascii(word: u64) -> u64 {
+    word & every(0x80)
+}
+
+/// Bytes that are looked at in one step.
+const WORD: usize = 8;
+
+/// A word of eight times the same byte.
+const fn every(byte: u8) -> u64 {
+    byte as u64 * 0x0101_0101_0101_0101
+}
+
+/// The place of the lowest byte that is marked; behind the word if none is.
+const fn first_byte(marks: u64) -> usize {
+    marks.trailing_zeros() as usize / 8
 }
 
 pub(super) fn write_integer(out: &mut Vec<u8>, value: i64) {
@@ -64,7 +106,31 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_mark_names_the_first_special_byte() {
+        for byte in 0..=u8::MAX {
+            for at in 0..40 {
+                let mut bytes = [b'x'; 40];
+                bytes[at] = byte;
+                let special = |w: u64| below(w, b' ') | equal(w, b'"') | not_ascii(w);
+                let is_special = byte < b' ' || byte == b'"' || byte >= 0x80;
+                let expect = if is_special { at } else { bytes.len() };
+                assert_eq!(plain_prefix(&bytes, special), expect, "{byte} {at}");
+            }
+        }
+    }
+
     proptest! {
+        #[test]
+        fn plain_text_ends_before_the_first_special_byte(
+            bytes in prop::collection::vec(prop_oneof![0..0x30u8, b'['..b'a', any::<u8>()], 0..80),
+        ) {
+            let special = |w: u64| below(w, b' ') | equal(w, b'"') | equal(w, b'\\');
+            let is_special = |b: &u8| *b < b' ' || matches!(b, b'"' | b'\\');
+            let expect = bytes.iter().position(is_special).unwrap_or(bytes.len());
+            prop_assert_eq!(plain_prefix(&bytes, special), expect);
+        }
+
         #[test]
         fn integers_are_decimal(value in any::<i64>()) {
             prop_assert_eq!(written(|out| write_integer(out, value)), format!(">{value}"));

@@ -293,9 +293,10 @@ fn statistics_show_the_last_sync_while_live() {
 }
 
 #[test]
-fn faults_of_form_and_range_have_one_code() {
-    assert_eq!(XmlError::OutOfRange.code(), ErrorCode::InvalidXmlDocument);
-    assert_eq!(XmlError::InvalidValue.code(), ErrorCode::InvalidXmlNodeValue);
+fn faults_of_form_range_and_type_have_one_code() {
+    for error in [XmlError::Syntax, XmlError::OutOfRange, XmlError::InvalidValue] {
+        assert_eq!(error.code(), ErrorCode::InvalidXmlDocument);
+    }
 }
 
 proptest! {

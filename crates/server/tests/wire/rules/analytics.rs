@@ -123,16 +123,18 @@ fn an_hour_is_one_row_that_grows() {
 fn columns_tell_outcomes_credentials_and_sizes() {
     let lazuli = counting("HourMetrics", false);
     lazuli.get(&order("missing")).expect(404);
+    // A batch of which an operation failed has failed, whatever its own status is.
+    lazuli.batch(&[Op::on("DELETE", "missing", "").with("If-Match", "*")]);
     lazuli.send(&Request::new("GET", "/Tables").unsigned()).expect(403);
     lazuli.send(&Request::new("GET", "/Orders()").sas("sv=2019-02-02&sig=x")).expect(403);
     pass_a_minute(&lazuli);
     let row = lazuli.get(&format!("/{HOURLY}(PartitionKey='20240731T1800',RowKey='user;All')"));
     let json = row.expect(200).json();
     for (name, value) in [
-        ("TotalRequests", "4"),
-        ("TotalBillableRequests", "3"),
+        ("TotalRequests", "5"),
+        ("TotalBillableRequests", "4"),
         ("Success", "1"),
-        ("ClientOtherError", "1"),
+        ("ClientOtherError", "2"),
         ("AnonymousAuthorizationError", "1"),
         ("SASAuthorizationError", "1"),
         ("AnonymousSuccess", "0"),
@@ -143,9 +145,9 @@ fn columns_tell_outcomes_credentials_and_sizes() {
     }
     for (name, value) in [
         ("Availability", "100.0"),
-        ("PercentSuccess", "25.0"),
-        ("PercentClientOtherError", "25.0"),
-        ("PercentAuthorizationError", "50.0"),
+        ("PercentSuccess", "20.0"),
+        ("PercentClientOtherError", "40.0"),
+        ("PercentAuthorizationError", "40.0"),
         ("AverageE2ELatency", "0.0"),
     ] {
         assert_eq!(json.get(name), Some(&Json::Number(value.to_owned())), "{name}");

@@ -50,6 +50,12 @@ fn a_preflight_needs_its_headers_and_a_rule() {
     }
     let refused = Lazuli::empty().send(&preflight("http://a", "GET", ""));
     refused.expect_error(403, "CorsPreflightFailure", message);
+    // It is no OData: where no JSON is asked for, its errors look like those of section 9 (T-7.4a).
+    let refused = lazuli.send(&preflight("http://b", "GET", "").accept("*/*"));
+    let refused = refused.expect_xml_error(403, "CorsPreflightFailure", message);
+    assert!(refused.text().contains("<m:error"));
+    let refused = refused.expect_header("x-ms-error-code", Some("CorsPreflightFailure"));
+    refused.expect_header("content-type", Some("application/xml"));
 }
 
 /// T-9.25, T-9.26.
@@ -84,7 +90,7 @@ fn answers_tell_browsers_what_they_may_see() {
     let exposed = Some("x-ms-request-id,x-ms-version");
     let named = named.expect_header("access-control-expose-headers", exposed);
     named.expect_header("vary", Some("Origin"));
-    let other = get(Some("http://b")).expect(200);
+    let other = get(Some("http://b")).expect(200).expect_header("vary", Some("Origin"));
     other.expect_header("access-control-allow-origin", None);
     get(None).expect(200).expect_header("vary", Some("Origin"));
     // Without rules there is nothing to tell.

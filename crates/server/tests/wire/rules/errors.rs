@@ -66,6 +66,11 @@ fn head_has_no_body() {
     let missing = head("/Nosuch?comp=acl").expect(404);
     assert!(missing.body.is_empty());
     assert!(missing.header("x-ms-error-code").is_some());
+    // Where there is no HEAD, the header has to name the error too.
+    for target in ["/Tables", "/Orders()", "/Orders(PartitionKey='p',RowKey='r')"] {
+        let refused = lazuli.send(&Request::new("HEAD", target)).expect(405);
+        refused.expect_header("x-ms-error-code", Some("MethodNotAllowed"));
+    }
 }
 
 /// T-7.1: a message that quotes the request is escaped like any other text.

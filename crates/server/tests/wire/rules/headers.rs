@@ -205,9 +205,10 @@ fn accept_decides_the_metadata_level() {
         let level = content_type(level);
         read(accept).expect(200).expect_header("content-type", Some(&level));
     }
-    for accept in ["application/json;odata=verbose", "text/html"] {
-        read(accept).expect_xml_error(415, "MediaTypeNotSupported", NOT_SUPPORTED);
-    }
+    read("text/html").expect_xml_error(415, "MediaTypeNotSupported", NOT_SUPPORTED);
+    let verbose = read("application/json;odata=verbose");
+    let message = "JSON verbose format is not supported.";
+    verbose.expect_xml_error(415, "JsonVerboseFormatNotSupported", message);
 }
 
 /// T-2.23, T-2.24.

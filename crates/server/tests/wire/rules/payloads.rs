@@ -78,6 +78,13 @@ fn a_selection_shows_what_it_names_in_the_order_of_storage() {
     let none = read(&lazuli, "/Orders()?$select=bar,nosuch", "nometadata");
     assert_eq!(none.text(), r#"{"value":[{"bar":3,"nosuch":null}]}"#);
     // A star is everything, and is repeated like any other list.
+    let tables = lazuli.get("/Tables?$select=TableName").expect(200);
+    let expect = format!(
+        r#"{{"odata.metadata":"{base}/$metadata#Tables&$select=TableName","value":[{{"TableName":"Orders"}}]}}"#
+    );
+    assert_eq!(tables.text(), expect);
+    let table = lazuli.get("/Tables('Orders')?$select=TableName").expect(200);
+    assert!(table.text().contains("$metadata#Tables/@Element&$select=TableName\""));
     let all = lazuli.get("/Orders()?$select=*").expect(200);
     assert!(all.text().contains("$metadata#Orders&$select=*\""), "{}", all.text());
     assert!(all.text().contains(r#""foo":1,"baz":2,"bar":3"#), "{}", all.text());

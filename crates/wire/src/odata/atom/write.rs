@@ -2,6 +2,7 @@
 //!
 //! `updated` is the time of the answer, which every feed and entry shows to the second.
 
+use super::super::lexical::{below, equal, plain_prefix};
 use super::super::{Context, Select, double, lexical};
 use super::{ATOM, DATA, METADATA, SCHEME};
 use crate::uri::write_entity_uri;
@@ -343,19 +344,23 @@ fn write_all(out: &mut Vec<u8>, texts: &[&str]) {
 /// Text of an element. Control characters become references, so that a reader, who would turn a
 /// carriage return into a line feed, gets them back.
 fn write_text(out: &mut Vec<u8>, text: &str) {
-    write_escaped(out, text, |b| (b < b' ') & (b != b'\t') & (b != b'\n'));
+    write_escaped(out, text, b'&');
 }
 
 /// The value of an attribute between double quotes.
 fn write_attribute(out: &mut Vec<u8>, text: &str) {
-    write_escaped(out, text, |b| (b < b' ') | (b == b'"'));
+    write_escaped(out, text, b'"');
 }
 
-fn write_escaped(out: &mut Vec<u8>, text: &str, special: impl Fn(u8) -> bool) {
-    let plain = |b: u8| (b != b'&') & (b != b'<') & (b != b'>') & !special(b);
+/// `quote` is escaped too.
+fn write_escaped(out: &mut Vec<u8>, text: &str, quote: u8) {
+    let special = |word| {
+        let markup = equal(word, b'&') | equal(word, b'<') | equal(word, b'>');
+        markup | equal(word, quote) | below(word, b' ')
+    };
     let mut rest = text.as_bytes();
     loop {
-        let len = lexical::plain_prefix(rest, plain);
+        let len = plain_prefix(rest, special);
         let (run, tail) = rest.split_at_checked(len).unwrap_or((rest, &[]));
         out.extend_from_slice(run);
         let Some((&byte, tail)) = tail.split_first() else {
@@ -366,6 +371,8 @@ fn write_escaped(out: &mut Vec<u8>, text: &str, special: impl Fn(u8) -> bool) {
             b'<' => out.extend_from_slice(b"&lt;"),
             b'>' => out.extend_from_slice(b"&gt;"),
             b'"' => out.extend_from_slice(b"&quot;"),
+            // White space stays as it is in the text of an element.
+            b'\t' | b'\n' if quote != b'"' => out.push(byte),
             control => out.extend_from_slice(format!("&#x{control:X};").as_bytes()),
         }
         rest = tail;

@@ -215,6 +215,13 @@ impl<'a> Parser<'a> {
             (Operand::Literal(left), Operand::Literal(right)) => {
                 Filter::Constant(operator.holds(left.as_ref(), right.as_ref()))
             }
+            // `not active eq true`, `(a eq 1) ne false`: a condition is a Boolean (T-4.10).
+            (Operand::Condition(condition), Operand::Literal(Value::Boolean(value)))
+            | (Operand::Literal(Value::Boolean(value)), Operand::Condition(condition))
+                if matches!(operator, Operator::Eq | Operator::Ne) =>
+            {
+                return condition.negated_if(value != (operator == Operator::Eq));
+            }
             (Operand::Property(_), Operand::Property(_))
             | (Operand::Condition(_), _)
             | (_, Operand::Condition(_)) => return Err(FilterError::NotImplemented),
@@ -315,6 +322,16 @@ impl Group {
 }
 
 impl Condition {
+    fn negated_if(self, negative: bool) -> Result<Operand, FilterError> {
+        match negative {
+            false => Ok(Operand::Condition(self)),
+            true => {
+                let negated = Self::new(Filter::Not(self.filter.into()), self.depth + 1)?;
+                Ok(Operand::Condition(negated))
+            }
+        }
+    }
+
     fn new(filter: Filter, depth: usize) -> Result<Self, FilterError> {
         if depth > FILTER_DEPTH_MAX {
             return Err(FilterError::TooComplex);

@@ -198,6 +198,11 @@ fn not_binds_tighter_than_comparison() {
         ]),
     );
     check_error("not a eq 1", FilterError::NotImplemented);
+    let not_a = || Filter::Not(is_true("a").into());
+    check("not a eq true", not_a());
+    check("true ne (not a)", Filter::Not(not_a().into()));
+    check("(a) and (not a) ne false", Filter::And(vec![is_true("a"), not_a()]));
+    check_error("(not a) gt false", FilterError::NotImplemented);
 }
 
 #[test]
@@ -264,7 +269,7 @@ fn functions_arithmetic_and_pairs_of_properties_are_not_implemented() {
         "-a eq 1",
         "a eq b",
         "PartitionKey eq RowKey",
-        "(a eq 1) eq true",
+        "(a eq 1) eq (b eq 2)",
     ] {
         check_error(text, FilterError::NotImplemented);
     }

@@ -5,8 +5,10 @@
 //! nested values, so that no depth needs a bound.
 
 use super::super::body::{finite_double, set_key, string, value_from_text};
-use super::super::{BodyError, EntityBody, lexical};
+use super::super::lexical::{below, plain_prefix};
+use super::super::{BodyError, EntityBody};
 use lazuli_model::{EdmType, Value};
+use memchr::memchr2;
 use std::borrow::Cow;
 
 /// Reads an entity (sections 3.4 to 3.6 of the specification).
@@ -313,12 +315,11 @@ impl<'a> Cursor<'a> {
 
     /// The characters up to the next quote or backslash, none of them a control character.
     fn run(&mut self) -> Result<&'a str, BodyError> {
-        let plain = |b: u8| (b >= b' ') & (b != b'"') & (b != b'\\');
-        let len = lexical::plain_prefix(self.0.as_bytes(), plain);
+        let len = memchr2(b'"', b'\\', self.0.as_bytes()).ok_or(BodyError::Malformed)?;
         let run = self.advance(len)?;
-        match self.0.bytes().next() {
-            Some(b'"' | b'\\') => Ok(run),
-            _ => Err(BodyError::Malformed),
+        match plain_prefix(run.as_bytes(), |word| below(word, b' ')) == len {
+            true => Ok(run),
+            false => Err(BodyError::Malformed),
         }
     }
 

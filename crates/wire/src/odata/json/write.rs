@@ -2,6 +2,7 @@
 //!
 //! Every member is written with a comma behind it; the end of an object takes the last one back.
 
+use super::super::lexical::{below, equal, not_ascii, plain_prefix};
 use super::super::{Context, Select, double, lexical};
 use crate::media::MetadataLevel;
 use crate::uri::write_entity_uri;
@@ -60,10 +61,17 @@ impl EntityCollection {
 }
 
 /// Writes a lone table: the answer to Create Table, or to a read of `Tables('name')`.
-pub fn write_table(out: &mut Vec<u8>, base: &str, account: &str, level: MetadataLevel, name: &str) {
+pub fn write_table(
+    out: &mut Vec<u8>,
+    base: &str,
+    account: &str,
+    level: MetadataLevel,
+    select: Option<&Select>,
+    name: &str,
+) {
     out.push(b'{');
     if level != MetadataLevel::None {
-        write_metadata(out, base, ["Tables", "/@Element"], None);
+        write_metadata(out, base, ["Tables", "/@Element"], select);
     }
     write_table_members(out, base, account, level, name);
     close_object(out);
@@ -74,10 +82,16 @@ pub fn write_table(out: &mut Vec<u8>, base: &str, account: &str, level: Metadata
 pub struct TableCollection(());
 
 impl TableCollection {
-    pub fn begin(out: &mut Vec<u8>, base: &str, level: MetadataLevel) -> Self {
+    /// A `$select` is repeated, as it is for entities, and selects nothing: tables have one property.
+    pub fn begin(
+        out: &mut Vec<u8>,
+        base: &str,
+        level: MetadataLevel,
+        select: Option<&Select>,
+    ) -> Self {
         out.push(b'{');
         if level != MetadataLevel::None {
-            write_metadata(out, base, ["Tables", ""], None);
+            write_metadata(out, base, ["Tables", ""], select);
         }
         out.extend_from_slice(b"\"value\":[");
         Self(())
@@ -237,14 +251,7 @@ fn write_type_and_id(
 
 fn write_etag(out: &mut Vec<u8>, timestamp: Timestamp) {
     out.extend_from_slice(b"\"odata.etag\":\"");
-    let start = out.len();
-    ETag(timestamp).write(out);
-    // The quotes of the tag are escaped where they stand, from the last to the first.
-    for index in (start..out.len()).rev() {
-        if out.get(index) == Some(&b'"') {
-            out.insert(index, b'\\');
-        }
-    }
+    ETag(timestamp).write_quoted_by(out, b"\\\"");
     out.extend_from_slice(b"\",");
 }
 
@@ -339,10 +346,11 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
 /// The content of a JSON string. All but ASCII is escaped, and the delete character is ASCII
 /// (T-2.35).
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    let plain = |b: u8| (b' '..0x80).contains(&b) & (b != b'"') & (b != b'\\');
+    let special =
+        |word| below(word, b' ') | not_ascii(word) | equal(word, b'"') | equal(word, b'\\');
     let mut rest = text;
     loop {
-        let len = lexical::plain_prefix(rest.as_bytes(), plain);
+        let len = plain_prefix(rest.as_bytes(), special);
         let (run, tail) = rest.split_at_checked(len).unwrap_or((rest, ""));
         out.extend_from_slice(run.as_bytes());
         let mut chars = tail.chars();

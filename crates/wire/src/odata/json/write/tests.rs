@@ -227,7 +227,7 @@ fn collections_hold_their_elements() {
 fn tables_are_written_alone_and_in_lists() {
     let alone = |level| {
         let mut out = Vec::new();
-        write_table(&mut out, BASE, "account", level, "Orders");
+        write_table(&mut out, BASE, "account", level, None, "Orders");
         String::from_utf8(out).unwrap()
     };
     assert_eq!(alone(MetadataLevel::None), r#"{"TableName":"Orders"}"#);
@@ -237,7 +237,7 @@ fn tables_are_written_alone_and_in_lists() {
     );
     let mut out = Vec::new();
     let level = MetadataLevel::Full;
-    let mut tables = TableCollection::begin(&mut out, BASE, level);
+    let mut tables = TableCollection::begin(&mut out, BASE, level, None);
     tables.table(&mut out, BASE, "account", level, "Orders");
     tables.end(&mut out);
     assert_eq!(

@@ -1,0 +1,57 @@
+//! What the project depends on: licences, duplicates, sources, and known faults.
+//!
+//! cargo-deny is installed below `target/` when the machine has none. The list of known faults comes
+//! from the network; where that cannot be reached, the other checks still count.
+
+use crate::process;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result};
+use std::process::Command;
+
+/// The version that is installed; any other that is already there will do.
+const VERSION: &str = "0.20.2";
+
+pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
+    let deny = Deny::find(workspace)?;
+    let mut tally = process::check(deny.command().args(["check", "bans", "licenses", "sources"]));
+    tally += match process::run(deny.command().args(["fetch", "db"])) {
+        Ok(()) => process::check(deny.command().args(["check", "advisories"])),
+        Err(error) => {
+            println!("skipped: the advisory database cannot be fetched, so known faults of");
+            println!("dependencies are NOT checked here: {error:#}");
+            Tally::SKIPPED
+        }
+    };
+    Ok(tally)
+}
+
+/// cargo-deny, and where to run it.
+struct Deny<'a> {
+    workspace: &'a Workspace,
+    program: std::path::PathBuf,
+}
+
+impl<'a> Deny<'a> {
+    fn find(workspace: &'a Workspace) -> Result<Self> {
+        if process::exists("cargo-deny", "--version") {
+            return Ok(Self { workspace, program: "cargo-deny".into() });
+        }
+        let root = workspace.target.join("tools");
+        let program = root.join("bin/cargo-deny");
+        if !program.is_file() {
+            let mut install = workspace.cargo();
+            // It runs for seconds: a build for speed would take longer than it saves.
+            install.args(["install", "cargo-deny", "--version", VERSION, "--locked", "--debug"]);
+            process::run(install.arg("--quiet").arg("--root").arg(&root))
+                .context("install cargo-deny")?;
+        }
+        Ok(Self { workspace, program })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.current_dir(&self.workspace.root);
+        command
+    }
+}
