@@ -163,6 +163,7 @@ async fn change(
         match decode(context, &call, principal) {
             Ok((table, mutation)) => mutations.push((table.clone(), mutation)),
             Err(error) => {
+                let error = table::blame(service, context, operation, error).await;
                 fault = Some(Fault { index, error });
                 break;
             }

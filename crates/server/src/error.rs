@@ -138,10 +138,9 @@ impl From<BodyError> for ApiError {
     fn from(error: BodyError) -> Self {
         let error: Self = match error {
             BodyError::DuplicateProperty => ErrorCode::DuplicatePropertiesSpecified.into(),
-            BodyError::Malformed
-            | BodyError::KeyNotString
-            | BodyError::UnknownType
-            | BodyError::InvalidValue => Self::invalid_input(message::ERROR_WHILE_PROCESSING),
+            BodyError::Malformed | BodyError::UnknownType | BodyError::InvalidValue => {
+                Self::invalid_input(message::ERROR_WHILE_PROCESSING)
+            }
         };
         error.while_parsing()
     }

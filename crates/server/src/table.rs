@@ -78,7 +78,10 @@ pub(crate) async fn handle(
             Err(ApiError::invalid_input(text).while_parsing())
         }
         _ => {
-            let (table, mutation) = decode_mutation(context, call)?;
+            let (table, mutation) = match decode_mutation(context, call) {
+                Ok(decoded) => decoded,
+                Err(error) => return Err(blame(service, context, call.operation, error).await),
+            };
             principal.permit_key(mutation.key())?;
             admit(context, table, mutation.key(), 1)?;
             let timestamp = mutate(service, context, table, &mutation).await?;
@@ -252,6 +255,23 @@ async fn mutate(
     }
 }
 
+/// Whether an entity has its keys is asked after whether its table exists; the official clients tell
+/// by it that a table name stands in the URL of an account.
+pub(crate) async fn blame(
+    service: &TableService,
+    context: &RequestContext,
+    operation: &Operation,
+    error: ApiError,
+) -> ApiError {
+    match operation.table() {
+        Some(table) if error.code == ErrorCode::PropertiesNeedValue => {
+            let found = service.get_table(&context.account.name, table).await;
+            found.map_or_else(ApiError::from, |_| error)
+        }
+        _ => error,
+    }
+}
+
 /// Turns a call into the change it asks for; the same for a lone request and a part of a batch.
 pub(crate) fn decode_mutation<'a>(
     context: &RequestContext,
@@ -323,6 +343,9 @@ fn decode_entity<'a>(context: &RequestContext, call: &Call<'a>) -> ApiResult<Ent
 }
 
 fn body_key(body: &EntityBody<'_>) -> ApiResult<EntityKey> {
+    if body.has_mistyped_key {
+        return Err(ApiError::invalid_input(message::INPUT_NOT_VALID));
+    }
     let missing = ErrorCode::PropertiesNeedValue;
     let partition = body.partition_key.as_deref().ok_or(missing)?;
     let row = body.row_key.as_deref().ok_or(missing)?;

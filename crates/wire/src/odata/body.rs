@@ -14,6 +14,9 @@ pub struct EntityBody<'a> {
     /// `None` when missing or null: an error on insert only (T-3.14, T-3.51).
     pub partition_key: Option<Cow<'a, str>>,
     pub row_key: Option<Cow<'a, str>>,
+    /// Whether a key is of another type than Edm.String: an insert is refused (T-3.18), while an
+    /// update, whose keys are those of the URL, is none the worse for it (T-3.51).
+    pub has_mistyped_key: bool,
     pub properties: Vec<(Cow<'a, str>, Value<'a>)>,
 }
 
@@ -26,9 +29,6 @@ pub enum BodyError {
     /// Not a document of its format, or nested where the service knows only primitive values.
     #[error("the body is malformed")]
     Malformed,
-    /// A key is not a string (T-3.18).
-    #[error("a key is not a string")]
-    KeyNotString,
     /// A type that the service does not store (T-3.32).
     #[error("a property has an unknown type")]
     UnknownType,

@@ -60,14 +60,25 @@ fn a_null_key_is_none() {
     lazuli.insert("Orders", body).expect_error(400, "PropertiesNeedValue", message);
 }
 
-/// T-3.18 (unverified).
+/// T-3.18: the tests of the Python client assert this text.
 #[test]
 fn a_key_is_a_string() {
     let lazuli = Lazuli::with_orders();
-    for key in ["1", "true", "1.5"] {
+    let text = "One of the request inputs is not valid.";
+    for key in ["1", "true", "1.5", r#""x","PartitionKey@odata.type":"Edm.Guid""#] {
         let body = format!(r#"{{"PartitionKey":{key},"RowKey":"r"}}"#);
-        lazuli.insert("Orders", &body).expect_error(400, "InvalidInput", PROCESSING);
+        lazuli.insert("Orders", &body).expect_error(400, "InvalidInput", text);
     }
+}
+
+/// T-3.51: where the URL names the keys, those of the body may be anything.
+#[test]
+fn a_key_of_another_type_does_not_harm_an_update() {
+    let lazuli = Lazuli::with_orders();
+    let body = r#"{"PartitionKey":5,"RowKey":"cg==","RowKey@odata.type":"Edm.Binary","A":1}"#;
+    lazuli.write("PUT", "r", None, body).expect(204);
+    lazuli.write("MERGE", "r", Some("*"), body).expect(204);
+    assert_eq!(lazuli.stored("r"), r#""A":1"#);
 }
 
 /// T-3.19: the order of UTF-16, not of code points (unverified).

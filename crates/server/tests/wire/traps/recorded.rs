@@ -140,6 +140,9 @@ fn a_table_below_a_table_is_an_insert() {
     let message = "The values are not specified for all properties in the entity.";
     let create = lazuli.insert("Orders/Tables", r#"{"TableName":"Other"}"#);
     create.expect_error(400, "PropertiesNeedValue", message);
+    // Where there is no such table, that is told first: clients ask whether their URL is right.
+    let create = lazuli.insert("Missing/Tables", r#"{"TableName":"Missing"}"#);
+    create.expect_error(404, "TableNotFound", "The table specified does not exist.");
 }
 
 /// TR-108: a nonsense filter on tables answered 500 once; ours says what is wrong (T-4.75).

@@ -18,8 +18,12 @@ pub fn read_entity(body: &[u8]) -> Result<EntityBody<'_>, BodyError> {
     let mut entity = EntityBody::default();
     read_properties(body, |property| match property.name.as_str() {
         _ if property.is_null => Ok(()),
-        "PartitionKey" => property.into_key(&mut entity.partition_key),
-        "RowKey" => property.into_key(&mut entity.row_key),
+        "PartitionKey" | "RowKey" if property.edm_type != EdmType::String => {
+            entity.has_mistyped_key = true;
+            Ok(())
+        }
+        "PartitionKey" => set_key(&mut entity.partition_key, property.text),
+        "RowKey" => set_key(&mut entity.row_key, property.text),
         // Ignored whatever it says (T-2.47).
         "Timestamp" => Ok(()),
         _ => {
@@ -56,13 +60,6 @@ impl<'a> Property<'a> {
             self.text = piece;
         } else {
             self.text.to_mut().push_str(&piece);
-        }
-    }
-
-    fn into_key(self, slot: &mut Option<Cow<'a, str>>) -> Result<(), BodyError> {
-        match self.edm_type {
-            EdmType::String => set_key(slot, self.text),
-            _ => Err(BodyError::KeyNotString),
         }
     }
 

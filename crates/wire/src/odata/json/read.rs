@@ -52,6 +52,7 @@ enum Scalar<'a> {
 struct Members<'a> {
     partition_key: Option<Cow<'a, str>>,
     row_key: Option<Cow<'a, str>>,
+    has_mistyped_key: bool,
     properties: Vec<Property<'a>>,
     /// Annotations whose property has not come, or came long ago.
     annotations: Vec<(Cow<'a, str>, EdmType)>,
@@ -66,8 +67,7 @@ struct Property<'a> {
 impl<'a> Members<'a> {
     fn add(&mut self, name: Cow<'a, str>, value: Scalar<'a>) -> Result<(), BodyError> {
         match &*name {
-            "PartitionKey" => add_key(&mut self.partition_key, value),
-            "RowKey" => add_key(&mut self.row_key, value),
+            "PartitionKey" | "RowKey" => self.add_key(&name, value),
             // Ignored whatever they say (T-2.47, T-3.23).
             "Timestamp" => Ok(()),
             control if control.starts_with("odata.") => Ok(()),
@@ -80,6 +80,19 @@ impl<'a> Members<'a> {
                 Some(_) => Ok(()),
             },
         }
+    }
+
+    fn add_key(&mut self, name: &str, value: Scalar<'a>) -> Result<(), BodyError> {
+        let slot = match name {
+            "PartitionKey" => &mut self.partition_key,
+            _ => &mut self.row_key,
+        };
+        match value {
+            Scalar::Null => {}
+            Scalar::String(text) => set_key(slot, text)?,
+            Scalar::Boolean(_) | Scalar::Number(_) => self.has_mistyped_key = true,
+        }
+        Ok(())
     }
 
     fn add_property(&mut self, name: Cow<'a, str>, value: Scalar<'a>) {
@@ -98,8 +111,10 @@ impl<'a> Members<'a> {
         let edm_type = EdmType::from_name(&edm_type).ok_or(BodyError::UnknownType)?;
         let target = before_annotation(name);
         match &*target {
-            "PartitionKey" | "RowKey" if edm_type == EdmType::String => return Ok(()),
-            "PartitionKey" | "RowKey" => return Err(BodyError::KeyNotString),
+            "PartitionKey" | "RowKey" => {
+                self.has_mistyped_key |= edm_type != EdmType::String;
+                return Ok(());
+            }
             "Timestamp" => return Ok(()),
             _ => {}
         }
@@ -125,15 +140,8 @@ impl<'a> Members<'a> {
                 properties.push((property.name, value));
             }
         }
-        Ok(EntityBody { partition_key: self.partition_key, row_key: self.row_key, properties })
-    }
-}
-
-fn add_key<'a>(slot: &mut Option<Cow<'a, str>>, value: Scalar<'a>) -> Result<(), BodyError> {
-    match value {
-        Scalar::Null => Ok(()),
-        Scalar::String(text) => set_key(slot, text),
-        Scalar::Boolean(_) | Scalar::Number(_) => Err(BodyError::KeyNotString),
+        let Self { partition_key, row_key, has_mistyped_key, .. } = self;
+        Ok(EntityBody { partition_key, row_key, has_mistyped_key, properties })
     }
 }
 
