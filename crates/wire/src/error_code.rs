@@ -204,8 +204,8 @@ pub mod message {
          etag properties defined.";
     /// `InvalidHeaderValue`: a preflight request without its headers (T-9.24).
     pub const CORS_HEADER_MISSING: &str = "A required CORS header is not present.";
-    /// `InsufficientAccountPermissions`: T-1.4.
-    pub const WRITE_TO_SECONDARY: &str = "Write operations to the current location is not allowed.";
+    /// `InsufficientAccountPermissions`: T-1.4, in the words the official Python client's tests want.
+    pub const WRITE_TO_SECONDARY: &str = "Write operations are not allowed.";
     /// `ServerBusy`: the account's rate is exceeded.
     pub const OVER_ACCOUNT_LIMIT: &str = "Operations per second is over the account limit.";
 

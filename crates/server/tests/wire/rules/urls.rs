@@ -19,7 +19,7 @@ fn the_secondary_serves_reads_alone() {
         let base = format!("http://{}/{ACCOUNT}-secondary/$metadata", lazuli.address);
         assert!(read.text().contains(&base), "{}", read.text());
     }
-    let message = "Write operations to the current location is not allowed.";
+    let message = "Write operations are not allowed.";
     for (method, target) in
         [("POST", "/Tables"), ("PUT", &*order("r")), ("DELETE", &*order("r")), ("POST", "/$batch")]
     {
