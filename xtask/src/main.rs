@@ -94,7 +94,7 @@ fn run(chore: Chore) -> anyhow::Result<Tally> {
         Chore::Sim(options) => Ok(sim::run(&workspace, options)),
         Chore::Fuzz(options) => fuzz::run(&workspace, &options),
         Chore::Soak(options) => soak::run(&workspace, options),
-        Chore::Torture(options) => torture::run(&workspace, options),
+        Chore::Torture(options) => Ok(torture::run(&workspace, options)),
         Chore::Readme => readme::run(&workspace),
         Chore::TestAz(no_skip) => Ok(test::az(&workspace, no_skip)),
     }

@@ -32,37 +32,33 @@ pub(crate) struct Options {
     seed: Option<u64>,
 }
 
-pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
+pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     let seed = options.seed.unwrap_or_else(|| SystemClock.now().ticks());
     println!("torture: {} s, --seed {seed}", options.seconds);
     let share = (options.seconds / PARTS).max(1);
+    let each = (share / FUZZ_TARGETS).max(1);
     let mut tally = Tally::default();
-    part("simulation");
-    tally += sim::run(workspace, sim::Options::new(seed, share));
-    part("histories of concurrent clients");
-    tally += histories(workspace, seed, share)?;
-    part("made-up input");
-    tally += fuzz::run(workspace, &fuzz::Options::new(seed, (share / FUZZ_TARGETS).max(1)))?;
-    part("malformed HTTP");
-    tally += attacks(workspace, seed, share)?;
-    part("kill");
-    tally += kill::run(workspace, kill::Options::new(seed, share))?;
-    part("soak");
-    tally += soak::run(workspace, soak::Options::new(seed, share))?;
-    part("authorization");
-    tally += process::check(workspace.cargo().args([
-        "test",
-        "--quiet",
-        "--package",
-        "lazuli-server",
-        "--test",
-        "authorization_matrix",
-    ]));
-    Ok(tally)
+    let mut part = |name: &str, outcome: &dyn Fn() -> Result<Tally>| {
+        println!("\n-- {name} --");
+        tally += outcome().unwrap_or_else(|error| {
+            println!("{name} failed, repeat with --seed {seed}: {error:#}");
+            Tally::FAILED
+        });
+    };
+    part("simulation", &|| Ok(sim::run(workspace, sim::Options::new(seed, share))));
+    part("histories of concurrent clients", &|| histories(workspace, seed, share));
+    part("made-up input", &|| fuzz::run(workspace, &fuzz::Options::new(seed, each)));
+    part("malformed HTTP", &|| attacks(workspace, seed, share));
+    part("kill", &|| kill::run(workspace, kill::Options::new(seed, share)));
+    part("soak", &|| soak::run(workspace, soak::Options::new(seed, share)));
+    part("authorization", &|| Ok(authorization(workspace)));
+    tally
 }
 
-fn part(name: &str) {
-    println!("\n-- {name} --");
+/// The whole matrix, which has no use for more time.
+fn authorization(workspace: &Workspace) -> Tally {
+    let test = ["test", "--quiet", "--package", "lazuli-server", "--test", "authorization_matrix"];
+    process::check(workspace.cargo().args(test))
 }
 
 /// Records clients of the real binary, and checks what they saw.
