@@ -127,6 +127,10 @@ pub(crate) fn filter_error(error: &FilterError, filter: &str) -> ApiError {
         FilterError::InvalidCharacter { character, position } => {
             ApiError::invalid_input(message::invalid_character(character, position, filter))
         }
+        FilterError::IncompatibleOperands { left, right, operator } => {
+            let text = message::incompatible_operands(left.name(), right.name(), operator);
+            ApiError::invalid_input(text)
+        }
         FilterError::NotImplemented => ErrorCode::NotImplemented.into(),
         FilterError::Invalid | FilterError::TooComplex => {
             ApiError::invalid_input(message::INPUT_NOT_VALID)

@@ -215,6 +215,14 @@ pub mod message {
         format!("Syntax error at position {position} in '{filter}'.")
     }
 
+    /// `InvalidInput`: operands of a filter whose types do not go together (T-4.39).
+    pub fn incompatible_operands(left: &str, right: &str, operator: &str) -> String {
+        format!(
+            "A binary operator with incompatible types was detected. Found operand types '{left}' \
+             and '{right}' for operator kind '{operator}'."
+        )
+    }
+
     /// `InvalidInput`: a string literal of a filter or a key has no end (T-4.25).
     pub fn unterminated_string(position: usize, text: &str) -> String {
         format!("Unterminated string literal at position {position} in '{text}'.")

@@ -172,7 +172,9 @@ fn v18_a_filter_that_is_none() {
 fn v19_a_key_compared_with_a_number() {
     let filter = encode("PartitionKey eq 12345");
     let answer = Lazuli::with_orders().get(&format!("/Orders()?$filter={filter}"));
-    answer.expect_error(400, "InvalidInput", "One of the request inputs is not valid.");
+    let message = "A binary operator with incompatible types was detected. Found operand types \
+                   'Edm.String' and 'Edm.Int32' for operator kind 'Equal'.";
+    answer.expect_error(400, "InvalidInput", message);
 }
 
 /// V-20: GET with `$filter=Foo ne ''`, Foo missing on one entity.

@@ -11,6 +11,8 @@ mod print;
 pub use parser::{parse, parse_lenient};
 pub use print::print;
 
+use lazuli_model::EdmType;
+
 /// Why a filter is refused. Positions count UTF-16 code units from zero, as the service does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
@@ -30,8 +32,13 @@ pub enum FilterError {
     /// T-4.23).
     #[error("the operation is not implemented")]
     NotImplemented,
-    /// 400 `InvalidInput`, "One of the request inputs is not valid.": a null, a key compared with
-    /// what is no string, a condition that is not Boolean (T-4.18, T-4.39).
+    /// 400 `InvalidInput`, "A binary operator with incompatible types was detected. …": a key compared
+    /// with what is no string, or joined to a condition (T-4.39). The tests of the official .NET
+    /// client assert the text of the latter, which is that of OData's own library.
+    #[error("{left:?} and {right:?} are incompatible operands of {operator}")]
+    IncompatibleOperands { left: EdmType, right: EdmType, operator: &'static str },
+    /// 400 `InvalidInput`, "One of the request inputs is not valid.": a null, or a condition that is
+    /// not Boolean (T-4.18).
     #[error("the filter is not valid")]
     Invalid,
     /// 400 `InvalidInput`, "One of the request inputs is not valid.": more comparisons or deeper

@@ -318,15 +318,25 @@ fn the_empty_partition_can_be_queried() {
 /// TR-26: a key compared with a number was no error (T-4.39).
 #[test]
 fn keys_and_timestamp_compare_with_their_own_type_alone() {
-    let filters = [
-        "PartitionKey eq 12345",
-        "RowKey ne true",
-        "RowKey lt 1L",
-        "Timestamp gt '2024'",
-        "PartitionKey eq datetime'2024-01-01T00:00:00Z'",
+    let cases = [
+        ("PartitionKey eq 12345", "'Edm.String' and 'Edm.Int32' for operator kind 'Equal'"),
+        ("RowKey ne true", "'Edm.String' and 'Edm.Boolean' for operator kind 'NotEqual'"),
+        ("1L gt RowKey", "'Edm.Int64' and 'Edm.String' for operator kind 'GreaterThan'"),
+        (
+            "Timestamp le '2024'",
+            "'Edm.DateTime' and 'Edm.String' for operator kind 'LessThanOrEqual'",
+        ),
+        // So the tests of the .NET and Java clients.
+        (
+            "(PartitionKey ) and (RowKey ge '000050')",
+            "'Edm.String' and 'Edm.Boolean' for operator kind 'And'",
+        ),
     ];
-    for filter in filters {
-        check_refused(filter, 400, "InvalidInput", INPUT_NOT_VALID);
+    for (filter, found) in cases {
+        let message = format!(
+            "A binary operator with incompatible types was detected. Found operand types {found}."
+        );
+        check_refused(filter, 400, "InvalidInput", &message);
     }
     check(&[("r", "")], "Timestamp ge datetime'2024-01-01T00:00:00Z'", "r");
 }

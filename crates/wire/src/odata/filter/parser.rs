@@ -3,7 +3,7 @@
 use super::FilterError;
 use super::lexer::{Lexer, Token};
 use lazuli_model::limits::{FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
-use lazuli_model::{Filter, Operator, Property, Value};
+use lazuli_model::{EdmType, Filter, Operator, Property, Value};
 use std::borrow::Cow;
 
 /// Parentheses open at one time. Ours: they cost no depth, but each pair may move all it encloses
@@ -148,9 +148,11 @@ impl<'a> Parser<'a> {
             return Ok(Next::Operand);
         }
         match &*word {
-            "and" => self.finish_part(operand)?,
+            "and" => {
+                self.finish_part(operand, |left| incompatible(left, EdmType::Boolean, "And"))?
+            }
             "or" => {
-                self.finish_part(operand)?;
+                self.finish_part(operand, |left| incompatible(left, EdmType::Boolean, "Or"))?;
                 self.group.finish_alternative()?;
             }
             "add" | "sub" | "mul" | "div" | "mod" => return Err(FilterError::NotImplemented),
@@ -165,14 +167,24 @@ impl<'a> Parser<'a> {
         if self.group.parts.is_empty() && self.group.alternatives.is_empty() {
             return self.compared(operand);
         }
-        self.finish_part(operand)?;
+        let operator = if self.group.parts.is_empty() { "Or" } else { "And" };
+        self.finish_part(operand, |right| incompatible(EdmType::Boolean, right, operator))?;
         self.group.finish_alternative()?;
         let alternatives = std::mem::take(&mut self.group.alternatives);
         alternatives.join(Filter::Or).map(Operand::Condition)
     }
 
-    fn finish_part(&mut self, operand: Operand) -> Result<(), FilterError> {
+    /// Ends a part of a junction with its last operand. If that is no condition, `mismatch` tells so.
+    fn finish_part(
+        &mut self,
+        operand: Operand,
+        mismatch: impl FnOnce(EdmType) -> FilterError,
+    ) -> Result<(), FilterError> {
         let operand = self.compared(operand)?;
+        match operand.other_type() {
+            Some(edm_type) if self.dialect == Dialect::Azure => return Err(mismatch(edm_type)),
+            _ => {}
+        }
         let condition = self.condition(operand)?;
         let parts = &mut self.group.parts;
         match condition.filter {
@@ -205,11 +217,13 @@ impl<'a> Parser<'a> {
                 return self.compared_with_null(other, operator).map(Operand::Condition);
             }
             (Operand::Property(property), Operand::Literal(value)) => {
-                self.compare(property, operator, value)?
+                let mismatch = |key, literal| incompatible(key, literal, operator_kind(operator));
+                self.compare(property, operator, value, mismatch)?
             }
             // `'p' eq PartitionKey` (T-4.15).
             (Operand::Literal(value), Operand::Property(property)) => {
-                self.compare(property, operator.flipped(), value)?
+                let mismatch = |key, literal| incompatible(literal, key, operator_kind(operator));
+                self.compare(property, operator.flipped(), value, mismatch)?
             }
             // T-4.19.
             (Operand::Literal(left), Operand::Literal(right)) => {
@@ -263,16 +277,15 @@ impl<'a> Parser<'a> {
         property: Property,
         operator: Operator,
         value: Value<'static>,
+        mismatch: impl FnOnce(EdmType, EdmType) -> FilterError,
     ) -> Result<Filter, FilterError> {
-        let comparable = match property {
-            Property::PartitionKey | Property::RowKey => matches!(value, Value::String(_)),
-            Property::Timestamp => matches!(value, Value::DateTime(_)),
-            Property::Custom(_) => true,
-        };
-        match (comparable, self.dialect) {
-            (true, _) => Ok(Filter::Compare { property, operator, value }),
-            (false, Dialect::Azure) => Err(FilterError::Invalid),
-            (false, Dialect::Lenient) => Ok(Filter::Constant(operator == Operator::Ne)),
+        let given = value.as_ref().edm_type();
+        match (property_type(&property), self.dialect) {
+            (Some(known), Dialect::Azure) if known != given => Err(mismatch(known, given)),
+            (Some(known), Dialect::Lenient) if known != given => {
+                Ok(Filter::Constant(operator == Operator::Ne))
+            }
+            _ => Ok(Filter::Compare { property, operator, value }),
         }
     }
 
@@ -297,6 +310,43 @@ impl<'a> Parser<'a> {
             return Err(FilterError::TooComplex);
         }
         Ok(())
+    }
+}
+
+impl Operand {
+    /// The type of an operand that is known not to be Boolean.
+    fn other_type(&self) -> Option<EdmType> {
+        let known = match self {
+            Self::Property(property) => property_type(property),
+            Self::Literal(value) => Some(value.as_ref().edm_type()),
+            Self::Condition(_) | Self::Null => None,
+        };
+        known.filter(|&known| known != EdmType::Boolean)
+    }
+}
+
+/// The type of a property that every entity has; others may have any.
+fn property_type(property: &Property) -> Option<EdmType> {
+    match property {
+        Property::PartitionKey | Property::RowKey => Some(EdmType::String),
+        Property::Timestamp => Some(EdmType::DateTime),
+        Property::Custom(_) => None,
+    }
+}
+
+fn incompatible(left: EdmType, right: EdmType, operator: &'static str) -> FilterError {
+    FilterError::IncompatibleOperands { left, right, operator }
+}
+
+/// What OData's library calls an operator in its messages.
+const fn operator_kind(operator: Operator) -> &'static str {
+    match operator {
+        Operator::Eq => "Equal",
+        Operator::Ne => "NotEqual",
+        Operator::Gt => "GreaterThan",
+        Operator::Ge => "GreaterThanOrEqual",
+        Operator::Lt => "LessThan",
+        Operator::Le => "LessThanOrEqual",
     }
 }
 
