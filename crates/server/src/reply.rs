@@ -10,6 +10,9 @@ use tokio::sync::OwnedSemaphorePermit;
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
+    /// What the status line says beside the status, if not the usual: errors that are no OData repeat
+    /// their message there, and old clients show it (asserted by the tests of the .NET and Java ones).
+    pub(crate) reason: Option<String>,
     pub(crate) content_type: Option<Cow<'static, str>>,
     pub(crate) etag: Option<ETag>,
     /// The URI of what was made; repeated as DataServiceId when there is no body (T-2.52).

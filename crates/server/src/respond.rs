@@ -11,6 +11,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
+use hyper::ext::ReasonPhrase;
 use lazuli_model::limits::CLIENT_REQUEST_ID_BYTES_MAX;
 use lazuli_model::{AccountName, Timestamp};
 use lazuli_wire::error_body::{self, Shape};
@@ -139,7 +140,8 @@ impl Heading {
             let operation = self.operation.unwrap_or("Unknown");
             tracing::error!(id = self.id.as_str(), operation, %cause, "failed");
         }
-        if self.preflight || (!self.authenticated && self.account.is_some()) {
+        let unread = error.code == ErrorCode::RequestBodyTooLarge;
+        if self.preflight || unread || (!self.authenticated && self.account.is_some()) {
             return self.front_reply(&error, challenge);
         }
         let form = match self.version {
@@ -159,7 +161,8 @@ impl Heading {
     }
 
     /// Failed authentication is told by another part of the service, with its own headers (T-7.3). So
-    /// is a refused preflight, which is no OData either.
+    /// are a refused preflight, which is no OData either, and a body too large to be read: the tests of
+    /// the official Java client find its message in the status line.
     fn front_reply(&self, error: &ApiError, challenge: &HeaderValue) -> Reply {
         let shape = match self.accepted {
             Accepted::Json(_) if !self.xml_operation => Shape::Json,
@@ -170,6 +173,7 @@ impl Heading {
         let challenged = error.code.status() == 401;
         Reply {
             status: error.code.status(),
+            reason: Some(error.message().to_owned()),
             content_type: Some(shape.content_type().into()),
             error_code: Some(error.code.name()),
             more: self.trailer().detail(error),
@@ -208,6 +212,10 @@ impl Heading {
         let internal = StatusCode::INTERNAL_SERVER_ERROR;
         *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(internal);
         *response.headers_mut() = headers;
+        let reason = reply.reason.map(|text| ReasonPhrase::try_from(text.into_bytes()));
+        if let Some(Ok(reason)) = reason {
+            response.extensions_mut().insert(reason);
+        }
         response
     }
 }
@@ -273,7 +281,8 @@ pub(crate) fn error_reply(
         }
         ErrorForm::PrefixedXml => {
             trailer.write(&mut body, Shape::PrefixedXml, error, &text);
-            Reply { error_code: Some(error.code.name()), ..Reply::xml(status, body) }
+            let (error_code, reason) = (Some(error.code.name()), Some(text.into_owned()));
+            Reply { error_code, reason, ..Reply::xml(status, body) }
         }
         ErrorForm::IndentedXml => {
             trailer.write(&mut body, Shape::IndentedXml, error, &text);

@@ -8,6 +8,8 @@ use tokio::net::TcpStream;
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
+    /// What the status line says after the status.
+    pub(crate) reason: String,
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
 }
@@ -19,12 +21,13 @@ impl Response {
         let head = String::from_utf8(head).expect("a head in UTF-8");
         let mut lines = head.trim_end().split("\r\n");
         let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 "));
-        let status = status.expect("a status line").get(..3).unwrap().parse().unwrap();
+        let (status, reason) = status.expect("a status line").split_once(' ').expect("a reason");
+        let (status, reason) = (status.parse().unwrap(), reason.to_owned());
         let headers = lines.map(|line| {
             let (name, value) = line.split_once(": ").expect("a header");
             (name.to_owned(), value.to_owned())
         });
-        let mut response = Self { status, headers: headers.collect(), body: Vec::new() };
+        let mut response = Self { status, reason, headers: headers.collect(), body: Vec::new() };
         if method == "HEAD" {
             return response;
         }

@@ -55,6 +55,27 @@ fn failed_authentication_has_headers_of_its_own() {
     }
 }
 
+/// As the tests of the .NET and Java clients assert: `HttpStatusMessage` of a bad document, and the
+/// message of a `StorageException` for a body too large.
+#[test]
+fn errors_that_are_no_odata_have_their_message_in_the_status_line() {
+    let lazuli = Lazuli::with_orders();
+    let reason = |request: &Request| lazuli.send(request).reason;
+    let forged =
+        Request::new("GET", "/Tables").with("Authorization", "SharedKey devstoreaccount1:AA");
+    assert!(reason(&forged).starts_with("Server failed to authenticate the request. Make sure"));
+    let document = Request::new("PUT", "/?restype=service&comp=properties");
+    let document = document.body("application/xml", "<no");
+    assert_eq!(reason(&document), "XML specified is not syntactically valid.");
+    let large = Request::new("POST", "/Orders").json(&"x".repeat(4 * 1024 * 1024 + 1));
+    let message = "The request body is too large and exceeds the maximum permissible limit.";
+    let refused = lazuli.send(&large).expect_error(413, "RequestBodyTooLarge", message);
+    assert_eq!(refused.reason, message);
+    refused.expect_header("x-ms-error-code", Some("RequestBodyTooLarge"));
+    assert_eq!(reason(&Request::new("GET", &order("r"))), "Not Found");
+    assert_eq!(reason(&Request::new("GET", "/Tables")), "OK");
+}
+
 /// T-7.8, 1.2: HEAD is there for access policies, and its errors have no body.
 #[test]
 fn head_has_no_body() {
