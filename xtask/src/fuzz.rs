@@ -11,6 +11,7 @@ use crate::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use std::fs;
+use std::process::Command;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
@@ -39,7 +40,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     let wanted = |name: &&String| options.target.as_ref().is_none_or(|wanted| wanted == *name);
     let wanted: Vec<&String> = targets.iter().filter(wanted).collect();
     ensure!(!wanted.is_empty(), "no such target; there are {}", targets.join(", "));
-    let own = options.stable || options.seed.is_some() || !process::exists("cargo-fuzz", "-V");
+    let own = options.stable || options.seed.is_some() || !has_libfuzzer();
     let mut tally = Tally::default();
     for target in wanted {
         tally += match own {
@@ -60,17 +61,28 @@ fn drive(workspace: &Workspace, target: &str, options: &Options) -> Tally {
 fn libfuzzer(workspace: &Workspace, target: &str, options: &Options) -> Result<Tally> {
     let found = workspace.target.join("fuzz-corpus").join(target);
     fs::create_dir_all(&found).context("make a directory for what is found")?;
-    let mut command = workspace.cargo();
+    let mut command = nightly();
     command
-        .args(["+nightly", "fuzz", "run", target])
+        .current_dir(&workspace.root)
+        .args(["cargo", "fuzz", "run", target])
         .arg(found)
         .arg(workspace.root.join("fuzz/corpus").join(target))
         .arg("--")
         .args(["-max_len=4096", "-print_final_stats=1"])
         .arg(format!("-max_total_time={}", options.seconds));
-    // The toolchain named above must not be overruled by the one that runs this.
-    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     Ok(process::check(&mut command))
+}
+
+fn has_libfuzzer() -> bool {
+    let compiler = nightly().args(["rustc", "-V"]).output();
+    process::exists("cargo-fuzz", "-V") && compiler.is_ok_and(|output| output.status.success())
+}
+
+/// Runs what follows with the nightly compiler, whichever runs this.
+fn nightly() -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly"]).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    command
 }
 
 fn targets(workspace: &Workspace) -> Result<Vec<String>> {
