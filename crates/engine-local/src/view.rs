@@ -6,6 +6,12 @@ use lazuli_engine::{
     BoxFuture, Direction, EngineError, Found, Key, KeyRange, Scan, ScanEnd, View, Visit, Visitor,
 };
 
+/// Entries of a range that are read with its end in view. lsm-tree looks for the end in each block it
+/// opens, a sixth of what a long scan costs: behind so many entries the walk begins anew without an
+/// end, and looks at each key itself. A short range is not taken beyond its end, which could cost a
+/// read of the disk.
+const BOUNDED_ROWS_MAX: usize = 64;
+
 /// The state after one group of commits. All views of that state share it.
 pub(crate) struct Snapshot {
     snapshot: fjall::Snapshot,
@@ -32,12 +38,17 @@ impl Snapshot {
         if scan.range.is_empty() {
             return Ok(ScanEnd::Done);
         }
-        let bounds = scan.range.start.as_slice()..scan.range.end.as_slice();
+        let mut walk = Walk { scan, visitor, rows: 0, bytes: 0 };
+        let bounds = walk.scan.range.start.clone()..walk.scan.range.end.clone();
         let entries = self.snapshot.range(&self.data, bounds);
-        match scan.direction {
-            Direction::Forward => walk_entries(entries, scan, visitor),
-            Direction::Backward => walk_entries(entries.rev(), scan, visitor),
+        if walk.scan.direction == Direction::Backward {
+            return Ok(walk.over(entries.rev(), usize::MAX)?.unwrap_or(ScanEnd::Done));
         }
+        if let Some(end) = walk.over(entries, BOUNDED_ROWS_MAX)? {
+            return Ok(end);
+        }
+        let entries = self.snapshot.range(&self.data, walk.scan.range.start.clone()..);
+        Ok(walk.over(entries, usize::MAX)?.unwrap_or(ScanEnd::Done))
     }
 
     /// The keys of a range, at most `rows_max`, and what is left of it.
@@ -59,30 +70,46 @@ impl Snapshot {
     }
 }
 
-fn walk_entries(
-    entries: impl Iterator<Item = Guard>,
-    mut scan: Scan,
-    visitor: &mut Visitor<'_>,
-) -> Result<ScanEnd, EngineError> {
-    let (mut rows, mut bytes) = (0, 0);
-    for entry in entries {
-        let (key, stored) = entry.into_inner().map_err(engine_error)?;
-        if rows > 0 && (rows >= scan.rows_max || bytes >= scan.bytes_max) {
-            match scan.direction {
-                Direction::Forward => scan.range.start = key.to_vec(),
-                // The end is exclusive: one zero byte more includes the key itself.
-                Direction::Backward => scan.range.end = [key.as_ref(), &[0]].concat(),
+/// A scan under way.
+struct Walk<'v, 'f> {
+    /// Its range is what is left to walk once [`over`](Self::over) stops early.
+    scan: Scan,
+    visitor: &'v mut Visitor<'f>,
+    rows: usize,
+    bytes: usize,
+}
+
+impl Walk<'_, '_> {
+    /// Shows `entries`, which begin where the range does and may go on behind its end; `None` when
+    /// there are more than `rows_max`.
+    fn over(
+        &mut self,
+        entries: impl Iterator<Item = Guard>,
+        rows_max: usize,
+    ) -> Result<Option<ScanEnd>, EngineError> {
+        for entry in entries {
+            let (key, stored) = entry.into_inner().map_err(engine_error)?;
+            if *key >= *self.scan.range.end {
+                break;
             }
-            return Ok(ScanEnd::More(scan.range));
+            let full = self.rows >= self.scan.rows_max || self.bytes >= self.scan.bytes_max;
+            if self.rows > 0 && (full || self.rows >= rows_max) {
+                match self.scan.direction {
+                    Direction::Forward => self.scan.range.start = key.to_vec(),
+                    // The end is exclusive: one zero byte more includes the key itself.
+                    Direction::Backward => self.scan.range.end = [key.as_ref(), &[0]].concat(),
+                }
+                return Ok(full.then(|| ScanEnd::More(self.scan.range.clone())));
+            }
+            let (revision, value) = decode_ref(&stored)?;
+            if (self.visitor)(&key, value, revision) == Visit::StopBefore {
+                return Ok(Some(ScanEnd::Stopped));
+            }
+            self.rows += 1;
+            self.bytes += key.len() + value.len();
         }
-        let (revision, value) = decode_ref(&stored)?;
-        if visitor(&key, value, revision) == Visit::StopBefore {
-            return Ok(ScanEnd::Stopped);
-        }
-        rows += 1;
-        bytes += key.len() + value.len();
+        Ok(Some(ScanEnd::Done))
     }
-    Ok(ScanEnd::Done)
 }
 
 impl View for Snapshot {

@@ -2,6 +2,7 @@
 
 use crate::time::Timestamp;
 use std::fmt;
+use std::ops::Range;
 
 /// The version of an entity: its Timestamp, spelled `W/"datetime'2021-12-09T00%3A23%3A58.094Z'"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +21,13 @@ impl ETag {
         out.extend_from_slice(b"W/");
         out.extend_from_slice(quote);
         out.extend_from_slice(b"datetime'");
-        let mut separator: &[u8] = b"";
-        for piece in text.as_bytes().split(|b| *b == b':') {
-            out.extend_from_slice(separator);
-            out.extend_from_slice(piece);
-            separator = b"%3A";
-        }
+        // Hours, minutes and seconds stand at fixed places, each two characters and a colon long.
+        let piece = |range: Range<usize>| text.as_bytes().get(range).unwrap_or_default();
+        out.extend_from_slice(piece(0..13));
+        out.extend_from_slice(b"%3A");
+        out.extend_from_slice(piece(14..16));
+        out.extend_from_slice(b"%3A");
+        out.extend_from_slice(piece(17..text.len()));
         out.push(b'\'');
         out.extend_from_slice(quote);
     }

@@ -81,15 +81,15 @@ impl Timestamp {
     }
 
     fn write_text(self, buffer: &mut [u8; Self::TEXT_BYTES_MAX]) {
-        let at = self.civil();
-        *buffer = *b"0000-00-00T00:00:00.0000000Z";
-        put_digits(buffer, 0, 4, at.year);
-        put_digits(buffer, 5, 2, at.month);
-        put_digits(buffer, 8, 2, at.day);
-        put_digits(buffer, 11, 2, at.hour);
-        put_digits(buffer, 14, 2, at.minute);
-        put_digits(buffer, 17, 2, at.second);
-        put_digits(buffer, 20, 7, at.fraction);
+        let Civil { year, month, day, hour, minute, second, fraction, .. } = self.civil();
+        let [y0, y1, y2, y3] = digits(year);
+        let ([m0, m1], [d0, d1]) = (digits(month), digits(day));
+        let ([h0, h1], [n0, n1], [s0, s1]) = (digits(hour), digits(minute), digits(second));
+        let [f0, f1, f2, f3, f4, f5, f6] = digits(fraction);
+        *buffer = [
+            y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T', h0, h1, b':', n0, n1, b':', s0, s1,
+            b'.', f0, f1, f2, f3, f4, f5, f6, b'Z',
+        ];
     }
 
     /// Parses the forms the service takes: `YYYY-MM-DDThh:mm:ss`, up to nine fraction digits (those
@@ -331,11 +331,16 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn put_digits(buffer: &mut [u8], at: usize, count: usize, mut value: u64) {
-    for place in buffer.iter_mut().skip(at).take(count).rev() {
-        *place = b'0' + (value % 10) as u8;
-        value /= 10;
+/// The last `N` decimal digits, as text.
+fn digits<const N: usize>(value: u64) -> [u8; N] {
+    // Every field of a time fits, and 32 bits divide faster.
+    let mut rest = value as u32;
+    let mut text = [b'0'; N];
+    for place in text.iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
     }
+    text
 }
 
 fn days_in_month(year: u64, month: u64) -> u64 {

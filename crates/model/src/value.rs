@@ -246,35 +246,40 @@ impl Guid {
         if text.len() != 36 {
             return None;
         }
-        let mut nibbles = 0;
-        let mut bytes = [0u8; 16];
-        for (index, c) in text.bytes().enumerate() {
-            if matches!(index, 8 | 13 | 18 | 23) {
-                if c != b'-' {
-                    return None;
-                }
-                continue;
-            }
-            let digit = char::from(c).to_digit(16)? as u8;
-            let byte = bytes.get_mut(nibbles / 2)?;
-            *byte = *byte << 4 | digit;
-            nibbles += 1;
+        let text = text.as_bytes();
+        if [8, 13, 18, 23].iter().any(|&place| text.get(place) != Some(&b'-')) {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        for (byte, place) in bytes.iter_mut().zip(Self::PLACES) {
+            let [high, low] = *text.get(place..)?.first_chunk()?;
+            *byte = hex_digit(high)? << 4 | hex_digit(low)?;
         }
         Some(Self(bytes))
     }
 
+    /// Where the two digits of each byte stand in the text.
+    const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+
     /// The 36 characters of the canonical text.
     pub fn text(self) -> [u8; 36] {
-        /// Where the two digits of each byte stand.
-        const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
         let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
         let mut text = [b'-'; 36];
-        for (place, byte) in PLACES.into_iter().zip(self.0) {
+        for (place, byte) in Self::PLACES.into_iter().zip(self.0) {
             if let Some([high, low]) = text.get_mut(place..place + 2) {
                 (*high, *low) = (digit(byte >> 4), digit(byte & 15));
             }
         }
         text
+    }
+}
+
+const fn hex_digit(character: u8) -> Option<u8> {
+    match character {
+        b'0'..=b'9' => Some(character - b'0'),
+        b'a'..=b'f' => Some(character - b'a' + 10),
+        b'A'..=b'F' => Some(character - b'A' + 10),
+        _ => None,
     }
 }
 

@@ -234,11 +234,11 @@ fn starts_with_ignoring_case(text: &str, prefix: &str) -> bool {
 /// Method and target. The target may hold spaces: it ends at the last ` HTTP/1.` (T-6.9).
 fn request_line(line: &str) -> Option<(&str, &str)> {
     let (method, rest) = line.split_once(' ')?;
-    let (target, minor) = rest.rsplit_once(" HTTP/1.")?;
+    let (target, protocol) = rest.trim_ascii_end().rsplit_once(' ')?;
     let valid = !method.is_empty()
         && method.bytes().all(|b| b.is_ascii_alphabetic())
-        && matches!(minor.trim_end(), "0" | "1");
-    let target = target.trim();
+        && matches!(protocol, "HTTP/1.0" | "HTTP/1.1");
+    let target = target.trim_ascii();
     (valid && !target.is_empty()).then_some((method, target))
 }
 

@@ -1,5 +1,6 @@
+use super::*;
 use crate::{LocalEngine, LocalOptions};
-use lazuli_engine::{Commit, Engine, Key, Revision, Write};
+use lazuli_engine::{Commit, Engine, Revision, Write};
 
 /// A value that is read twice is the same memory twice: it was not copied.
 async fn check_not_copied(engine: &LocalEngine) {
@@ -20,4 +21,44 @@ async fn values_are_not_copied() {
     check_not_copied(&engine).await;
     engine.store.flush();
     check_not_copied(&engine).await;
+}
+
+/// The numbers of the entries that a walk shows, in as many scans as it takes.
+fn walk_all(view: &Snapshot, range: KeyRange, rows_max: usize) -> Vec<u32> {
+    let mut shown = Vec::new();
+    let mut next = Some(range);
+    while let Some(range) = next {
+        let scan = Scan { range, direction: Direction::Forward, rows_max, bytes_max: usize::MAX };
+        let end = view.walk(scan, &mut |key, _, _| {
+            shown.push(u32::from_be_bytes(key[1..].try_into().unwrap()));
+            Visit::Continue
+        });
+        next = match end.unwrap() {
+            ScanEnd::More(rest) => Some(rest),
+            ScanEnd::Done | ScanEnd::Stopped => None,
+        };
+    }
+    shown
+}
+
+#[tokio::test]
+async fn a_walk_ends_with_its_range_however_long_it_is() {
+    let key = |number: u32| [b"L", &number.to_be_bytes()[..]].concat();
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
+    let writes = (0..400).map(|number| Write::Put(key(number).into(), "v".into())).collect();
+    engine.commit(Commit { not_before: Revision(0), checks: vec![], writes }).await.unwrap();
+    for flush in [false, true] {
+        if flush {
+            engine.store.flush();
+        }
+        let view = engine.store.snapshot();
+        let bounded = BOUNDED_ROWS_MAX as u32;
+        for end in [1, bounded - 1, bounded, bounded + 1, 2 * bounded, 399, 400, 500] {
+            for rows_max in [1, BOUNDED_ROWS_MAX, BOUNDED_ROWS_MAX + 1, 1000] {
+                let shown = walk_all(&view, KeyRange::new(key(0), key(end)), rows_max);
+                assert_eq!(shown, (0..end.min(400)).collect::<Vec<_>>(), "{end} {rows_max}");
+            }
+        }
+    }
 }

@@ -9,13 +9,8 @@ use lazuli_model::Timestamp;
 /// `special` looks at eight bytes at once and sets the high bit of the first special byte among them;
 /// what it sets above that one does not count. See [`below`], [`equal`] and [`not_ascii`].
 pub(super) fn plain_prefix(bytes: &[u8], special: impl Fn(u64) -> u64) -> usize {
-    let is_plain = |block: &&[[u8; WORD]; 4]| {
-        block.iter().fold(0, |found, word| found | special(u64::from_le_bytes(*word))) == 0
-    };
     let (words, tail) = bytes.as_chunks::<WORD>();
-    let (blocks, _) = words.as_chunks::<4>();
-    let skipped = 4 * blocks.iter().take_while(is_plain).count();
-    for (index, word) in words.iter().enumerate().skip(skipped) {
+    for (index, word) in words.iter().enumerate() {
         let found = special(u64::from_le_bytes(*word));
         if found != 0 {
             return index * WORD + first_byte(found);

@@ -5,10 +5,9 @@
 //! nested values, so that no depth needs a bound.
 
 use super::super::body::{finite_double, set_key, string, value_from_text};
-use super::super::lexical::{below, plain_prefix};
+use super::super::lexical::{below, equal, plain_prefix};
 use super::super::{BodyError, EntityBody};
 use lazuli_model::{EdmType, Value};
-use memchr::memchr2;
 use std::borrow::Cow;
 
 /// Reads an entity (sections 3.4 to 3.6 of the specification).
@@ -305,8 +304,8 @@ impl<'a> Cursor<'a> {
     /// A string whose opening quote is behind; borrowed unless it has escapes.
     fn string(&mut self) -> Result<Cow<'a, str>, BodyError> {
         let run = self.run()?;
-        if self.0.starts_with('"') {
-            self.advance(1)?;
+        if let Some(rest) = self.0.strip_prefix('"') {
+            self.0 = rest;
             return Ok(Cow::Borrowed(run));
         }
         let mut text = String::with_capacity(run.len() + 16);
@@ -323,11 +322,11 @@ impl<'a> Cursor<'a> {
 
     /// The characters up to the next quote or backslash, none of them a control character.
     fn run(&mut self) -> Result<&'a str, BodyError> {
-        let len = memchr2(b'"', b'\\', self.0.as_bytes()).ok_or(BodyError::Malformed)?;
-        let run = self.advance(len)?;
-        match plain_prefix(run.as_bytes(), |word| below(word, b' ')) == len {
-            true => Ok(run),
-            false => Err(BodyError::Malformed),
+        let special = |word| below(word, b' ') | equal(word, b'"') | equal(word, b'\\');
+        let len = plain_prefix(self.0.as_bytes(), special);
+        match self.0.as_bytes().get(len) {
+            Some(b'"' | b'\\') => self.advance(len),
+            _ => Err(BodyError::Malformed),
         }
     }
 
