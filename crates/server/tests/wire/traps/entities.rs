@@ -135,6 +135,10 @@ fn an_entity_has_at_most_1_mib_by_the_formula() {
     };
     let lazuli = Lazuli::with_rows(&[("r", &entity(0))]);
     check_refused(&entity(1), "EntityTooLarge", ENTITY_TOO_LARGE);
+    // One value can be too much for the entity; that is told, and not that it is too large itself.
+    let large = "AAAA".repeat(1024 * 1024 / 3);
+    let value = format!(r#""B@odata.type":"Edm.Binary","B":"{large}AA==""#);
+    check_refused(&value, "EntityTooLarge", ENTITY_TOO_LARGE);
     // A merge is judged by what results (T-3.12).
     let grown = lazuli.write("MERGE", "r", None, r#"{"Z":true}"#);
     grown.expect_error(400, "EntityTooLarge", ENTITY_TOO_LARGE);
