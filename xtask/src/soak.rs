@@ -5,8 +5,8 @@
 //! server is opened again, and everything is read back once more. Besides, the process is watched:
 //! memory, descriptors and disk should not grow without end, nor requests become slower.
 //!
-//! What is asserted is correctness alone: nothing lost, no wrong answer, no answer of the server's
-//! own failing. The figures are for people, and stand as JSON below `target/`.
+//! What is asserted is correctness alone: nothing lost, no wrong answer. The figures, errors of the
+//! server's own among them, are for people, and stand as JSON below `target/`.
 
 mod figures;
 mod watch;
@@ -120,9 +120,10 @@ impl<'a> Soak<'a> {
         let mut watch = Watch::new(server.pid(), self.data.path());
         let over = AtomicBool::new(false);
         let outcome = self.work(server.address(), Until::Over(&over), |figures| {
-            watch.run(figures, time)?;
+            let watched = watch.run(figures, time);
+            // In any case: only this ends the work.
             over.store(true, Ordering::SeqCst);
-            Ok(())
+            watched
         });
         self.figures.watched(watch);
         let outcome = outcome.with_context(|| format!("the server's log ends:\n{}", server.log()));
