@@ -1,6 +1,6 @@
 //! Where trials take place: the binary, the shim, and servers on a watched directory.
 
-use crate::account::{Account, Entries, Step, apply, read_all};
+use crate::account::{Account, Entries, Name, Step, Stored, apply, read_all};
 use crate::disk::{Disk, Names};
 use crate::image::Image;
 use crate::shim::{Control, Shim};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Small write buffers: flushes and compactions happen within hundreds of requests.
 const ARGUMENTS: [&str; 2] = ["--memtable-kib", "32"];
 /// The table that shows that a server takes writes.
-const PROBE: &str = "Probe";
+pub const PROBE: &str = "Probe";
 
 /// What every trial needs.
 #[derive(Debug)]
@@ -120,6 +120,13 @@ pub fn probe(connection: &mut Connection) -> Result<String> {
     let put = connection.send(&Request::new("PUT", &path).json("{\"n\":1}"))?;
     ensure!(put.status == 204, "put into {PROBE}: {} {}", put.status, put.text());
     put.header("etag").map(str::to_owned).context("no ETag")
+}
+
+/// What a probe leaves, its ETag unknown.
+pub fn probe_entries() -> Entries {
+    let properties = [("n".to_owned(), 1.into())].into_iter().collect();
+    let row = (Name::row(PROBE, "r"), Stored { etag: None, properties });
+    Entries::from([(Name::table(PROBE), Stored::default()), row])
 }
 
 /// What clients did to a server on an empty directory, and what the disk saw.

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use lazuli_disk::bench::{Amount, Bench};
 use lazuli_disk::disk::Names;
+use lazuli_disk::faults::{self, KINDS, Kind};
 use lazuli_disk::power;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::server::binary;
@@ -24,6 +25,8 @@ struct Cli {
 enum Trial {
     /// Lose power, or kill the process, at every moment of a recorded run
     PowerLoss(PowerLoss),
+    /// Let every call of a small run fail, in every way
+    Faults(FaultsOptions),
 }
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -60,9 +63,25 @@ struct PowerLoss {
     journalled: bool,
 }
 
+#[derive(Args, Clone, Debug)]
+struct FaultsOptions {
+    #[command(flatten)]
+    bounds: Bounds,
+    /// Only this kind of fault
+    #[arg(long)]
+    kind: Option<String>,
+    /// Requests of one run
+    #[arg(long, default_value_t = 12)]
+    steps: usize,
+    /// Calls to let fail of each kind, at most
+    #[arg(long, default_value_t = usize::MAX)]
+    calls: usize,
+}
+
 fn main() -> ExitCode {
     let outcome = match Cli::parse().trial {
         Trial::PowerLoss(options) => power_loss(options),
+        Trial::Faults(options) => disk_faults(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -87,6 +106,18 @@ impl Bounds {
             }
         }
     }
+}
+
+fn disk_faults(options: &FaultsOptions) -> Result<()> {
+    let bench = Bench::new(binary()?)?;
+    let wanted = |kind: &&Kind| options.kind.as_deref().is_none_or(|name| name == kind.name);
+    options.bounds.each(|seed, deadline| {
+        let plan = faults::Plan { seed, steps: options.steps, calls_max: options.calls, deadline };
+        for kind in KINDS.iter().filter(wanted) {
+            println!("{}: {}", kind.name, faults::run(&bench, &plan, kind)?);
+        }
+        Ok(())
+    })
 }
 
 fn power_loss(options: PowerLoss) -> Result<()> {

@@ -211,12 +211,6 @@ static long do_open(int directory, const char *name, int flags, long mode) {
   return result;
 }
 
-static long total(const struct iovec *parts, int count) {
-  long bytes = 0;
-  for (int i = 0; i < count; i++) bytes += parts[i].iov_len;
-  return bytes;
-}
-
 // A write at `offset`, or where the file stands when that is negative.
 static long do_write(int fd, const struct iovec *parts, int count, int64_t offset) {
   struct stat file;
@@ -228,13 +222,14 @@ static long do_write(int fd, const struct iovec *parts, int count, int64_t offse
   lock();
   uint64_t action = fault(CLASS_WRITE);
   long result;
-  if (action == ACT_SHORT || (action == ACT_ERROR && control->value == ENOSPC && total(parts, count) > 1)) {
-    // A full disk takes what still fits before it says so.
+  // A disk that is filling up takes what still fits, and says so; the next call fails.
+  if (action == ACT_ERROR && control->value == ENOSPC && control->hits == 1) action = ACT_SHORT;
+  if (action == ACT_SHORT) {
     one[0] = parts[0];
     one[0].iov_len = (one[0].iov_len + 1) / 2;
     parts = one, count = 1;
   }
-  if (action == ACT_ERROR && control->value != ENOSPC) {
+  if (action == ACT_ERROR) {
     result = -(long)control->value;
   } else {
     status(fd, &file);
@@ -250,7 +245,6 @@ static long do_write(int fd, const struct iovec *parts, int count, int64_t offse
       record(KIND_WRITE, file.st_ino, at, NULL, NULL, parts->iov_base, bytes);
       at += bytes, left -= bytes;
     }
-    if (action == ACT_ERROR) result = -ENOSPC;
   }
   unlock();
   return result;

@@ -79,7 +79,11 @@ impl Workload {
                 let table = second.clone();
                 return self.fill(&table);
             }
-            [_, second, ..] if self.fills == 0 && self.random.one_in(8) => {
+            [_, second, ..]
+                if self.fills == 0
+                    && self.random.one_in(8)
+                    && !self.frozen.iter().any(|name| name.table == *second) =>
+            {
                 let table = second.clone();
                 return self.delete_table(&table, entries);
             }
@@ -104,13 +108,13 @@ impl Workload {
 
     /// The names come round again: a table that was dropped is made anew, and must be empty.
     fn create_table(&mut self) -> Chosen {
-        let table = loop {
-            self.tables_made += 1;
-            let table = format!("Client{}Table{}", self.client, self.tables_made % 4);
-            if !self.tables.contains(&table) && !self.frozen.contains(&Name::table(&table)) {
-                break table;
-            }
+        self.tables_made += 1;
+        let name = |number: usize| format!("Client{}Table{number}", self.client);
+        let is_free = |table: &String| {
+            !self.tables.contains(table) && !self.frozen.contains(&Name::table(table))
         };
+        let known = (0..4).map(|ahead| name((self.tables_made + ahead) % 4));
+        let table = known.into_iter().find(is_free).unwrap_or_else(|| name(self.tables_made + 4));
         self.tables.push(table.clone());
         let step = Step::from([(Name::table(&table), Some(Stored::default()))]);
         Chosen { request: Asked::CreateTable(table), step }

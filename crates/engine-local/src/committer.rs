@@ -165,8 +165,9 @@ impl Committer {
     /// without having written what the first lost. So nothing is written any more: opening the
     /// directory anew shows what is there.
     fn poisoned(&self, failure: WriteFailure) -> Refusal {
-        let reason =
-            format!("a write failed, and writes are refused until reopened: {}", failure.error);
+        let reason = format!(
+            "a write failed, and writes are refused until the store is opened anew: {failure}"
+        );
         tracing::error!("{reason}");
         let reason = self.poison.get_or_init(|| reason).clone();
         Refusal { reason, undetermined: failure.undetermined }

@@ -187,7 +187,7 @@ fn sync_tree(dir: &Path) -> io::Result<()> {
 }
 
 /// A rename lasts when its directory was synced. Windows cannot, and need not.
-fn sync_directory(dir: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(dir: &Path) -> io::Result<()> {
     if cfg!(unix) {
         File::open(dir)?.sync_all()?;
     }

@@ -10,6 +10,10 @@
 //! or a whole batch follows that was written when all before it was durable, and then this is
 //! damage.
 //!
+//! A journal that was not ended in order is written anew. What a killed process wrote may be in the
+//! memory of the system alone; and after a failed sync it may stay there, as a system forgets what
+//! it could not write and lets later syncs succeed. What is read and shown must last.
+//!
 //! ```text
 //! batch   start item* end
 //! start   1 │ items u32 │ sequence number u64
@@ -18,10 +22,10 @@
 //! end     3 │ xxh3 of the items u64 │ "FJL" 3             numbers are little-endian
 //! ```
 
-use crate::directory::OpenError;
+use crate::directory::{OpenError, sync_directory};
 use crate::store::follows_synced;
-use std::fs::{self, OpenOptions};
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -42,16 +46,24 @@ pub(crate) fn inspect(store: &Path) -> Result<(), OpenError> {
         let bytes = fs::read(path).map_err(io_error)?;
         let sound = Sound::of(&bytes, last);
         last = sound.last;
-        let rest = bytes.get(sound.bytes..).unwrap_or_default();
-        if rest.iter().all(|byte| *byte == 0) {
-            continue;
-        }
+        let (whole, rest) = bytes.split_at_checked(sound.bytes).unwrap_or_default();
+        let is_broken = rest.iter().any(|byte| *byte != 0);
         // A journal is synced before the next is begun.
         let is_sealed = index + 1 < journals.len();
-        if is_sealed || synced_batch_follows(rest) {
-            return Err(damaged(store, path, sound.bytes));
+        if is_broken && (is_sealed || synced_batch_follows(rest)) {
+            return Err(damaged(store, path, whole.len()));
         }
-        cut(path, sound.bytes).map_err(io_error)?;
+        if is_broken {
+            tracing::warn!(
+                "{} ends at byte {} with a write that a crash cut off and nobody was told of: it \
+                 is dropped",
+                path.display(),
+                whole.len()
+            );
+        }
+        if is_broken || !is_sealed && !sound.is_ended {
+            write_anew(store, path, whole).map_err(io_error)?;
+        }
     }
     Ok(())
 }
@@ -77,15 +89,15 @@ fn damaged(store: &Path, path: &Path, offset: usize) -> OpenError {
     OpenError::Corrupt { dir: store.to_path_buf(), reason }
 }
 
-fn cut(path: &Path, length: usize) -> io::Result<()> {
-    tracing::warn!(
-        "{} ends at byte {length} with a write that a crash cut off and nobody was told of: \
-         it is dropped",
-        path.display()
-    );
-    let file = OpenOptions::new().write(true).open(path)?;
-    file.set_len(length as u64)?;
-    file.sync_all()
+/// Replaces a journal in one step.
+fn write_anew(store: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    // fjall takes no notice of other endings, should one be left over.
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    sync_directory(store)
 }
 
 /// The batches at the start of a journal that are whole.
@@ -93,16 +105,20 @@ struct Sound {
     bytes: usize,
     /// The sequence number of the last.
     last: Option<u64>,
+    /// Whether the last was written when the store was closed, or there is none.
+    is_ended: bool,
 }
 
 impl Sound {
     fn of(journal: &[u8], mut last: Option<u64>) -> Self {
         let mut rest = journal;
+        let mut is_ended = true;
         while let Some(batch) = Batch::read(rest).filter(|batch| batch.follows(last)) {
             last = Some(batch.sequence);
+            is_ended = batch.is_end;
             rest = batch.rest;
         }
-        Self { bytes: journal.len() - rest.len(), last }
+        Self { bytes: journal.len() - rest.len(), last, is_ended }
     }
 }
 
@@ -119,6 +135,8 @@ fn synced_batch_follows(rest: &[u8]) -> bool {
 struct Batch<'j> {
     sequence: u64,
     follows_synced: bool,
+    /// Whether it changes nothing, as the one that is written at the close.
+    is_end: bool,
     rest: &'j [u8],
 }
 
@@ -139,7 +157,8 @@ impl<'j> Batch<'j> {
         let checksum = number(&mut rest, 8)?;
         (take(&mut rest, END_MAGIC.len())? == END_MAGIC).then_some(())?;
         let is_whole = checksum == xxh3_64(content);
-        is_whole.then_some(Self { sequence, follows_synced: synced, rest })
+        let is_end = items == 1 && synced;
+        is_whole.then_some(Self { sequence, follows_synced: synced, is_end, rest })
     }
 
     /// The checksum does not cover the sequence number.

@@ -10,12 +10,14 @@ mod directory;
 mod journal;
 mod options;
 mod reclaim;
+mod reopen;
 mod stage;
 mod store;
 mod view;
 
 pub use directory::{FORMAT as FORMAT_VERSION, OpenError};
 pub use options::{Durability, Faults, LocalOptions};
+pub use reopen::ReopeningEngine;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use committer::{Committer, Job};
@@ -104,6 +106,15 @@ impl LocalEngine {
         }
     }
 
+    /// Why writes are refused until the directory is opened anew, if they are.
+    pub fn failure(&self) -> Option<&str> {
+        self.poison.get().map(String::as_str)
+    }
+
+    fn snapshot(&self) -> Arc<dyn View> {
+        self.published.load_full()
+    }
+
     async fn submit(&self, commit: Commit) -> Result<Revision, CommitError> {
         self.limits.check(&commit)?;
         let bytes = commit_bytes(&commit);
@@ -155,8 +166,7 @@ impl Engine for LocalEngine {
     }
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
-        let view: Arc<dyn View> = self.published.load_full();
-        Box::pin(std::future::ready(Ok(view)))
+        Box::pin(std::future::ready(Ok(self.snapshot())))
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {

@@ -18,6 +18,7 @@ use fjall::{
 };
 use lazuli_engine::{EngineError, Found, Key, KeyRange, Revision};
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,9 +75,7 @@ impl Store {
         directory.create_store(|path| sync(&open(path)?))?;
         journal::inspect(&directory.store())?;
         let store = open(&directory.store())?;
-        // What a killed process left in the memory of the system is read and shown from now on, so
-        // it must last.
-        sync(&store)?;
+        store.is_unsynced.store(false, Ordering::Relaxed);
         Ok(store)
     }
 
@@ -235,6 +234,17 @@ impl Store {
         match &self.faults {
             Some(faults) => Ok(step(faults.as_ref()).map_err(fjall::Error::Io)?),
             None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for WriteFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.error {
+            fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error)) => error.fmt(f),
+            // The reason was logged by the thread that met it.
+            fjall::Error::Poisoned => f.write_str("writing files in the background failed"),
+            other => other.fmt(f),
         }
     }
 }

@@ -5,7 +5,7 @@
 use lazuli_engine::{
     BoxFuture, Check, Commit, CommitError, Engine, EngineError, Expect, Key, Revision, Write,
 };
-use lazuli_engine_local::{Durability, Faults, LocalEngine, LocalOptions};
+use lazuli_engine_local::{Durability, Faults, LocalEngine, LocalOptions, ReopeningEngine};
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn insert(key: &str) -> Commit {
     let key = Key::from(format!("L{key}").into_bytes());
@@ -36,7 +36,7 @@ fn open_with(
     LocalEngine::open(dir, LocalOptions { faults: Some(faults.clone()), ..options }).unwrap()
 }
 
-async fn is_there(engine: &LocalEngine, key: &str) -> bool {
+async fn is_there(engine: &impl Engine, key: &str) -> bool {
     let view = engine.view().await.unwrap();
     view.get(format!("L{key}").as_bytes()).await.unwrap().is_some()
 }
@@ -105,6 +105,52 @@ async fn failed_write_refuses_writes_until_reopened() {
 #[tokio::test]
 async fn failed_sync_may_have_happened_all_the_same() {
     check_failed_write(|faults| &faults.after_write, true).await;
+}
+
+/// Commits again and again, until the engine takes writes.
+async fn insert_at_last(engine: &ReopeningEngine, key: &str) {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while let Err(error) = engine.commit(insert(key)).await {
+        let refused = matches!(error, CommitError::Engine(EngineError::Unavailable(_)));
+        assert!(refused && Instant::now() < give_up, "{error}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn engine_opens_itself_anew_when_the_disk_takes_writes_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Broken::default());
+    let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
+    let engine = ReopeningEngine::open(dir.path(), options).unwrap();
+    engine.commit(insert("before")).await.unwrap();
+    for (index, broken) in [&faults.before_write, &faults.after_write].into_iter().enumerate() {
+        broken.store(true, Ordering::SeqCst);
+        let failed = engine.commit(insert(&format!("failed {index}"))).await;
+        assert!(matches!(failed, Err(CommitError::Undetermined(_))), "{failed:?}");
+        broken.store(false, Ordering::SeqCst);
+        insert_at_last(&engine, &format!("after {index}")).await;
+    }
+    assert!(is_there(&engine, "before").await);
+    assert!(!is_there(&engine, "failed 0").await);
+    assert!(is_there(&engine, "failed 1").await, "it failed after it was written");
+    engine.close().unwrap();
+}
+
+#[tokio::test]
+async fn view_that_is_out_keeps_its_state_while_the_engine_is_opened_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Broken::default());
+    let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
+    let engine = ReopeningEngine::open(dir.path(), options).unwrap();
+    engine.commit(insert("before")).await.unwrap();
+    let view = engine.view().await.unwrap();
+    faults.before_write.store(true, Ordering::SeqCst);
+    engine.commit(insert("failed")).await.unwrap_err();
+    faults.before_write.store(false, Ordering::SeqCst);
+    assert!(view.get(b"Lbefore").await.unwrap().is_some());
+    drop(view);
+    insert_at_last(&engine, "after").await;
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use crate::failure::{chain, with_hint};
 use crate::reload::Reload;
 use anyhow::{Context, Result};
 use lazuli_engine::Reclaimed;
-use lazuli_engine_local::{LocalEngine, LocalOptions, OpenError};
+use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
     Accounts, Analytics, Extent, Front, FrontOptions, ListenOptions, Tls, WELL_KNOWN_ACCOUNT,
@@ -184,7 +184,7 @@ async fn resolve(host: &str) -> Result<IpAddr> {
     })
 }
 
-fn open(data: &Path, settings: &Settings) -> Result<LocalEngine> {
+fn open(data: &Path, settings: &Settings) -> Result<ReopeningEngine> {
     let mut options = LocalOptions {
         durability: settings.durability.0,
         cache_bytes: u64::from(settings.cache_mib) * 1024 * 1024,
@@ -193,7 +193,7 @@ fn open(data: &Path, settings: &Settings) -> Result<LocalEngine> {
     if let Some(kib) = settings.memtable_kib {
         options.memtable_bytes = u64::from(kib) * 1024;
     }
-    LocalEngine::open(data, options).map_err(|error| {
+    ReopeningEngine::open(data, options).map_err(|error| {
         let advice = match &error {
             OpenError::Locked { .. } => {
                 "another lazuli uses this directory; stop it, or choose another with --data"

@@ -1,0 +1,280 @@
+//! A disk that fails at one of its calls, for each call of a small run.
+//!
+//! Whatever fails, the server answers, tells why in its log, acknowledges nothing that is not
+//! durable, and goes on being read. When the disk works again, so does the server, without being
+//! started again. Afterwards it is killed and opened, then loses power and is opened once more: all
+//! that was acknowledged is there. What a failed sync was to write is lost for good by then.
+
+use crate::account::{Account, Entries, read_all};
+use crate::bench::{Bench, Running, probe};
+use crate::disk::{Disk, Names};
+use crate::image::Image;
+use crate::loss::Loss;
+use crate::shim::{Calls, Control, Fault};
+use crate::trace;
+use crate::workload::{Outcome, Workload};
+use anyhow::{Context, Result, bail, ensure};
+use lazuli_testkit::http::Connection;
+use lazuli_testkit::seed::Seeded;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// How long the server may take to work again when the disk does.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What counts as slow; shorter than any bound on a request.
+const SLOW_MS: u64 = 1500;
+
+/// Which calls fail, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    pub name: &'static str,
+    calls: Calls,
+    fault: Fault,
+    /// Until it is mended; else one call fails.
+    lasts: bool,
+    /// Whether the server must not let its clients notice.
+    is_harmless: bool,
+}
+
+/// Every kind of fault.
+pub const KINDS: [Kind; 6] = [
+    kind("eio", Calls::CHANGES, Fault::InputOutput, false, false),
+    kind("eio-lasting", Calls::CHANGES, Fault::InputOutput, true, false),
+    kind("enospc", Calls::CHANGES, Fault::NoSpace, true, false),
+    kind("enospc-once", Calls::CHANGES, Fault::NoSpace, false, false),
+    kind("short-write", Calls::WRITES, Fault::Short, false, true),
+    kind("slow-sync", Calls::SYNCS, Fault::Slow { milliseconds: SLOW_MS }, false, true),
+];
+
+const fn kind(
+    name: &'static str,
+    calls: Calls,
+    fault: Fault,
+    lasts: bool,
+    is_harmless: bool,
+) -> Kind {
+    Kind { name, calls, fault, lasts, is_harmless }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    /// Requests of the one client.
+    pub steps: usize,
+    /// Calls to let fail at the start and then, of each kind, at most; chosen at random when there
+    /// are more.
+    pub calls_max: usize,
+    pub deadline: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub runs: usize,
+    pub hit: usize,
+    pub acknowledged: usize,
+    pub refused: usize,
+    pub starts_refused: usize,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { runs, hit, acknowledged, refused, starts_refused } = self;
+        write!(
+            f,
+            "{runs} runs, {hit} with a failing call; {acknowledged} requests acknowledged, \
+             {refused} refused, {starts_refused} starts refused"
+        )
+    }
+}
+
+pub fn run(bench: &Bench, plan: &Plan, kind: &Kind) -> Result<Counts> {
+    let mut counts = Counts::default();
+    for phase in [Phase::Start, Phase::Service] {
+        // Without a fault, to count the calls.
+        let trial = Trial { bench, plan, kind, phase, hit: u64::MAX };
+        let calls = trial.run(&mut Counts::default())?;
+        for hit in choose(calls, plan) {
+            if plan.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                break;
+            }
+            Trial { hit, ..trial }.run(&mut counts).with_context(|| {
+                let Plan { seed, .. } = plan;
+                format!("{} at call {hit} of {calls}, {phase:?}, --seed {seed}", kind.name)
+            })?;
+            counts.runs += 1;
+        }
+    }
+    Ok(counts)
+}
+
+fn choose(calls: u64, plan: &Plan) -> Vec<u64> {
+    let mut all: Vec<u64> = (0..calls).collect();
+    let mut random = Seeded::new(plan.seed).stream(7);
+    while all.len() > plan.calls_max {
+        all.remove(random.below(all.len()));
+    }
+    all
+}
+
+/// When the call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// While the server makes its store and starts.
+    Start,
+    /// While it serves.
+    Service,
+}
+
+/// One run with one fault.
+#[derive(Clone, Copy)]
+struct Trial<'t> {
+    bench: &'t Bench,
+    plan: &'t Plan,
+    kind: &'t Kind,
+    phase: Phase,
+    hit: u64,
+}
+
+impl Trial<'_> {
+    /// Answers how many calls there were.
+    fn run(&self, counts: &mut Counts) -> Result<u64> {
+        Image::default().save(&self.bench.data())?;
+        let mut disk = Disk::new(Names::Journalled, &Image::default(), &self.bench.data())?;
+        let control = self.bench.control()?;
+        if self.phase == Phase::Start {
+            self.arm(&control)?;
+        }
+        let running = match self.bench.start(Some(&control)) {
+            Ok(running) => running,
+            Err(error) => {
+                self.refused_start(&error, &control)?;
+                counts.starts_refused += 1;
+                counts.hit += 1;
+                return Ok(0);
+            }
+        };
+        let calls_to_start = control.calls()?;
+        if self.phase == Phase::Service {
+            self.arm(&control)?;
+        }
+        let mut account = Account::default();
+        let worked = self.work(&running, &control, &mut account, counts);
+        let log = running.server.log();
+        worked.with_context(|| format!("the server's log ends:\n{log}"))?;
+        ensure!(!log.contains("panicked"), "the server panicked; its log ends:\n{log}");
+        let calls = if self.phase == Phase::Start { calls_to_start } else { control.calls()? };
+        counts.hit += usize::from(control.hits()? > 0);
+        running.server.kill().context("kill the server")?;
+        for event in trace::read(&self.bench.trace())? {
+            disk.apply(&event)?;
+        }
+        self.open_twice(&disk, &account)?;
+        Ok(calls)
+    }
+
+    fn arm(&self, control: &Control) -> Result<()> {
+        // The first write that finds the disk full is a short one.
+        let calls = if self.kind.fault == Fault::NoSpace { 2 } else { 1 };
+        let until = if self.kind.lasts { u64::MAX } else { self.hit.saturating_add(calls) };
+        control.arm(self.kind.calls, self.hit..until, self.kind.fault)
+    }
+
+    /// A server that cannot start says why, and starts when the disk works.
+    fn refused_start(&self, error: &anyhow::Error, control: &Control) -> Result<()> {
+        let text = format!("{error:#}");
+        ensure!(control.hits()? > 0 && !self.kind.is_harmless, "no reason to fail: {text}");
+        ensure!(text.contains("error: ") && !text.contains("panicked"), "not told well: {text}");
+        control.clear()?;
+        let running = self.bench.start(Some(control)).context("start after a failed start")?;
+        probe(&mut running.server.connect()?)?;
+        running.server.kill().context("kill the server")
+    }
+
+    fn work(
+        &self,
+        running: &Running,
+        control: &Control,
+        account: &mut Account,
+        counts: &mut Counts,
+    ) -> Result<()> {
+        let mut workload = Workload::new(0, &Seeded::new(self.plan.seed), 0);
+        let mut connection = running.server.connect()?;
+        for _ in 0..self.plan.steps {
+            let mut chosen = workload.choose(&account.settled);
+            match chosen.send(&mut connection)? {
+                Outcome::Done => {
+                    account.settle(&chosen.step);
+                    counts.acknowledged += 1;
+                }
+                Outcome::Refused { status, code } => {
+                    let told = matches!(
+                        (status, code.as_str()),
+                        (500, "InternalError") | (503, "ServerBusy")
+                    );
+                    ensure!(told, "answered {status} {code}");
+                    ensure!(control.hits()? > 0, "{status} {code} without a fault");
+                    ensure!(!self.kind.is_harmless, "{status} {code} for a harmless fault");
+                    workload.freeze(&chosen.step);
+                    account.doubts.push(chosen.step);
+                    counts.refused += 1;
+                    read_on(&mut connection, account).context("read while writes are refused")?;
+                }
+                Outcome::CutOff(error) => bail!("the connection was cut: {error}"),
+            }
+        }
+        if !account.doubts.is_empty() {
+            let log = running.server.log();
+            ensure!(log.contains("a write failed"), "no reason is logged");
+        }
+        control.clear()?;
+        write_at_last(&mut connection)?;
+        read_on(&mut connection, account).context("read when the disk works again")
+    }
+
+    fn open_twice(&self, disk: &Disk, account: &Account) -> Result<()> {
+        let account = &with_probe(account);
+        let opened = self.bench.open(&disk.live(), Some(disk), account).context("after a kill")?;
+        let mut disk = opened.disk.context("no model of the disk")?;
+        for event in &opened.events {
+            disk.apply(event)?;
+        }
+        let image = Loss::Everything.of(&disk, &mut Seeded::new(0));
+        let account = Account { settled: opened.entries, doubts: Vec::new() };
+        self.bench.open(&image, None, &account).context("after the loss of power").map(drop)
+    }
+}
+
+/// The probe was written several times, and its ETag is not known.
+fn with_probe(account: &Account) -> Account {
+    let mut account = account.clone();
+    account.settled.extend(crate::bench::probe_entries());
+    account
+}
+
+/// All is readable and as told; while the store is opened anew, a little later.
+fn read_on(connection: &mut Connection, account: &Account) -> Result<()> {
+    let give_up = Instant::now() + PATIENCE;
+    let found: Entries = loop {
+        match read_all(connection) {
+            Ok(found) => break found,
+            Err(error) if !error.to_string().contains("503") => return Err(error),
+            Err(error) if Instant::now() > give_up => return Err(error),
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    let ours = found.into_iter().filter(|(name, _)| name.table != crate::bench::PROBE).collect();
+    account.check(&ours).map(drop)
+}
+
+fn write_at_last(connection: &mut Connection) -> Result<()> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        match probe(connection) {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() > give_up => {
+                return Err(error.context("the disk works again, and writes are still refused"));
+            }
+            Err(_) => std::thread::park_timeout(Duration::from_millis(250)),
+        }
+    }
+}
