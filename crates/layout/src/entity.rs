@@ -60,9 +60,10 @@ pub fn encode<'a>(properties: impl Iterator<Item = (&'a str, ValueRef<'a>)> + Cl
 ///
 /// That it exists means its headers are sound: every name and value lies within the bytes and has
 /// the width of its type. What names and values hold is looked at when one is taken; [`verify`]
-/// looks at all of them, and must have been asked before an entity is served.
+/// looks at all of them, as [`decode`] does: one of the two must come before an entity is served.
 ///
 /// [`verify`]: EntityRecord::verify
+/// [`decode`]: EntityRecord::decode
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EntityRecord<'a> {
     headers: &'a [[u8; HEADER_BYTES]],
@@ -99,6 +100,14 @@ impl<'a> EntityRecord<'a> {
         };
         let slot = self.slots().find(named)?;
         self.value(&slot)
+    }
+
+    /// The properties, in the order stored, each looked at; refuses what [`verify`](Self::verify)
+    /// refuses.
+    pub fn decode(&self) -> Result<Vec<(&'a str, ValueRef<'a>)>, CorruptRecord> {
+        let mut properties = Vec::with_capacity(self.len());
+        properties.extend(self.iter());
+        if properties.len() == self.len() { Ok(properties) } else { Err(CORRUPT) }
     }
 
     /// Refuses a record that holds a name which is not text, or a value which its type does not

@@ -6,6 +6,7 @@ use crate::delegation;
 use crate::error::{ApiError, ApiResult};
 use crate::explain::{self, Keyring};
 use crate::permit::Principal;
+use crate::request::names;
 use http::{HeaderMap, HeaderValue, header};
 use lazuli_model::limits::REQUEST_DATE_SKEW_MINUTES_MAX;
 use lazuli_model::{AccessPolicies, TableName, Timestamp};
@@ -82,7 +83,7 @@ impl<'a> Presented<'a> {
 
     /// `x-ms-date` wins over `Date`, whatever the other says.
     fn date(&self) -> &'a str {
-        match self.header("x-ms-date") {
+        match self.header(names::X_MS_DATE) {
             "" => self.header(header::DATE),
             date => date,
         }
@@ -166,7 +167,7 @@ impl Authenticator<'_> {
         }
         let request = SignedRequest {
             method: presented.method,
-            content_md5: presented.header("content-md5"),
+            content_md5: presented.header(names::CONTENT_MD5),
             content_type: presented.header(header::CONTENT_TYPE),
             date,
             account: account.name.as_str(),

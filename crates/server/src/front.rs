@@ -15,7 +15,7 @@ use crate::permit::Principal;
 use crate::profile::{Profile, Tolerance};
 use crate::properties::PropertiesCache;
 use crate::reply::Reply;
-use crate::request::{CallHeaders, RequestContext, operation_time};
+use crate::request::{CallHeaders, RequestContext, names, operation_time};
 use crate::request_id::RequestIds;
 use crate::respond::{Heading, ResponseBody};
 use crate::route::{self, Verb};
@@ -247,7 +247,7 @@ impl Front {
         heading.authenticated = true;
 
         let path = uri::percent_decode(path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
-        let tunnels = parts.headers.get_all("x-http-method").iter();
+        let tunnels = parts.headers.get_all(names::METHOD).iter();
         let verb = Verb::parse(parts.method.as_str())
             .tunnelled(tunnels.map(|value| value.to_str().unwrap_or_default()))?;
         let operation = route::resolve(verb, ResourcePath::parse(&path), &query, &account.name)
@@ -333,7 +333,7 @@ impl Front {
 
     /// The version of a request: its header, else what a shared access signature says (T-2.10).
     fn version(&self, parts: &Parts, query: &Query<'_>) -> ApiResult<Version> {
-        let header = parts.headers.get("x-ms-version").map(|value| value.to_str());
+        let header = parts.headers.get(names::X_MS_VERSION).map(|value| value.to_str());
         let text = match header {
             Some(text) => Some(text.map_err(|_| ErrorCode::InvalidHeaderValue)?),
             None => query.get("api-version").or_else(|| query.get("sv")),

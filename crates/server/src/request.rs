@@ -63,6 +63,16 @@ pub(crate) struct CallHeaders<'a> {
     pub(crate) prefer: Option<&'a str>,
 }
 
+/// The names of headers that are looked for in every request.
+pub(crate) mod names {
+    use http::HeaderName;
+
+    pub(crate) const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
+    pub(crate) const METHOD: HeaderName = HeaderName::from_static("x-http-method");
+    pub(crate) const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
+    pub(crate) const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+}
+
 /// Stands for an If-Match that is not one readable value: no valid tag (T-5.6). To leave such a
 /// header out would turn a conditional write into an unconditional one.
 const NO_ETAG: &str = "";

@@ -199,7 +199,7 @@ async fn query_entities(
                 entity.partition_key,
                 entity.row_key,
                 entity.timestamp,
-                entity.record.iter(),
+                entity.properties.iter().copied(),
             );
         })
         .await?;
@@ -231,7 +231,7 @@ async fn get_entity(
     let encoder = call.encoder(context)?;
     let select = select(call.query, context.version)?;
     let entity = service.get(&context.account.name, table, key).await?;
-    let properties = entity.record().iter();
+    let properties = entity.properties()?.into_iter();
     let reply = encoder.entity(200, table, select.as_ref(), key, entity.timestamp, properties);
     Ok(Reply { etag: Some(ETag(entity.timestamp)), ..reply })
 }

@@ -134,7 +134,7 @@ impl TableService {
         let filter = Some(partition_filter(Operator::Eq, partition));
         let mut stored = HashMap::new();
         let mut sink = |entity: EntityRef<'_>| {
-            let row = MetricsRow::read(entity.record.iter());
+            let row = MetricsRow::read(entity.properties.iter().copied());
             stored.insert(entity.row_key.to_owned(), (row, ETag(entity.timestamp)));
         };
         // An interval has a few dozen rows: one page.

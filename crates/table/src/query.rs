@@ -25,15 +25,9 @@ pub struct StoredEntity {
 }
 
 impl StoredEntity {
-    fn new(revision: Revision, value: Bytes) -> Result<Self, CorruptRecord> {
-        EntityRecord::parse(&value)?.verify()?;
-        let timestamp = timestamp(revision);
-        Ok(Self { timestamp, value })
-    }
-
-    pub fn record(&self) -> EntityRecord<'_> {
-        // It was parsed when this was made, and the bytes have not changed since.
-        EntityRecord::parse(&self.value).unwrap_or_default()
+    /// The properties, in the order stored.
+    pub fn properties(&self) -> Result<Vec<(&str, ValueRef<'_>)>, TableError> {
+        Ok(EntityRecord::parse(&self.value)?.decode()?)
     }
 }
 
@@ -43,7 +37,8 @@ pub struct EntityRef<'a> {
     pub partition_key: &'a str,
     pub row_key: &'a str,
     pub timestamp: Timestamp,
-    pub record: EntityRecord<'a>,
+    /// In the order stored.
+    pub properties: &'a [(&'a str, ValueRef<'a>)],
 }
 
 /// Which entities to read.
@@ -108,7 +103,7 @@ impl TableService {
         let table = self.open(&*view, account, table).await?;
         let found = view.get(&key::entity(table.id, key)).await?;
         let found = found.ok_or(TableError::EntityNotFound)?;
-        Ok(StoredEntity::new(found.revision, found.value)?)
+        Ok(StoredEntity { timestamp: timestamp(found.revision), value: found.value })
     }
 
     /// Query Entities: shows one page to `sink`, in key order, each entity where it lies.
@@ -257,14 +252,14 @@ impl Gather for Page<'_> {
         met.is_sound()?;
         if selected {
             let names = met.names()?;
-            met.record.verify()?;
+            let properties = met.record.decode()?;
             self.rows_returned += 1;
             self.bytes += key.len() + value.len();
             (self.sink)(EntityRef {
                 partition_key: &names.partition,
                 row_key: &names.row,
                 timestamp: met.timestamp,
-                record: met.record,
+                properties: &properties,
             });
         }
         Ok(Visit::Continue)

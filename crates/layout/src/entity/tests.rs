@@ -31,6 +31,7 @@ fn encode_pairs(pairs: &Pairs) -> Vec<u8> {
 fn exercise(bytes: &[u8]) {
     if let Ok(record) = EntityRecord::parse(bytes) {
         let verified = record.verify().is_ok();
+        assert_eq!(record.decode().is_ok(), verified);
         assert_eq!(record.iter().count() == record.len(), verified);
         for name in ["", "a", "é"] {
             let _ = record.find(name);
@@ -48,6 +49,7 @@ proptest! {
             .iter()
             .map(|(name, value)| (name.to_owned(), value.to_value().into_owned()))
             .collect();
+        prop_assert_eq!(record.decode().unwrap(), record.iter().collect::<Vec<_>>());
         prop_assert_eq!((record.len(), record.is_empty()), (pairs.len(), pairs.is_empty()));
         prop_assert_eq!(found, pairs);
     }

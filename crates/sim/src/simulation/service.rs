@@ -64,11 +64,13 @@ impl ServiceClient {
     async fn get(&self, entity: EntityId) -> Response {
         let Some(key) = key(entity) else { return Response::NotDone };
         match self.service.get(&self.account, &self.table, &key).await {
-            Ok(found) => {
-                let slots = SLOT_NAMES.map(|name| number(found.record().find(name)));
-                let version = found.timestamp.ticks();
-                Response::Entity(Some(Stored { version, slots }))
-            }
+            Ok(found) => match found.properties() {
+                Ok(properties) => {
+                    let version = found.timestamp.ticks();
+                    Response::Entity(Some(Stored { version, slots: slots(&properties) }))
+                }
+                Err(error) => failure(0, error),
+            },
             Err(TableError::EntityNotFound) => Response::Entity(None),
             Err(error) => failure(0, error),
         }
@@ -117,8 +119,14 @@ impl ServiceClient {
 
 fn listed(entity: &EntityRef<'_>) -> Option<(EntityId, Stored)> {
     let id = EntityId::parse(entity.partition_key, entity.row_key)?;
-    let slots = SLOT_NAMES.map(|name| number(entity.record.find(name)));
-    Some((id, Stored { version: entity.timestamp.ticks(), slots }))
+    Some((id, Stored { version: entity.timestamp.ticks(), slots: slots(entity.properties) }))
+}
+
+fn slots(properties: &[(&str, ValueRef<'_>)]) -> Slots {
+    SLOT_NAMES.map(|name| {
+        let found = properties.iter().find(|(found, _)| *found == name);
+        number(found.map(|(_, value)| *value))
+    })
 }
 
 fn key(entity: EntityId) -> Option<EntityKey> {

@@ -176,7 +176,8 @@ impl Fixture {
         let key = EntityKey::parse(partition, row).unwrap();
         match self.service.get(&self.account, &self.table, &key).await {
             Ok(entity) => {
-                let pairs = entity.record().iter().map(|(name, value)| format!("{name}={value:?}"));
+                let properties = entity.properties().unwrap();
+                let pairs = properties.iter().map(|(name, value)| format!("{name}={value:?}"));
                 Some(pairs.collect::<Vec<_>>().join(" "))
             }
             Err(TableError::EntityNotFound) => None,
