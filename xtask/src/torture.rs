@@ -18,9 +18,17 @@ const IDLE_CONNECTIONS: u64 = 10_000;
 /// What the server may take at most while it is attacked.
 const ATTACKED_MIB_MAX: u64 = 600;
 /// Parts that share the time.
-const PARTS: u64 = 6;
+const PARTS: u64 = 10;
 /// Targets of the fuzzers, which share one part's time.
 const FUZZ_TARGETS: u64 = 10;
+
+/// What the disk does to the server: what it is called, and what `lazuli-disk` is told.
+const DISK_TRIALS: [(&str, &[&str]); 4] = [
+    ("loss of power", &["power-loss"]),
+    ("loss of power while tables are dropped", &["power-loss", "--fills", "21", "--steps", "60"]),
+    ("disk faults", &["faults", "--steps", "40", "--calls", "2"]),
+    ("bit flips", &["flips", "--flips", "2"]),
+];
 
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Options {
@@ -49,6 +57,9 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     part("histories of concurrent clients", &|| histories(workspace, seed, share));
     part("made-up input", &|| fuzz::run(workspace, &fuzz::Options::new(seed, each)));
     part("malformed HTTP", &|| attacks(workspace, seed, share));
+    for (name, given) in DISK_TRIALS {
+        part(name, &|| disk(workspace, seed, share, given));
+    }
     part("kill", &|| kill::run(workspace, kill::Options::new(seed, share)));
     part("soak", &|| soak::run(workspace, soak::Options::new(seed, share)));
     part("authorization", &|| Ok(authorization(workspace)));
@@ -59,6 +70,15 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
 fn authorization(workspace: &Workspace) -> Tally {
     let test = ["test", "--quiet", "--package", "lazuli-server", "--test", "authorization_matrix"];
     process::check(workspace.cargo().args(test))
+}
+
+/// Lets the disk beneath the real binary lose power, fail, or decay.
+fn disk(workspace: &Workspace, seed: u64, seconds: u64, given: &[&str]) -> Result<Tally> {
+    let binary = workspace.binary()?;
+    let mut command = program(workspace, "lazuli-disk");
+    command.env("LAZULI_BIN", binary).args(given);
+    arguments(&mut command, [("--seed", Some(seed)), ("--seconds", Some(seconds))]);
+    Ok(process::check(&mut command))
 }
 
 /// Records clients of the real binary, and checks what they saw.

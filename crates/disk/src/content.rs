@@ -67,6 +67,26 @@ impl Content {
         }
     }
 
+    /// Flips one bit.
+    pub fn flip(&mut self, offset: u64, bit: u32) {
+        if let Some(byte) = self
+            .pages
+            .get_mut(&(offset / PAGE as u64))
+            .and_then(|page| page.get_mut((offset % PAGE as u64) as usize))
+        {
+            *byte ^= 1 << bit;
+        }
+    }
+
+    /// Bytes up to the last that is not zero.
+    pub fn written_bytes(&self) -> usize {
+        let last = self.written().last();
+        last.map_or(0, |(page, bytes)| {
+            let within = bytes.iter().rposition(|byte| *byte != 0).unwrap_or_default();
+            *page as usize * PAGE + within + 1
+        })
+    }
+
     /// Cuts off what lies behind, or extends with zeros.
     pub fn set_length(&mut self, length: u64) {
         if length < self.length {

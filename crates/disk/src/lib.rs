@@ -3,7 +3,8 @@
 //! The real binary runs on a watched directory (`shim.c`, `shim.rs`). What it does there is recorded
 //! (`trace.rs`), and a model of the disk (`disk.rs`) tells what each moment may leave (`loss.rs`).
 //! What clients were told (`workload.rs`, `account.rs`) is compared with what a server finds there
-//! (`power.rs`), also when calls fail under way (`faults.rs`). Why this way is told in `docs/decisions/005-disk-faults.md`.
+//! (`power.rs`), also when calls fail under way (`faults.rs`), or
+//! bits flip at rest (`flips.rs`). Why this way is told in `docs/decisions/005-disk-faults.md`.
 
 #![cfg(target_os = "linux")]
 
@@ -12,6 +13,7 @@ pub mod bench;
 pub mod content;
 pub mod disk;
 pub mod faults;
+pub mod flips;
 pub mod image;
 pub mod loss;
 pub mod power;

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use lazuli_disk::bench::{Amount, Bench};
 use lazuli_disk::disk::Names;
 use lazuli_disk::faults::{self, KINDS, Kind};
+use lazuli_disk::flips;
 use lazuli_disk::power;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::server::binary;
@@ -27,6 +28,8 @@ enum Trial {
     PowerLoss(PowerLoss),
     /// Let every call of a small run fail, in every way
     Faults(FaultsOptions),
+    /// Flip bits in every file of the data directory
+    Flips(FlipsOptions),
 }
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -53,7 +56,7 @@ struct PowerLoss {
     #[arg(long, default_value_t = 0)]
     fills: usize,
     /// Crashed states to open, at most
-    #[arg(long, default_value_t = usize::MAX)]
+    #[arg(long, default_value_t = 150)]
     states: usize,
     /// Crashes while each of them is opened, at most
     #[arg(long, default_value_t = 1)]
@@ -78,10 +81,23 @@ struct FaultsOptions {
     calls: usize,
 }
 
+#[derive(Args, Clone, Copy, Debug)]
+struct FlipsOptions {
+    #[command(flatten)]
+    bounds: Bounds,
+    /// Requests of each of two clients
+    #[arg(long, default_value_t = 60)]
+    steps: usize,
+    /// Flips in each file, at most
+    #[arg(long, default_value_t = 20)]
+    flips: usize,
+}
+
 fn main() -> ExitCode {
     let outcome = match Cli::parse().trial {
         Trial::PowerLoss(options) => power_loss(options),
         Trial::Faults(options) => disk_faults(&options),
+        Trial::Flips(options) => bit_flips(options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -116,6 +132,16 @@ fn disk_faults(options: &FaultsOptions) -> Result<()> {
         for kind in KINDS.iter().filter(wanted) {
             println!("{}: {}", kind.name, faults::run(&bench, &plan, kind)?);
         }
+        Ok(())
+    })
+}
+
+fn bit_flips(options: FlipsOptions) -> Result<()> {
+    let bench = Bench::new(binary()?)?;
+    options.bounds.each(|seed, deadline| {
+        let amount = Amount { clients: 2, steps: options.steps, fills: 0 };
+        let plan = flips::Plan { seed, amount, flips_max: options.flips, deadline };
+        println!("{}", flips::run(&bench, &plan)?);
         Ok(())
     })
 }

@@ -8,6 +8,7 @@
 mod committer;
 mod directory;
 mod journal;
+mod manifest;
 mod options;
 mod reclaim;
 mod reopen;

@@ -7,6 +7,7 @@
 
 use crate::directory::{Directory, OpenError};
 use crate::journal;
+use crate::manifest;
 use crate::options::{Faults, LocalOptions};
 use crate::view::Snapshot;
 use bytes::Bytes;
@@ -73,8 +74,9 @@ impl Store {
             |path: &Path| Self::open_at(path, options).map_err(|e| open_error(directory.path(), e));
         let sync = |store: &Self| store.sync().map_err(|e| open_error(directory.path(), e.error));
         directory.create_store(|path| sync(&open(path)?))?;
+        manifest::inspect(&directory.store())?;
         journal::inspect(&directory.store())?;
-        let store = open(&directory.store())?;
+        let store = open(&directory.store()).map_err(|e| with_file(&directory.store(), e))?;
         store.is_unsynced.store(false, Ordering::Relaxed);
         Ok(store)
     }
@@ -331,7 +333,28 @@ fn open_error(dir: &Path, error: fjall::Error) -> OpenError {
         fjall::Error::Io(source) | fjall::Error::Storage(LsmError::Io(source)) => {
             OpenError::Io { dir, source }
         }
+        fjall::Error::InvalidVersion(_) => OpenError::Corrupt {
+            reason: format!("{} is damaged", dir.join("store/version").display()),
+            dir,
+        },
         other => OpenError::Corrupt { dir, reason: other.to_string() },
+    }
+}
+
+/// Names the file that made a store fail to open, where it can be told.
+fn with_file(store: &Path, error: OpenError) -> OpenError {
+    let is_damage = match &error {
+        OpenError::Corrupt { .. } => true,
+        OpenError::Io { source, .. } => source.raw_os_error().is_none(),
+        _ => false,
+    };
+    let damaged = if is_damage { manifest::damaged_tables(store) } else { Ok(Vec::new()) };
+    match damaged.unwrap_or_default().first() {
+        None => error,
+        Some(path) => OpenError::Corrupt {
+            dir: store.to_path_buf(),
+            reason: format!("{} is damaged", path.display()),
+        },
     }
 }
 

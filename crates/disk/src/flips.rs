@@ -1,0 +1,158 @@
+//! Bits that flip at rest, in every file of the data directory.
+//!
+//! A server on such a directory refuses to start and names the file, or it starts: then each read
+//! is answered with what was stored, or with an error. Wrong or missing data is never shown.
+
+use crate::account::{Account, read_all};
+use crate::bench::{Amount, Bench, Recording};
+use crate::content::Content;
+use crate::disk::Names;
+use crate::image::Image;
+use anyhow::{Context, Result, bail, ensure};
+use lazuli_testkit::seed::Seeded;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub amount: Amount,
+    /// Flips in each file, at most.
+    pub flips_max: usize,
+    pub deadline: Option<Instant>,
+}
+
+/// What flips have led to, by the kind of file.
+#[derive(Clone, Debug, Default)]
+pub struct Counts(pub BTreeMap<String, [usize; 3]>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The start was refused, with the name of the file.
+    Refused,
+    /// A read was answered with an error.
+    Noticed,
+    /// All was read as it was stored: the bit carries nothing.
+    Harmless,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total: usize = self.0.values().flatten().sum();
+        write!(f, "{total} flips")?;
+        for (kind, [refused, noticed, harmless]) in &self.0 {
+            write!(
+                f,
+                "\n  {kind:20} {refused} refused at the start, {noticed} noticed by a read, "
+            )?;
+            write!(f, "{harmless} without effect")?;
+        }
+        Ok(())
+    }
+}
+
+pub fn run(bench: &Bench, plan: &Plan) -> Result<Counts> {
+    let random = Seeded::new(plan.seed);
+    let recording = bench.record(Names::Strict, &random, plan.amount).context("record a run")?;
+    let image = Image::load(&bench.data())?;
+    let account = everything(&recording);
+    let mut counts = Counts::default();
+    let files = image.0.iter().filter_map(|(path, content)| Some((path, content.as_ref()?)));
+    for (index, (path, content)) in files.enumerate() {
+        let mut random = random.stream(500 + index as u64);
+        for _ in 0..plan.flips_max.min(content.written_bytes() * 8) {
+            if plan.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                return Ok(counts);
+            }
+            let bit = random.below(content.written_bytes() * 8);
+            let flipped = flip(&image, path, content, bit);
+            let outcome = open(bench, &flipped, path, &account).with_context(|| {
+                format!("bit {} of byte {} of {path}, --seed {}", bit % 8, bit / 8, plan.seed)
+            })?;
+            let by_outcome = counts.0.entry(kind(path)).or_default();
+            if let Some(count) = by_outcome.get_mut(outcome as usize) {
+                *count += 1;
+            }
+        }
+    }
+    Ok(counts)
+}
+
+fn everything(recording: &Recording) -> Account {
+    let mut account = Account::default();
+    for step in recording.steps.iter().flatten() {
+        account.settle(step);
+    }
+    account
+}
+
+fn flip(image: &Image, path: &str, content: &Content, bit: usize) -> Image {
+    let mut content = content.clone();
+    content.flip(bit as u64 / 8, (bit % 8) as u32);
+    let mut image = image.clone();
+    image.0.insert(path.to_owned(), Some(Arc::new(content)));
+    image
+}
+
+fn open(bench: &Bench, image: &Image, path: &str, account: &Account) -> Result<Outcome> {
+    image.save(&bench.data())?;
+    let running = match bench.start(None) {
+        Ok(running) => running,
+        Err(error) => {
+            let text = format!("{error:#}");
+            ensure!(!text.contains("panicked"), "the start panics: {text}");
+            let told: String = text.lines().filter(|line| line.starts_with("error: ")).collect();
+            let newer = path == "LAZULI" && told.contains("has format");
+            ensure!(
+                newer || told.contains(name(path)),
+                "the start is refused without the file: {text}"
+            );
+            return Ok(Outcome::Refused);
+        }
+    };
+    let read = running.server.connect().map_err(Into::into).and_then(|mut c| read_all(&mut c));
+    let log = running.server.log();
+    running.server.kill().context("kill the server")?;
+    ensure!(!log.contains("panicked"), "the server panicked; its log ends:\n{log}");
+    match read {
+        Ok(found) => {
+            account.check(&found).with_context(|| format!("the server's log ends:\n{log}"))?;
+            Ok(Outcome::Harmless)
+        }
+        Err(error) if error.to_string().contains(": 500 ") => {
+            ensure!(log.contains("corrupt"), "a read failed without a reason; the log:\n{log}");
+            Ok(Outcome::Noticed)
+        }
+        Err(error) => bail!("{error:#}; the server's log ends:\n{log}"),
+    }
+}
+
+fn name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Files of one kind differ in digits only.
+fn kind(path: &str) -> String {
+    let mut kind = String::new();
+    for character in path.chars() {
+        match character {
+            '0'..='9' if kind.ends_with('N') => {}
+            '0'..='9' => kind.push('N'),
+            other => kind.push(other),
+        }
+    }
+    kind
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_one_kind_share_a_name() {
+        assert_eq!(kind("store/12.jnl"), "store/N.jnl");
+        assert_eq!(kind("store/keyspaces/1/v17"), "store/keyspaces/N/vN");
+    }
+}
