@@ -345,7 +345,10 @@ fn open_error(dir: &Path, error: fjall::Error) -> OpenError {
 fn with_file(store: &Path, error: OpenError) -> OpenError {
     let is_damage = match &error {
         OpenError::Corrupt { .. } => true,
-        OpenError::Io { source, .. } => source.raw_os_error().is_none(),
+        // A place or a length that was read from a damaged file leads nowhere.
+        OpenError::Io { source, .. } => {
+            source.raw_os_error().is_none() || source.kind() == std::io::ErrorKind::InvalidInput
+        }
         _ => false,
     };
     let damaged = if is_damage { manifest::damaged_tables(store) } else { Ok(Vec::new()) };
