@@ -10,7 +10,7 @@ use std::path::Path;
 /// As many as the issue of hostile input names; where the system has fewer descriptors, so many.
 const IDLE: usize = 10_000;
 /// What the server may take of memory with all of them.
-const MIB_MAX: u64 = 100;
+const MIB_MAX: u64 = 200;
 
 fn resident_mib(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
