@@ -368,11 +368,20 @@ async fn within<T>(
     time: Duration,
     mut run: Pin<&mut impl Future<Output = ApiResult<T>>>,
 ) -> ApiResult<T> {
-    if let Poll::Ready(outcome) = poll_fn(|context| Poll::Ready(run.as_mut().poll(context))).await {
-        return outcome;
-    }
-    let outcome = tokio::time::timeout(time, run).await;
-    outcome.unwrap_or_else(|_| Err(ErrorCode::OperationTimedOut.into()))
+    let mut timer = pin!(None);
+    poll_fn(|context| {
+        if let Poll::Ready(outcome) = run.as_mut().poll(context) {
+            return Poll::Ready(outcome);
+        }
+        if timer.is_none() {
+            timer.set(Some(tokio::time::sleep(time)));
+        }
+        match timer.as_mut().as_pin_mut() {
+            Some(timer) => timer.poll(context).map(|()| Err(ErrorCode::OperationTimedOut.into())),
+            None => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// Whether the extent of the body is told (T-2.5).

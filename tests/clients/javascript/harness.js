@@ -62,13 +62,7 @@ export function freshName(prefix = "T") {
  * the service adds request id and time (T-7.1).
  */
 export async function refused(status, code, message, attempt) {
-  let error;
-  try {
-    await attempt();
-  } catch (caught) {
-    error = caught;
-  }
-  assert.ok(error, `accepted, where ${status} ${code} was due`);
+  const error = await refusal(status, code, attempt);
   const answer = error.details?.odataError ?? { code: error.code, message: { value: error.message } };
   equal([error.statusCode, answer.code], [status, code], error.message);
   const [first, id, time] = answer.message.value.split("\n");
@@ -77,15 +71,19 @@ export async function refused(status, code, message, attempt) {
   assert.match(time, /^Time:/);
 }
 
-/** The same for the operations that speak XML, of whose errors the client knows the status alone. */
-export async function refusedXml(status, code, attempt) {
-  let error;
+/** What the client makes of the refusal that must come. */
+async function refusal(status, code, attempt) {
   try {
     await attempt();
-  } catch (caught) {
-    error = caught;
+  } catch (error) {
+    return error;
   }
-  assert.ok(error, `accepted, where ${status} ${code} was due`);
+  return assert.fail(`accepted, where ${status} ${code} was due`);
+}
+
+/** The same for the operations that speak XML, of whose errors the client knows the status alone. */
+export async function refusedXml(status, code, attempt) {
+  const error = await refusal(status, code, attempt);
   const sent = error.response?.headers.get("x-ms-error-code");
   equal([error.statusCode, sent], [status, code], error.message);
 }
