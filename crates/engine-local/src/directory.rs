@@ -6,6 +6,9 @@
 //! store/     the fjall database
 //! store.new/ a store whose creation did not finish; nothing in it was ever acknowledged
 //! ```
+//!
+//! The format is written when `store.new` is complete, and before that becomes `store`. So of the two
+//! that make a directory, one without the other is one that has vanished.
 
 use lazuli_engine::EngineError;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -22,9 +25,9 @@ const FORMAT_MAGIC: &str = "lazuli data directory, format ";
 const STORE: &str = "store";
 const STORE_NEW: &str = "store.new";
 
-/// What may lie in a directory that has no format file yet: what an interrupted creation leaves,
-/// and what the root of a fresh volume holds.
-const EXPECTED_IN_NEW: [&str; 3] = [LOCK_FILE, FORMAT_FILE_NEW, "lost+found"];
+/// What may lie in a directory that has no format file: what an interrupted creation leaves, a store
+/// whose format file has vanished, and what the root of a fresh volume holds.
+const EXPECTED_IN_NEW: [&str; 5] = [LOCK_FILE, FORMAT_FILE_NEW, STORE, STORE_NEW, "lost+found"];
 
 /// Why a data directory could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -61,16 +64,16 @@ impl Directory {
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let io_error = io_error(path);
         fs::create_dir_all(path).map_err(io_error)?;
-        let is_new = !path.join(FORMAT_FILE).try_exists().map_err(io_error)?;
-        if is_new {
+        if !path.join(FORMAT_FILE).try_exists().map_err(io_error)? {
             refuse_foreign_content(path)?;
         }
-        let lock = lock(path)?;
-        if is_new {
-            write_format(path).map_err(io_error)?;
+        let directory = Self { path: path.to_path_buf(), _lock: lock(path)? };
+        if directory.has(FORMAT_FILE)? {
+            check_format(path)?;
+        } else if directory.has(STORE)? {
+            return Err(directory.missing(FORMAT_FILE));
         }
-        check_format(path)?;
-        Ok(Self { path: path.to_path_buf(), _lock: lock })
+        Ok(directory)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -94,23 +97,50 @@ impl Directory {
     }
 
     /// Makes the store if there is none: `create` fills a directory beside it, which then takes its
-    /// place in one step, so that a store is there entirely or not at all.
+    /// place in one step, so that a store is there entirely or not at all. In any case its names
+    /// last from now on: those that a killed process gave may be in the system's memory alone.
     pub(crate) fn create_store(
         &self,
         create: impl FnOnce(&Path) -> Result<(), OpenError>,
     ) -> Result<(), OpenError> {
         let io_error = io_error(&self.path);
-        let (store, new) = (self.store(), self.path.join(STORE_NEW));
-        if store.try_exists().map_err(io_error)? {
-            return Ok(());
+        let new = self.path.join(STORE_NEW);
+        if !self.has(STORE)? {
+            if !self.has(FORMAT_FILE)? {
+                remove(&new).map_err(io_error)?;
+                create(&new)?;
+                sync_tree(&new).map_err(io_error)?;
+                // The name of the format must not outlast that of the store.
+                sync_directory(&self.path).map_err(io_error)?;
+                write_format(&self.path).map_err(io_error)?;
+            } else if !self.has(STORE_NEW)? {
+                return Err(self.missing(STORE));
+            }
+            fs::rename(&new, self.store()).map_err(io_error)?;
         }
-        match fs::remove_dir_all(&new) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(io_error(e)),
-            _ => create(&new)?,
-        }
-        sync_tree(&new).map_err(io_error)?;
-        fs::rename(&new, &store).map_err(io_error)?;
+        sync_tree(&self.store()).map_err(io_error)?;
         sync_directory(&self.path).map_err(io_error)
+    }
+
+    fn has(&self, name: &str) -> Result<bool, OpenError> {
+        self.path.join(name).try_exists().map_err(io_error(&self.path))
+    }
+
+    fn missing(&self, name: &str) -> OpenError {
+        missing(&self.path, &self.path.join(name))
+    }
+}
+
+/// The refusal of a directory in which a file has vanished.
+pub(crate) fn missing(dir: &Path, path: &Path) -> OpenError {
+    let reason = format!("{} is missing", path.display());
+    OpenError::Corrupt { dir: dir.to_path_buf(), reason }
+}
+
+fn remove(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -37,10 +37,11 @@ const END_MAGIC: &[u8] = b"FJL\x03";
 /// compactions.
 const SEQUENCE_STEP_MAX: u64 = 1 << 32;
 
-/// Looks through the journals of the store at `store`.
-pub(crate) fn inspect(store: &Path) -> Result<(), OpenError> {
+/// Looks through the journals of the store at `store`; answers their numbers, oldest first.
+pub(crate) fn inspect(store: &Path) -> Result<Vec<u64>, OpenError> {
     let io_error = |source| OpenError::Io { dir: store.to_path_buf(), source };
-    let journals = list(store).map_err(io_error)?;
+    let (numbers, journals): (Vec<u64>, Vec<PathBuf>) =
+        list(store).map_err(io_error)?.into_iter().unzip();
     let mut last = None;
     for (index, path) in journals.iter().enumerate() {
         let bytes = fs::read(path).map_err(io_error)?;
@@ -65,11 +66,11 @@ pub(crate) fn inspect(store: &Path) -> Result<(), OpenError> {
             write_anew(store, path, whole).map_err(io_error)?;
         }
     }
-    Ok(())
+    Ok(numbers)
 }
 
 /// The journals, oldest first.
-fn list(store: &Path) -> io::Result<Vec<PathBuf>> {
+fn list(store: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut journals = Vec::new();
     for entry in fs::read_dir(store)? {
         let path = entry?.path();
@@ -81,7 +82,7 @@ fn list(store: &Path) -> io::Result<Vec<PathBuf>> {
         }
     }
     journals.sort();
-    Ok(journals.into_iter().map(|(_, path)| path).collect())
+    Ok(journals)
 }
 
 fn damaged(store: &Path, path: &Path, offset: usize) -> OpenError {
@@ -177,12 +178,12 @@ fn item<'j>(rest: &mut &'j [u8]) -> Option<(&'j [u8], &'j [u8])> {
     Some((key, take(rest, stored_bytes as usize)?))
 }
 
-fn number(rest: &mut &[u8], bytes: usize) -> Option<u64> {
+pub(crate) fn number(rest: &mut &[u8], bytes: usize) -> Option<u64> {
     let taken = take(rest, bytes)?;
     Some(taken.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-fn take<'j>(rest: &mut &'j [u8], bytes: usize) -> Option<&'j [u8]> {
+pub(crate) fn take<'j>(rest: &mut &'j [u8], bytes: usize) -> Option<&'j [u8]> {
     let (taken, left) = rest.split_at_checked(bytes)?;
     *rest = left;
     Some(taken)

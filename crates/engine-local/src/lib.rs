@@ -5,6 +5,7 @@
 //! and wait for nobody (`view.rs`). Beneath lies fjall, a log-structured merge tree (`store.rs`);
 //! why this one is told in `docs/decisions/001-local-engine.md`.
 
+mod begun;
 mod committer;
 mod directory;
 mod journal;

@@ -1,13 +1,20 @@
-//! Checks the lists of files that fjall keeps, before fjall trusts them.
+//! Checks the lists of files that fjall keeps, before fjall trusts them, and that the files are there.
 //!
 //! Each keyspace has a file `current` that names the valid list, `v<number>`, and its checksum.
-//! fjall reads both and compares nothing.
+//! fjall reads both and compares nothing. Where `current` or `version` is missing, it takes the
+//! keyspace or the store for one whose creation did not finish, and begins anew; ours are complete
+//! before they take their place (`directory.rs`).
 //!
 //! ```text
 //! current   number u64 │ xxh3 of the list u128 │ kind of checksum u8, always 0     little-endian
+//! list      sections, their table of contents, and where that begins:
+//! contents  "TOC!" │ sections u32 │ (position u64 │ bytes u64 │ name bytes u16 │ name)*
+//! end       "SFA!" │ version u8 │ kind u8 │ xxh3 u128 │ position of the contents u64 │ bytes u64
+//! tables    levels u8 │ (runs u8 │ (tables u32 │ (id u64 │ kind u8 │ xxh3 u128 │ u64)*)*)*
 //! ```
 
-use crate::directory::OpenError;
+use crate::directory::{OpenError, missing};
+use crate::journal::{number, take};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,19 +23,35 @@ use xxhash_rust::xxh3::xxh3_128;
 const KEYSPACES: &str = "keyspaces";
 const CURRENT: &str = "current";
 const TABLES: &str = "tables";
+/// What fjall puts beside the journals.
+const FILES: [&str; 2] = ["version", "lock"];
+/// fjall's own keyspace, and ours in the order in which they were made.
+const KEYSPACE_NAMES: [&str; 3] = ["0", "1", "2"];
+/// After the magic number of a list's end.
+const END_BYTES: usize = 1 + 1 + 16 + 8 + 8;
 
 /// Checks the lists of the store at `store`.
 pub(crate) fn inspect(store: &Path) -> Result<(), OpenError> {
     let io_error = |source| OpenError::Io { dir: store.to_path_buf(), source };
-    for entry in fs::read_dir(store.join(KEYSPACES)).map_err(io_error)? {
-        let keyspace = entry.map_err(io_error)?.path();
-        // A keyspace without this file is one whose creation did not finish.
-        if !keyspace.join(CURRENT).try_exists().map_err(io_error)? {
-            continue;
-        }
-        if let Some(damaged) = damaged(&keyspace).map_err(io_error)? {
-            let reason = format!("{} is damaged", damaged.display());
-            return Err(OpenError::Corrupt { dir: store.to_path_buf(), reason });
+    let is_there = |path: &Path| match path.try_exists() {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(missing(store, path)),
+        Err(error) => Err(io_error(error)),
+    };
+    for name in FILES {
+        is_there(&store.join(name))?;
+    }
+    for name in KEYSPACE_NAMES {
+        let keyspace = store.join(KEYSPACES).join(name);
+        is_there(&keyspace.join(CURRENT))?;
+        let list = current_list(&keyspace).map_err(io_error)?;
+        let tables = list.and_then(|(path, list)| tables(&list).ok_or(path));
+        let tables = tables.map_err(|damaged| OpenError::Corrupt {
+            dir: store.to_path_buf(),
+            reason: format!("{} is damaged", damaged.display()),
+        })?;
+        for table in tables {
+            is_there(&keyspace.join(TABLES).join(table.to_string()))?;
         }
     }
     Ok(())
@@ -55,19 +78,49 @@ pub(crate) fn damaged_tables(store: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(damaged)
 }
 
-/// The file that is not what was written. Where the two disagree it may be either.
-fn damaged(keyspace: &Path) -> io::Result<Option<PathBuf>> {
+/// The valid list and where it lies, or the file that is not what was written. Where the two
+/// disagree it may be either.
+fn current_list(keyspace: &Path) -> io::Result<Result<(PathBuf, Vec<u8>), PathBuf>> {
     let current = keyspace.join(CURRENT);
     let Some((number, checksum)) = parse(&fs::read(&current)?) else {
-        return Ok(Some(current));
+        return Ok(Err(current));
     };
     let list = keyspace.join(format!("v{number}"));
     match fs::read(&list) {
-        Ok(bytes) if xxh3_128(&bytes) == checksum => Ok(None),
-        Ok(_) => Ok(Some(keyspace.join(format!("v{number}, or {CURRENT} beside it,")))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(current)),
+        Ok(bytes) if xxh3_128(&bytes) == checksum => Ok(Ok((list, bytes))),
+        Ok(_) => Ok(Err(keyspace.join(format!("v{number}, or {CURRENT} beside it,")))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Err(keyspace.join(format!("v{number} is missing, or {CURRENT} beside it"))))
+        }
         Err(error) => Err(error),
     }
+}
+
+/// The numbers of the tables that a list names.
+fn tables(list: &[u8]) -> Option<Vec<u64>> {
+    let end = list.len().checked_sub(END_BYTES).and_then(|at| list.get(at..))?;
+    let mut position = end.get(1 + 1 + 16..)?;
+    let mut contents = list.get(usize::try_from(number(&mut position, 8)?).ok()?..)?;
+    (take(&mut contents, 4)? == b"TOC!").then_some(())?;
+    let mut section = None;
+    for _ in 0..number(&mut contents, 4)? {
+        let (position, _bytes) = (number(&mut contents, 8)?, number(&mut contents, 8)?);
+        let name_bytes = number(&mut contents, 2)?;
+        if take(&mut contents, name_bytes as usize)? == TABLES.as_bytes() {
+            section = list.get(usize::try_from(position).ok()?..);
+        }
+    }
+    let mut section = section?;
+    let mut tables = Vec::new();
+    for _level in 0..number(&mut section, 1)? {
+        for _run in 0..number(&mut section, 1)? {
+            for _table in 0..number(&mut section, 4)? {
+                tables.push(number(&mut section, 8)?);
+                take(&mut section, 1 + 16 + 8)?;
+            }
+        }
+    }
+    Some(tables)
 }
 
 fn parse(current: &[u8]) -> Option<(u64, u128)> {
@@ -80,6 +133,7 @@ fn parse(current: &[u8]) -> Option<(u64, u128)> {
 mod tests {
     use super::*;
     use crate::{LocalEngine, LocalOptions};
+    use lazuli_engine::{Commit, Engine, Key, Revision, Write};
 
     #[test]
     fn damage_to_the_lists_of_files_is_told_with_the_file() {
@@ -102,5 +156,37 @@ mod tests {
             fs::write(&path, sound).unwrap();
         }
         inspect(&store).unwrap();
+    }
+
+    #[tokio::test]
+    async fn file_that_has_vanished_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
+        for key in [b"La", b"Lb"] {
+            let writes = vec![Write::Put(Key::from(key.to_vec()), "value".into())];
+            let commit = Commit { not_before: Revision(0), checks: vec![], writes };
+            engine.commit(commit).await.unwrap();
+            engine.store.flush();
+        }
+        drop(engine);
+        let store = dir.path().join("store");
+        inspect(&store).unwrap();
+        let data = store.join("keyspaces/1");
+        let (_, list) = current_list(&data).unwrap().unwrap();
+        let found = tables(&list).unwrap();
+        assert!(!found.is_empty());
+        let of_data = found.iter().map(|table| format!("keyspaces/1/tables/{table}"));
+        let others = ["version", "lock", "keyspaces/0/current", "keyspaces/2/current"];
+        for file in of_data.chain(others.map(str::to_owned)) {
+            let path = store.join(&file);
+            let content = fs::read(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            let error = inspect(&store).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("/{file} is missing")), "{error}");
+            fs::write(&path, content).unwrap();
+        }
+        fs::rename(&data, store.join("elsewhere")).unwrap();
+        let error = inspect(&store).unwrap_err().to_string();
+        assert!(error.contains("keyspaces/1/"), "{error}");
     }
 }

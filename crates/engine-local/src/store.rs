@@ -5,6 +5,7 @@
 //! and the ranges whose files were dropped (see `reclaim.rs`). The last revision is part of every
 //! batch; behind it stands whether all batches before were durable (see `journal.rs`).
 
+use crate::begun::Begun;
 use crate::directory::{Directory, OpenError};
 use crate::journal;
 use crate::manifest;
@@ -18,15 +19,18 @@ use fjall::{
     PersistMode, Slice,
 };
 use lazuli_engine::{EngineError, Found, Key, KeyRange, Revision};
+use lsm_tree::{SeqNo, SequenceNumberCounter};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 const DATA: &str = "data";
 const META: &str = "meta";
+/// Where fjall keeps the tables of the second keyspace that was made.
+const META_FILES: &str = "keyspaces/2";
 const LAST_REVISION: &[u8] = b"last revision";
 /// Followed by the length of the start, four bytes big-endian, the start and the end.
 const DROPPED_RANGE: &[u8] = b"dropped range ";
@@ -57,6 +61,8 @@ pub(crate) struct Store {
     /// Whether a batch was written that was not synced. The committer alone writes.
     is_unsynced: AtomicBool,
     has_written: AtomicBool,
+    /// `None` while the store is made.
+    begun: Mutex<Option<Begun>>,
     faults: Option<Arc<dyn Faults>>,
 }
 
@@ -75,8 +81,12 @@ impl Store {
         let sync = |store: &Self| store.sync().map_err(|e| open_error(directory.path(), e.error));
         directory.create_store(|path| sync(&open(path)?))?;
         manifest::inspect(&directory.store())?;
-        journal::inspect(&directory.store())?;
-        let store = open(&directory.store()).map_err(|e| with_file(&directory.store(), e))?;
+        let journals = journal::inspect(&directory.store())?;
+        let with_file = |error| with_file(&directory.store(), error);
+        let stored = || stored_revision(&directory.store()).map_err(|e| directory.unusable(e));
+        let begun = Begun::inspect(&directory.store(), &journals, || stored().map_err(with_file))?;
+        let mut store = open(&directory.store()).map_err(with_file)?;
+        store.begun = Mutex::new(Some(begun));
         store.is_unsynced.store(false, Ordering::Relaxed);
         Ok(store)
     }
@@ -96,6 +106,7 @@ impl Store {
             memtable_bytes: options.memtable_bytes,
             is_unsynced: AtomicBool::new(true),
             has_written: AtomicBool::new(false),
+            begun: Mutex::new(None),
             faults: options.faults.clone(),
         })
     }
@@ -108,13 +119,7 @@ impl Store {
     }
 
     pub(crate) fn last_revision(&self) -> Result<Revision, EngineError> {
-        match self.meta.get(LAST_REVISION).map_err(engine_error)? {
-            None => Ok(Revision(0)),
-            Some(value) => match value.split_first_chunk() {
-                Some((revision, _)) => Ok(Revision(u64::from_be_bytes(*revision))),
-                None => Err(EngineError::Corrupt("the last revision has a wrong length".into())),
-            },
-        }
+        decode_last(self.meta.get(LAST_REVISION).map_err(engine_error)?)
     }
 
     /// Writes `changes`, `dropped` and `last` together, persisted as `mode` says before anything of
@@ -151,6 +156,9 @@ impl Store {
         }
         batch.insert(&self.meta, LAST_REVISION, self.encode_last(last));
         batch.commit()?;
+        if let Some(begun) = &mut *self.begun.lock().unwrap_or_else(PoisonError::into_inner) {
+            begun.written(last)?;
+        }
         self.is_unsynced.store(mode == PersistMode::Buffer, Ordering::Relaxed);
         self.has_written.store(true, Ordering::Relaxed);
         Ok(())
@@ -271,6 +279,25 @@ fn data_options() -> KeyspaceCreateOptions {
         .max_memtable_size(MEMTABLE_BYTES_MAX)
         .compaction_strategy(Arc::new(Leveled::default().with_table_target_size(TABLE_BYTES)))
         .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
+}
+
+/// The last revision in the tables of the store at `store`, which nobody has open.
+fn stored_revision(store: &Path) -> Result<Revision, EngineError> {
+    let tree = lsm_tree::Config::new(
+        store.join(META_FILES),
+        SequenceNumberCounter::default(),
+        SequenceNumberCounter::default(),
+    );
+    let found = tree.open().and_then(|tree| tree.get(LAST_REVISION, SeqNo::MAX));
+    decode_last(found.map_err(|error| engine_error(error.into()))?)
+}
+
+fn decode_last(value: Option<Slice>) -> Result<Revision, EngineError> {
+    match value.as_ref().map(|value| value.split_first_chunk()) {
+        None => Ok(Revision(0)),
+        Some(Some((revision, _))) => Ok(Revision(u64::from_be_bytes(*revision))),
+        Some(None) => Err(EngineError::Corrupt("the last revision has a wrong length".into())),
+    }
 }
 
 /// Whether an entry of a batch says that all batches before it were durable.

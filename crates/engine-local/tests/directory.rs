@@ -118,14 +118,13 @@ fn root_of_a_fresh_volume_is_accepted() {
 fn creation_that_was_interrupted_is_done_again() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()).unwrap());
-    // As if the process had died before the store was complete.
+    // As if the process had died before the store took its place.
+    fs::rename(dir.path().join("store"), dir.path().join("store.new")).unwrap();
+    drop(open(dir.path()).unwrap());
+    // As if it had died before the format was written, when the store may be there in part.
     fs::rename(dir.path().join("store"), dir.path().join("store.new")).unwrap();
     fs::remove_file(dir.path().join("store.new/version")).unwrap();
-    drop(open(dir.path()).unwrap());
-    // As if it had died before the format was written.
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("LOCK"), "").unwrap();
-    fs::write(dir.path().join("LAZULI.new"), "lazuli da").unwrap();
+    fs::rename(dir.path().join("LAZULI"), dir.path().join("LAZULI.new")).unwrap();
     drop(open(dir.path()).unwrap());
 }
 

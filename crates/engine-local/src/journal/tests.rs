@@ -13,7 +13,7 @@ async fn journal(values: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
         engine.commit(commit).await.unwrap();
     }
     drop(engine);
-    let path = list(&dir.path().join("store")).unwrap().remove(0);
+    let path = list(&dir.path().join("store")).unwrap().remove(0).1;
     (dir, path)
 }
 
@@ -106,7 +106,7 @@ async fn hole_between_batches_that_were_not_synced_is_cut_off() {
         let commit = Commit { not_before: Revision(0), checks: vec![], writes };
         engine.commit(commit).await.unwrap();
     }
-    let path = list(&dir.path().join("store")).unwrap().remove(0);
+    let path = list(&dir.path().join("store")).unwrap().remove(0).1;
     let mut bytes = fs::read(&path).unwrap();
     let [first, second, ..] = ends(&bytes)[..] else { panic!("too few batches") };
     drop(engine);

@@ -1,0 +1,212 @@
+//! Which journals were begun: what tells a journal that has vanished from one that was given up.
+//!
+//! fjall begins a journal when the last one is full, and removes it when all that it holds lies in
+//! tables. It takes those that it finds for all there are: where one is gone it would go on without
+//! the writes in it. So the number of each journal is noted before a write in it is acknowledged,
+//! with a revision that lies in those before it. The newest must be there; one that is gone must
+//! have left its last revision in the tables.
+//!
+//! ```text
+//! 7 639000000000000000      a journal, and a revision before it, 0 where none is known
+//! 8 639000000000000123
+//! 0123456789abcdef          xxh3 of the lines above
+//! ```
+
+use crate::directory::{OpenError, missing, sync_directory};
+use lazuli_engine::Revision;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64;
+
+const FILE: &str = "journals";
+const FILE_NEW: &str = "journals.new";
+/// More journals than there ever are at a time.
+const LINES_MAX: usize = 16;
+
+/// The journals of an open store.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    store: PathBuf,
+    lines: Vec<Line>,
+    /// The revision that was written last.
+    last: Revision,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Line {
+    journal: u64,
+    /// Lies in the journals before, or in the tables.
+    after: Revision,
+}
+
+impl Begun {
+    /// Compares what was noted with `journals`, those that the store at `store` has, oldest first.
+    /// `stored` tells the last revision in its tables.
+    pub(crate) fn inspect(
+        store: &Path,
+        journals: &[u64],
+        stored: impl FnOnce() -> Result<Revision, OpenError>,
+    ) -> Result<Self, OpenError> {
+        let io_error = |source| OpenError::Io { dir: store.to_path_buf(), source };
+        let lines = match fs::read(store.join(FILE)) {
+            Ok(bytes) => parse(&bytes).ok_or_else(|| damaged(store))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(io_error(error)),
+        };
+        let mut begun = Self { store: store.to_path_buf(), lines, last: Revision(0) };
+        begun.refuse_vanished(journals, stored)?;
+        let newest = journals.last().copied().unwrap_or_default();
+        if begun.newest() != Some(newest) {
+            begun.note(newest).map_err(io_error)?;
+        }
+        Ok(begun)
+    }
+
+    /// Notes a journal that fjall has begun by now. To be called when a batch that ends with `last`
+    /// was written, and before that is acknowledged.
+    pub(crate) fn written(&mut self, last: Revision) -> io::Result<()> {
+        let next = self.newest().unwrap_or_default() + 1;
+        if self.path(next).try_exists()? {
+            // What is noted must not outlast what it tells of.
+            sync_directory(&self.store)?;
+            self.note(next)?;
+        }
+        self.last = last;
+        Ok(())
+    }
+
+    fn refuse_vanished(
+        &self,
+        journals: &[u64],
+        stored: impl FnOnce() -> Result<Revision, OpenError>,
+    ) -> Result<(), OpenError> {
+        let newest = self.newest().unwrap_or_default();
+        if journals.last().is_none_or(|last| *last < newest) {
+            return Err(missing(&self.store, &self.path(newest)));
+        }
+        let is_gone = |line: &&Line| {
+            let before = line.journal.checked_sub(1);
+            before.is_some_and(|before| !journals.contains(&before))
+        };
+        // The later the journal, the later the revision.
+        let Some(line) = self.lines.iter().rev().find(is_gone) else { return Ok(()) };
+        if line.after > stored()? {
+            return Err(missing(&self.store, &self.path(line.journal - 1)));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, journal: u64) -> io::Result<()> {
+        let mut lines = self.lines.clone();
+        lines.push(Line { journal, after: self.last });
+        lines.drain(..lines.len().saturating_sub(LINES_MAX));
+        let new = self.store.join(FILE_NEW);
+        let mut file = File::create(&new)?;
+        file.write_all(format(&lines).as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, self.store.join(FILE))?;
+        sync_directory(&self.store)?;
+        self.lines = lines;
+        Ok(())
+    }
+
+    fn newest(&self) -> Option<u64> {
+        self.lines.last().map(|line| line.journal)
+    }
+
+    fn path(&self, journal: u64) -> PathBuf {
+        self.store.join(format!("{journal}.jnl"))
+    }
+}
+
+fn damaged(store: &Path) -> OpenError {
+    let reason = format!("{} is damaged", store.join(FILE).display());
+    OpenError::Corrupt { dir: store.to_path_buf(), reason }
+}
+
+fn format(lines: &[Line]) -> String {
+    let text: String = lines.iter().map(|l| format!("{} {}\n", l.journal, l.after.0)).collect();
+    format!("{text}{:016x}\n", xxh3_64(text.as_bytes()))
+}
+
+fn parse(bytes: &[u8]) -> Option<Vec<Line>> {
+    let text = str::from_utf8(bytes).ok()?;
+    let lines = text.lines().rev().skip(1).map(|line| {
+        let (journal, after) = line.split_once(' ')?;
+        Some(Line { journal: journal.parse().ok()?, after: Revision(after.parse().ok()?) })
+    });
+    let mut lines: Vec<Line> = lines.collect::<Option<_>>()?;
+    lines.reverse();
+    (format(&lines) == text).then_some(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store with the journals `found`, in which those of `noted` were begun, each after the
+    /// revision of its number, and whose tables hold revisions up to `stored`.
+    fn inspect(noted: &[u64], found: &[u64], stored: u64) -> Result<Begun, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let lines: Vec<Line> =
+            noted.iter().map(|n| Line { journal: *n, after: Revision(*n) }).collect();
+        if !noted.is_empty() {
+            fs::write(dir.path().join(FILE), format(&lines)).unwrap();
+        }
+        Begun::inspect(dir.path(), found, || Ok(Revision(stored))).map_err(|e| e.to_string())
+    }
+
+    #[track_caller]
+    fn check(noted: &[u64], found: &[u64], stored: u64, missing: Option<&str>) {
+        match (inspect(noted, found, stored), missing) {
+            (Ok(begun), None) => assert_eq!(begun.newest(), found.last().copied()),
+            (Err(error), Some(name)) => {
+                assert!(error.ends_with(&format!("/{name} is missing")), "{error}");
+            }
+            (found, _) => panic!("{found:?}"),
+        }
+    }
+
+    #[test]
+    fn journal_that_is_not_there_has_left_its_revisions_in_the_tables_or_is_missing() {
+        check(&[0], &[0], 0, None);
+        check(&[0], &[], 0, Some("0.jnl"));
+        check(&[], &[], 0, Some("0.jnl"));
+        check(&[], &[5], 0, None);
+        check(&[0, 1], &[0, 1], 0, None);
+        check(&[0, 1], &[0], 0, Some("1.jnl"));
+        check(&[0, 1], &[1], 0, Some("0.jnl"));
+        check(&[0, 1], &[1], 1, None);
+        check(&[3, 4, 5], &[3, 5], 4, Some("4.jnl"));
+        check(&[3, 4, 5], &[3, 5], 5, None);
+        check(&[3, 4, 5], &[5, 6], 4, Some("4.jnl"));
+    }
+
+    #[test]
+    fn journal_is_noted_before_a_write_in_it_is_acknowledged() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("7.jnl"), "").unwrap();
+        let mut begun = Begun::inspect(dir.path(), &[7], || Ok(Revision(0))).unwrap();
+        begun.written(Revision(100)).unwrap();
+        fs::write(dir.path().join("8.jnl"), "").unwrap();
+        begun.written(Revision(200)).unwrap();
+        let lines = parse(&fs::read(dir.path().join(FILE)).unwrap()).unwrap();
+        let line = |journal, after| Line { journal, after: Revision(after) };
+        assert_eq!(lines, [line(7, 0), line(8, 100)]);
+    }
+
+    #[test]
+    fn changed_note_is_damaged() {
+        let lines =
+            [Line { journal: 1, after: Revision(2) }, Line { journal: 2, after: Revision(9) }];
+        let sound = format(&lines).into_bytes();
+        assert_eq!(parse(&sound).unwrap(), lines);
+        for at in 0..sound.len() {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 1;
+            assert_eq!(parse(&bytes), None, "byte {at}");
+        }
+        assert_eq!(parse(b""), None);
+    }
+}
