@@ -5,11 +5,12 @@
 
 use anyhow::{Context, Result, ensure};
 use lazuli_testkit::http::{Connection, Request};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 /// A table, or a row of it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Name {
     pub table: String,
     pub row: Option<String>,
@@ -25,7 +26,7 @@ impl Name {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
     /// `None` where nobody was told; a table has none.
     pub etag: Option<String>,

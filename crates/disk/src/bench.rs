@@ -100,7 +100,7 @@ pub struct Opened {
 
 impl Running {
     /// Reads all, compares, and writes.
-    fn look(&self, account: &Account) -> Result<Entries> {
+    pub fn look(&self, account: &Account) -> Result<Entries> {
         let mut connection = self.server.connect()?;
         let found = read_all(&mut connection)?;
         account.check(&found)?;
@@ -136,6 +136,52 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// The steps of each client, in order, as acknowledged.
     pub steps: Vec<Vec<Step>>,
+    /// Events before the server was told to stop.
+    served: usize,
+}
+
+/// How a recorded run came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Stopped,
+    Killed,
+}
+
+impl Ending {
+    pub const ALL: [Self; 2] = [Self::Stopped, Self::Killed];
+}
+
+impl Recording {
+    /// What must be stored at the end.
+    pub fn account(&self) -> Account {
+        let mut account = Account::default();
+        for step in self.steps.iter().flatten() {
+            account.settle(step);
+        }
+        account
+    }
+
+    /// The same when nobody knows whether the last step of each client has happened.
+    pub fn account_but_last(&self) -> Account {
+        let mut account = Account::default();
+        for steps in &self.steps {
+            let Some((last, before)) = steps.split_last() else { continue };
+            before.iter().for_each(|step| account.settle(step));
+            account.doubts.push(last.clone());
+        }
+        account
+    }
+
+    /// What lies in the directory when the run has ended that way.
+    pub fn image(&self, ending: Ending) -> Result<Image> {
+        let count = match ending {
+            Ending::Stopped => self.events.len(),
+            Ending::Killed => self.served,
+        };
+        let mut disk = self.disk.clone();
+        self.events.iter().take(count).try_for_each(|event| disk.apply(event))?;
+        Ok(disk.live())
+    }
 }
 
 /// How much clients do.
@@ -145,6 +191,14 @@ pub struct Amount {
     pub steps: usize,
     /// Batches of 100 rows that go into a table which is dropped then.
     pub fills: usize,
+    /// Batches of 3 MB that go into the same 100 rows before all else.
+    pub bulk: usize,
+}
+
+impl Amount {
+    pub const fn new(clients: usize, steps: usize) -> Self {
+        Self { clients, steps, fills: 0, bulk: 0 }
+    }
 }
 
 impl Bench {
@@ -154,18 +208,19 @@ impl Bench {
         let disk = Disk::new(names, &Image::default(), &self.data())?;
         let running = self.start(None)?;
         let client = |client: usize| -> Result<Client> {
-            let fills = if client == 0 { amount.fills } else { 0 };
-            let workload = Workload::new(client, random, fills);
+            let (fills, bulk) = if client == 0 { (amount.fills, amount.bulk) } else { (0, 0) };
+            let workload = Workload::new(client, random).with_fills(fills).with_bulk(bulk);
             Ok(Client { number: client, workload, connection: running.server.connect()? })
         };
         let clients = (0..amount.clients).map(client).collect::<Result<Vec<_>>>()?;
         let steps = run_clients(clients, &running.marker, amount.steps)?;
         wait_until_quiet(&running.trace);
+        let served = trace::read(&running.trace)?.len();
         let status = running.server.terminate()?;
         ensure!(status.success(), "the server ended with {status}");
         let events = trace::read(&running.trace)?;
         self.check_trace(&disk, &events)?;
-        Ok(Recording { disk, events, steps })
+        Ok(Recording { disk, events, steps, served })
     }
 
     /// What the model makes of the trace is what lies in the directory.

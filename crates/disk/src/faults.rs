@@ -64,11 +64,16 @@ pub struct Plan {
     /// Calls to let fail at the start and then, of each kind, at most; chosen at random when there
     /// are more.
     pub calls_max: usize,
+    /// This call alone.
+    pub only: Option<(Phase, u64)>,
+    /// When no further call is taken; one of each phase is in any case.
     pub deadline: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
+    /// That could fail.
+    pub calls: u64,
     pub runs: usize,
     pub hit: usize,
     pub acknowledged: usize,
@@ -78,51 +83,68 @@ pub struct Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { runs, hit, acknowledged, refused, starts_refused } = self;
+        let Self { calls, runs, hit, acknowledged, refused, starts_refused } = self;
         write!(
             f,
-            "{runs} runs, {hit} with a failing call; {acknowledged} requests acknowledged, \
+            "{calls} calls, {runs} runs, {hit} with a failing call; {acknowledged} requests acknowledged, \
              {refused} refused, {starts_refused} starts refused"
         )
     }
 }
 
-pub fn run(bench: &Bench, plan: &Plan, kind: &Kind) -> Result<Counts> {
+/// Runs the trial; `progress` is told after each call that failed.
+pub fn run(bench: &Bench, plan: &Plan, kind: &Kind, progress: &dyn Fn(&Counts)) -> Result<Counts> {
     let mut counts = Counts::default();
-    for phase in [Phase::Start, Phase::Service] {
+    for phase in Phase::ALL {
         // Without a fault, to count the calls.
         let trial = Trial { bench, plan, kind, phase, hit: u64::MAX };
         let calls = trial.run(&mut Counts::default())?;
-        for hit in choose(calls, plan) {
-            if plan.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+        counts.calls += calls;
+        for (index, hit) in plan.choose(phase, calls).into_iter().enumerate() {
+            if index > 0 && plan.deadline.is_some_and(|deadline| Instant::now() > deadline) {
                 break;
             }
-            Trial { hit, ..trial }.run(&mut counts).with_context(|| {
-                let Plan { seed, .. } = plan;
-                format!("{} at call {hit} of {calls}, {phase:?}, --seed {seed}", kind.name)
-            })?;
+            let trial = Trial { hit, ..trial };
+            trial.run(&mut counts).with_context(|| trial.command())?;
             counts.runs += 1;
+            progress(&counts);
         }
     }
     Ok(counts)
 }
 
-fn choose(calls: u64, plan: &Plan) -> Vec<u64> {
-    let mut all: Vec<u64> = (0..calls).collect();
-    let mut random = Seeded::new(plan.seed).stream(7);
-    while all.len() > plan.calls_max {
-        all.remove(random.below(all.len()));
+impl Plan {
+    fn choose(&self, phase: Phase, calls: u64) -> Vec<u64> {
+        if let Some((only, call)) = self.only {
+            return if only == phase { vec![call] } else { Vec::new() };
+        }
+        let mut all: Vec<u64> = (0..calls).collect();
+        let mut random = Seeded::new(self.seed).stream(7);
+        while all.len() > self.calls_max {
+            all.remove(random.below(all.len()));
+        }
+        all
     }
-    all
 }
 
 /// When the call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub enum Phase {
     /// While the server makes its store and starts.
     Start,
     /// While it serves.
     Service,
+}
+
+impl Phase {
+    pub const ALL: [Self; 2] = [Self::Start, Self::Service];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Service => "service",
+        }
+    }
 }
 
 /// One run with one fault.
@@ -136,6 +158,17 @@ struct Trial<'t> {
 }
 
 impl Trial<'_> {
+    /// What repeats this run.
+    fn command(&self) -> String {
+        let (Plan { seed, steps, .. }, kind, phase) =
+            (self.plan, self.kind.name, self.phase.name());
+        let hit = self.hit;
+        format!(
+            "try it again: lazuli-disk faults --seed {seed} --steps {steps} --kind {kind} --phase \
+             {phase} --call {hit}"
+        )
+    }
+
     /// Answers how many calls there were.
     fn run(&self, counts: &mut Counts) -> Result<u64> {
         Image::default().save(&self.bench.data())?;
@@ -197,7 +230,7 @@ impl Trial<'_> {
         account: &mut Account,
         counts: &mut Counts,
     ) -> Result<()> {
-        let mut workload = Workload::new(0, &Seeded::new(self.plan.seed), 0);
+        let mut workload = Workload::new(0, &Seeded::new(self.plan.seed));
         let mut connection = running.server.connect()?;
         for _ in 0..self.plan.steps {
             let mut chosen = workload.choose(&account.settled);
@@ -252,7 +285,7 @@ fn with_probe(account: &Account) -> Account {
 }
 
 /// All is readable and as told; while the store is opened anew, a little later.
-fn read_on(connection: &mut Connection, account: &Account) -> Result<()> {
+pub(crate) fn read_on(connection: &mut Connection, account: &Account) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
     let found: Entries = loop {
         match read_all(connection) {
@@ -266,7 +299,7 @@ fn read_on(connection: &mut Connection, account: &Account) -> Result<()> {
     account.check(&ours).map(drop)
 }
 
-fn write_at_last(connection: &mut Connection) -> Result<()> {
+pub(crate) fn write_at_last(connection: &mut Connection) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
     loop {
         match probe(connection) {

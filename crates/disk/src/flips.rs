@@ -3,17 +3,21 @@
 //! A server on such a directory refuses to start and names the file, or it starts: then each read
 //! is answered with what was stored, or with an error. Wrong or missing data is never shown.
 
-use crate::account::{Account, read_all};
-use crate::bench::{Amount, Bench, Recording};
+use crate::account::{Entries, read_all};
+use crate::bench::{Amount, Bench, Ending, Recording};
 use crate::content::Content;
 use crate::disk::Names;
 use crate::image::Image;
+use crate::kept;
 use anyhow::{Context, Result, bail, ensure};
 use lazuli_testkit::seed::Seeded;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
+
+/// What the log says of a journal whose last write is not whole.
+const CUT_OFF: &str = "with a write that a crash cut off";
 
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -26,7 +30,7 @@ pub struct Plan {
 
 /// What flips have led to, by the kind of file.
 #[derive(Clone, Debug, Default)]
-pub struct Counts(pub BTreeMap<String, [usize; 3]>);
+pub struct Counts(pub BTreeMap<String, [usize; 4]>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
@@ -36,56 +40,113 @@ enum Outcome {
     Noticed,
     /// All was read as it was stored: the bit carries nothing.
     Harmless,
+    /// After a kill: the last write was taken for one that the kill cut off, and the log says so.
+    Dropped,
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let total: usize = self.0.values().flatten().sum();
         write!(f, "{total} flips")?;
-        for (kind, [refused, noticed, harmless]) in &self.0 {
+        for (kind, [refused, noticed, harmless, dropped]) in &self.0 {
             write!(
                 f,
                 "\n  {kind:20} {refused} refused at the start, {noticed} noticed by a read, "
             )?;
-            write!(f, "{harmless} without effect")?;
+            write!(f, "{harmless} without effect, {dropped} dropped with a warning")?;
         }
         Ok(())
     }
 }
 
-pub fn run(bench: &Bench, plan: &Plan) -> Result<Counts> {
+/// Runs the trial; `progress` is told after each flip.
+pub fn run(bench: &Bench, plan: &Plan, progress: &dyn Fn(&Counts)) -> Result<Counts> {
     let random = Seeded::new(plan.seed);
     let recording = bench.record(Names::Strict, &random, plan.amount).context("record a run")?;
-    let image = Image::load(&bench.data())?;
-    let account = everything(&recording);
     let mut counts = Counts::default();
-    let files = image.0.iter().filter_map(|(path, content)| Some((path, content.as_ref()?)));
-    for (index, (path, content)) in files.enumerate() {
-        let mut random = random.stream(500 + index as u64);
-        for _ in 0..plan.flips_max.min(content.written_bytes() * 8) {
-            if plan.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-                return Ok(counts);
-            }
-            let bit = random.below(content.written_bytes() * 8);
-            let flipped = flip(&image, path, content, bit);
-            let outcome = open(bench, &flipped, path, &account).with_context(|| {
-                format!("bit {} of byte {} of {path}, --seed {}", bit % 8, bit / 8, plan.seed)
-            })?;
-            let by_outcome = counts.0.entry(kind(path)).or_default();
-            if let Some(count) = by_outcome.get_mut(outcome as usize) {
-                *count += 1;
-            }
-        }
+    for ending in Ending::ALL {
+        let image = recording.image(ending)?;
+        let trial = Trial { bench, plan, recording: &recording, ending, image: &image };
+        trial.each_file(&random, &mut counts, progress)?;
     }
     Ok(counts)
 }
 
-fn everything(recording: &Recording) -> Account {
-    let mut account = Account::default();
-    for step in recording.steps.iter().flatten() {
-        account.settle(step);
+/// Flips in the directory that one run has left.
+struct Trial<'t> {
+    bench: &'t Bench,
+    plan: &'t Plan,
+    recording: &'t Recording,
+    ending: Ending,
+    image: &'t Image,
+}
+
+impl Trial<'_> {
+    fn each_file(
+        &self,
+        random: &Seeded,
+        counts: &mut Counts,
+        progress: &dyn Fn(&Counts),
+    ) -> Result<()> {
+        let Self { image, plan, ending, .. } = self;
+        let files = image.0.iter().filter_map(|(path, content)| Some((path, content.as_ref()?)));
+        for (index, (path, content)) in files.enumerate() {
+            let mut random = random.stream(500 + index as u64);
+            for _ in 0..plan.flips_max.min(content.written_bytes() * 8) {
+                if plan.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+                    return Ok(());
+                }
+                let bit = random.below(content.written_bytes() * 8);
+                let flipped = flip(image, path, content, bit);
+                let outcome = self.open(&flipped, path).with_context(|| {
+                    let again = kept::keep(&flipped, &self.recording.account());
+                    let (seed, byte, bit) = (plan.seed, bit / 8, bit % 8);
+                    format!(
+                        "{ending:?}, bit {bit} of byte {byte} of {path}, --seed {seed}; {again}"
+                    )
+                })?;
+                let by_outcome = counts.0.entry(kind(path)).or_default();
+                if let Some(count) = by_outcome.get_mut(outcome as usize) {
+                    *count += 1;
+                }
+                progress(counts);
+            }
+        }
+        Ok(())
     }
-    account
+
+    fn open(&self, image: &Image, path: &str) -> Result<Outcome> {
+        image.save(&self.bench.data())?;
+        let running = match self.bench.start(None) {
+            Ok(running) => running,
+            Err(error) => return refused(&format!("{error:#}"), path),
+        };
+        let read = running.server.connect().map_err(Into::into).and_then(|mut c| read_all(&mut c));
+        let log = running.server.log();
+        running.server.kill().context("kill the server")?;
+        ensure!(!log.contains("panicked"), "the server panicked; its log ends:\n{log}");
+        match read {
+            Ok(found) => {
+                self.look_at(&found, &log).with_context(|| format!("the server's log ends:\n{log}"))
+            }
+            Err(error) if error.to_string().contains(": 500 ") => {
+                ensure!(log.contains("corrupt"), "a read failed without a reason; the log:\n{log}");
+                Ok(Outcome::Noticed)
+            }
+            Err(error) => bail!("{error:#}; the server's log ends:\n{log}"),
+        }
+    }
+
+    /// A journal that was not ended in order may lose its last write, and says so.
+    fn look_at(&self, found: &Entries, log: &str) -> Result<Outcome> {
+        match self.recording.account().check(found) {
+            Ok(_) => Ok(Outcome::Harmless),
+            Err(_) if self.ending == Ending::Killed && log.contains(CUT_OFF) => {
+                self.recording.account_but_last().check(found).map(|_| Outcome::Dropped)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 fn flip(image: &Image, path: &str, content: &Content, bit: usize) -> Image {
@@ -96,37 +157,12 @@ fn flip(image: &Image, path: &str, content: &Content, bit: usize) -> Image {
     image
 }
 
-fn open(bench: &Bench, image: &Image, path: &str, account: &Account) -> Result<Outcome> {
-    image.save(&bench.data())?;
-    let running = match bench.start(None) {
-        Ok(running) => running,
-        Err(error) => {
-            let text = format!("{error:#}");
-            ensure!(!text.contains("panicked"), "the start panics: {text}");
-            let told: String = text.lines().filter(|line| line.starts_with("error: ")).collect();
-            let newer = path == "LAZULI" && told.contains("has format");
-            ensure!(
-                newer || told.contains(name(path)),
-                "the start is refused without the file: {text}"
-            );
-            return Ok(Outcome::Refused);
-        }
-    };
-    let read = running.server.connect().map_err(Into::into).and_then(|mut c| read_all(&mut c));
-    let log = running.server.log();
-    running.server.kill().context("kill the server")?;
-    ensure!(!log.contains("panicked"), "the server panicked; its log ends:\n{log}");
-    match read {
-        Ok(found) => {
-            account.check(&found).with_context(|| format!("the server's log ends:\n{log}"))?;
-            Ok(Outcome::Harmless)
-        }
-        Err(error) if error.to_string().contains(": 500 ") => {
-            ensure!(log.contains("corrupt"), "a read failed without a reason; the log:\n{log}");
-            Ok(Outcome::Noticed)
-        }
-        Err(error) => bail!("{error:#}; the server's log ends:\n{log}"),
-    }
+fn refused(text: &str, path: &str) -> Result<Outcome> {
+    ensure!(!text.contains("panicked"), "the start panics: {text}");
+    let told: String = text.lines().filter(|line| line.starts_with("error: ")).collect();
+    let newer = path == "LAZULI" && told.contains("has format");
+    ensure!(newer || told.contains(name(path)), "the start is refused without the file: {text}");
+    Ok(Outcome::Refused)
 }
 
 fn name(path: &str) -> &str {
@@ -134,7 +170,7 @@ fn name(path: &str) -> &str {
 }
 
 /// Files of one kind differ in digits only.
-fn kind(path: &str) -> String {
+pub(crate) fn kind(path: &str) -> String {
     let mut kind = String::new();
     for character in path.chars() {
         match character {

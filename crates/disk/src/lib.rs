@@ -3,8 +3,8 @@
 //! The real binary runs on a watched directory (`shim.c`, `shim.rs`). What it does there is recorded
 //! (`trace.rs`), and a model of the disk (`disk.rs`) tells what each moment may leave (`loss.rs`).
 //! What clients were told (`workload.rs`, `account.rs`) is compared with what a server finds there
-//! (`power.rs`), also when calls fail under way (`faults.rs`), or
-//! bits flip at rest (`flips.rs`). Why this way is told in `docs/decisions/005-disk-faults.md`.
+//! (`power.rs`, `rotation.rs`), also when calls fail under way (`faults.rs`, `reads.rs`), or bits flip or files
+//! vanish at rest (`flips.rs`, `vanished.rs`). What went wrong is kept (`kept.rs`). Why this way is told in `docs/decisions/005-disk-faults.md`.
 
 #![cfg(target_os = "linux")]
 
@@ -15,8 +15,12 @@ pub mod disk;
 pub mod faults;
 pub mod flips;
 pub mod image;
+pub mod kept;
 pub mod loss;
 pub mod power;
+pub mod reads;
+pub mod rotation;
 pub mod shim;
 pub mod trace;
+pub mod vanished;
 pub mod workload;

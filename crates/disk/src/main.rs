@@ -7,13 +7,22 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use lazuli_disk::bench::{Amount, Bench};
 use lazuli_disk::disk::Names;
-use lazuli_disk::faults::{self, KINDS, Kind};
+use lazuli_disk::faults::{self, KINDS, Kind, Phase};
 use lazuli_disk::flips;
+use lazuli_disk::kept;
 use lazuli_disk::power;
+use lazuli_disk::reads;
+use lazuli_disk::rotation;
+use lazuli_disk::vanished;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::server::binary;
+use std::cell::Cell;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+const PROGRESS: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Parser)]
 #[command(about = "A disk that loses power, fails and fills up beneath the server")]
@@ -26,10 +35,18 @@ struct Cli {
 enum Trial {
     /// Lose power, or kill the process, at every moment of a recorded run
     PowerLoss(PowerLoss),
+    /// Lose power, or kill the process, while one journal follows another
+    Rotation(RotationOptions),
     /// Let every call of a small run fail, in every way
     Faults(FaultsOptions),
     /// Flip bits in every file of the data directory
     Flips(FlipsOptions),
+    /// Let every call that reads fail, at the start and while serving
+    Reads(ReadsOptions),
+    /// Let every file of the data directory vanish, one at a time
+    Vanished(VanishedOptions),
+    /// Start a server on a directory that a failed trial has kept
+    Replay { kept: PathBuf },
 }
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -55,12 +72,33 @@ struct PowerLoss {
     /// Batches of 100 rows in a table that is dropped then; from 20 on its files are dropped
     #[arg(long, default_value_t = 0)]
     fills: usize,
-    /// Crashed states to open, at most
+    /// Crashed states to take, at most; chosen at random
     #[arg(long, default_value_t = 150)]
     states: usize,
-    /// Crashes while each of them is opened, at most
+    /// Take every state: each sync, each acknowledgement and each call, with every kind of loss
+    #[arg(long, conflicts_with = "states")]
+    every: bool,
+    /// Crashes while each of them is opened, at most; chosen at random
     #[arg(long, default_value_t = 1)]
     recoveries: usize,
+    /// Names last as with ext4 and XFS, instead of as POSIX promises
+    #[arg(long)]
+    journalled: bool,
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+struct RotationOptions {
+    #[command(flatten)]
+    bounds: Bounds,
+    /// Requests of each of two clients, those that fill the first journal among them
+    #[arg(long, default_value_t = rotation::BULK + 60)]
+    steps: usize,
+    /// Calls before and after each change of journals whose states are taken
+    #[arg(long, default_value_t = 40)]
+    near: usize,
+    /// States to take, at most; chosen at random
+    #[arg(long, default_value_t = usize::MAX)]
+    states: usize,
     /// Names last as with ext4 and XFS, instead of as POSIX promises
     #[arg(long)]
     journalled: bool,
@@ -76,9 +114,15 @@ struct FaultsOptions {
     /// Requests of one run
     #[arg(long, default_value_t = 12)]
     steps: usize,
-    /// Calls to let fail of each kind, at most
+    /// Calls to let fail at the start and then, of each kind, at most; without it, every one
     #[arg(long, default_value_t = usize::MAX)]
     calls: usize,
+    /// Only this call of the chosen phase, counted from zero
+    #[arg(long, requires = "phase")]
+    call: Option<u64>,
+    /// When that call is made
+    #[arg(long, value_parser = phase, requires = "call")]
+    phase: Option<Phase>,
 }
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -93,11 +137,39 @@ struct FlipsOptions {
     flips: usize,
 }
 
+#[derive(Args, Clone, Copy, Debug)]
+struct ReadsOptions {
+    #[command(flatten)]
+    bounds: Bounds,
+    /// Requests that fill the store
+    #[arg(long, default_value_t = 60)]
+    steps: usize,
+    /// Writes while the disk cannot read
+    #[arg(long, default_value_t = 3)]
+    writes: usize,
+    /// Calls to let fail in each phase and each way, at most; without it, every one
+    #[arg(long, default_value_t = usize::MAX)]
+    calls: usize,
+}
+
+#[derive(Args, Clone, Copy, Debug)]
+struct VanishedOptions {
+    #[command(flatten)]
+    bounds: Bounds,
+    /// Requests of each of two clients
+    #[arg(long, default_value_t = 60)]
+    steps: usize,
+}
+
 fn main() -> ExitCode {
     let outcome = match Cli::parse().trial {
         Trial::PowerLoss(options) => power_loss(options),
+        Trial::Rotation(options) => rotation(options),
         Trial::Faults(options) => disk_faults(&options),
         Trial::Flips(options) => bit_flips(options),
+        Trial::Reads(options) => failing_reads(options),
+        Trial::Vanished(options) => vanished_files(options),
+        Trial::Replay { kept } => replay(&kept),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -124,13 +196,20 @@ impl Bounds {
     }
 }
 
+fn phase(name: &str) -> Result<Phase, String> {
+    let found = Phase::ALL.into_iter().find(|phase| phase.name() == name);
+    found.ok_or_else(|| format!("one of {:?}", Phase::ALL.map(Phase::name)))
+}
+
 fn disk_faults(options: &FaultsOptions) -> Result<()> {
     let bench = Bench::new(binary()?)?;
     let wanted = |kind: &&Kind| options.kind.as_deref().is_none_or(|name| name == kind.name);
     options.bounds.each(|seed, deadline| {
-        let plan = faults::Plan { seed, steps: options.steps, calls_max: options.calls, deadline };
+        let only = options.phase.zip(options.call);
+        let (steps, calls_max) = (options.steps, options.calls);
+        let plan = faults::Plan { seed, steps, calls_max, only, deadline };
         for kind in KINDS.iter().filter(wanted) {
-            println!("{}: {}", kind.name, faults::run(&bench, &plan, kind)?);
+            println!("{}: {}", kind.name, faults::run(&bench, &plan, kind, &every_so_often())?);
         }
         Ok(())
     })
@@ -139,26 +218,81 @@ fn disk_faults(options: &FaultsOptions) -> Result<()> {
 fn bit_flips(options: FlipsOptions) -> Result<()> {
     let bench = Bench::new(binary()?)?;
     options.bounds.each(|seed, deadline| {
-        let amount = Amount { clients: 2, steps: options.steps, fills: 0 };
+        let amount = Amount::new(2, options.steps);
         let plan = flips::Plan { seed, amount, flips_max: options.flips, deadline };
-        println!("{}", flips::run(&bench, &plan)?);
+        println!("{}", flips::run(&bench, &plan, &every_so_often())?);
+        Ok(())
+    })
+}
+
+fn failing_reads(options: ReadsOptions) -> Result<()> {
+    let bench = Bench::new(binary()?)?;
+    options.bounds.each(|seed, deadline| {
+        let amount = Amount::new(1, options.steps);
+        let (writes, calls_max) = (options.writes, options.calls);
+        let plan = reads::Plan { seed, amount, writes, calls_max, deadline };
+        println!("{}", reads::run(&bench, &plan, &every_so_often())?);
+        Ok(())
+    })
+}
+
+fn vanished_files(options: VanishedOptions) -> Result<()> {
+    let bench = Bench::new(binary()?)?;
+    options.bounds.each(|seed, _| {
+        let amount = Amount::new(2, options.steps);
+        println!("{}", vanished::run(&bench, seed, amount)?);
         Ok(())
     })
 }
 
 fn power_loss(options: PowerLoss) -> Result<()> {
-    let PowerLoss { bounds, clients, steps, fills, states, recoveries, journalled } = options;
+    let PowerLoss { bounds, clients, steps, fills, states, every, recoveries, journalled } =
+        options;
     let bench = Bench::new(binary()?)?;
     bounds.each(|seed, deadline| {
         let plan = power::Plan {
             names: if journalled { Names::Journalled } else { Names::Strict },
             seed,
-            amount: Amount { clients, steps, fills },
-            states_max: states,
+            amount: Amount { fills, ..Amount::new(clients, steps) },
+            states_max: if every { usize::MAX } else { states },
             recoveries_max: recoveries,
             deadline,
         };
-        println!("{}", power::run(&bench, &plan)?);
+        println!("{}", power::run(&bench, &plan, &every_so_often())?);
         Ok(())
     })
+}
+
+fn rotation(options: RotationOptions) -> Result<()> {
+    let RotationOptions { bounds, steps, near, states, journalled } = options;
+    let bench = Bench::new(binary()?)?;
+    bounds.each(|seed, deadline| {
+        let plan = power::Plan {
+            names: if journalled { Names::Journalled } else { Names::Strict },
+            seed,
+            amount: Amount { bulk: rotation::BULK, ..Amount::new(2, steps) },
+            states_max: states,
+            recoveries_max: 1,
+            deadline,
+        };
+        println!("{}", rotation::run(&bench, &plan, near, &every_so_often())?);
+        Ok(())
+    })
+}
+
+fn replay(kept: &Path) -> Result<()> {
+    kept::replay(&Bench::new(binary()?)?, kept)?;
+    println!("all that must be there is there");
+    Ok(())
+}
+
+/// Tells of progress twice a minute.
+fn every_so_often<C: Display>() -> impl Fn(&C) {
+    let next = Cell::new(Instant::now() + PROGRESS);
+    move |counts| {
+        if Instant::now() > next.get() {
+            println!("so far {counts}");
+            next.set(Instant::now() + PROGRESS);
+        }
+    }
 }

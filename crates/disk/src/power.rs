@@ -9,13 +9,13 @@ use crate::account::{Account, Entries, Step, apply};
 use crate::bench::{Amount, Bench, Opened, Recording};
 use crate::disk::{Disk, Names};
 use crate::image::Image;
+use crate::kept;
 use crate::loss::Loss;
 use crate::trace::Event;
 use anyhow::{Context, Result};
 use lazuli_testkit::seed::Seeded;
 use std::collections::HashSet;
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Instant;
 
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub struct Plan {
     pub amount: Amount,
     /// Crashed states to start from, at most; chosen at random when there are more.
     pub states_max: usize,
-    /// Crashes during each start, at most.
+    /// Crashes during each start, at most; chosen alike.
     pub recoveries_max: usize,
     pub deadline: Option<Instant>,
 }
@@ -36,6 +36,8 @@ pub struct Counts {
     pub events: usize,
     pub sync_points: usize,
     pub states_possible: usize,
+    /// States taken, of which those that differ were opened.
+    pub taken: usize,
     pub states: usize,
     pub recoveries: usize,
     pub reread: usize,
@@ -44,13 +46,13 @@ pub struct Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { events, sync_points, states_possible, states, recoveries, reread, acknowledged } =
-            self;
+        let Self { events, sync_points, states_possible, taken, states, .. } = self;
+        let Self { recoveries, reread, acknowledged, .. } = self;
         write!(
             f,
-            "{acknowledged} acknowledged steps, {events} calls, {sync_points} sync points; \
-             {states} of {states_possible} crashed states opened, {recoveries} crashes while \
-             opening, {reread} losses of power after reading"
+            "{acknowledged} acknowledged steps, {events} calls, {sync_points} sync points; {taken} \
+             of {states_possible} crashed states taken, {states} that differ opened, {recoveries} \
+             crashes while opening, {reread} losses of power after reading"
         )
     }
 }
@@ -62,10 +64,24 @@ struct Crash {
     loss: Loss,
 }
 
-pub fn run(bench: &Bench, plan: &Plan) -> Result<Counts> {
+/// Runs the trial; `progress` is told after each state.
+pub fn run(bench: &Bench, plan: &Plan, progress: &dyn Fn(&Counts)) -> Result<Counts> {
     let random = Seeded::new(plan.seed);
     let recording = bench.record(plan.names, &random, plan.amount).context("record a run")?;
-    let all = crashes(&recording.events);
+    run_on(bench, plan, &recording, &|_| true, progress)
+}
+
+/// Runs the trial on a recording, of which `wanted` says which moments are taken.
+pub(crate) fn run_on(
+    bench: &Bench,
+    plan: &Plan,
+    recording: &Recording,
+    wanted: &dyn Fn(usize) -> bool,
+    progress: &dyn Fn(&Counts),
+) -> Result<Counts> {
+    let random = Seeded::new(plan.seed);
+    let mut all = crashes(&recording.events);
+    all.retain(|crash| wanted(crash.after));
     let mut counts = Counts {
         events: recording.events.len(),
         sync_points: recording.events.iter().filter(|e| is_sync_end(e)).count(),
@@ -75,7 +91,7 @@ pub fn run(bench: &Bench, plan: &Plan) -> Result<Counts> {
     };
     let mut chosen = choose(all, plan.states_max, &mut random.stream(100));
     chosen.sort_by_key(|crash| crash.after);
-    let mut walk = Walk::new(&recording);
+    let mut walk = Walk::new(recording);
     let mut seen = HashSet::new();
     for crash in chosen {
         if plan.deadline.is_some_and(|deadline| Instant::now() > deadline) {
@@ -85,10 +101,12 @@ pub fn run(bench: &Bench, plan: &Plan) -> Result<Counts> {
         let mut random = random.stream(1000 + crash.after as u64).stream(crash.loss as u64);
         let image = crash.loss.of(&walk.disk, &mut random);
         let account = walk.account();
-        if seen.insert((image.digest(), account.settled.len(), walk.acknowledged.clone())) {
+        counts.taken += 1;
+        if seen.insert((image.digest(), walk.begun.clone(), walk.acknowledged.clone())) {
             let trial = Trial { bench, plan, crash, account: &account };
             trial.run(&walk.disk, &image, &mut random, &mut counts)?;
         }
+        progress(&counts);
     }
     Ok(counts)
 }
@@ -124,9 +142,9 @@ fn is_sync_end(event: &Event) -> bool {
 }
 
 /// Goes through a recording, and knows at each point what the disk holds and the clients know.
-struct Walk<'r> {
+pub(crate) struct Walk<'r> {
     recording: &'r Recording,
-    disk: Disk,
+    pub(crate) disk: Disk,
     position: usize,
     settled: Entries,
     begun: Vec<usize>,
@@ -134,7 +152,7 @@ struct Walk<'r> {
 }
 
 impl<'r> Walk<'r> {
-    fn new(recording: &'r Recording) -> Self {
+    pub(crate) fn new(recording: &'r Recording) -> Self {
         let clients = recording.steps.len();
         Self {
             recording,
@@ -146,7 +164,7 @@ impl<'r> Walk<'r> {
         }
     }
 
-    fn go_to(&mut self, position: usize) -> Result<()> {
+    pub(crate) fn go_to(&mut self, position: usize) -> Result<()> {
         let events = self.recording.events.get(self.position..position).unwrap_or_default();
         for event in events {
             self.disk.apply(event)?;
@@ -165,7 +183,7 @@ impl<'r> Walk<'r> {
         Ok(())
     }
 
-    fn account(&self) -> Account {
+    pub(crate) fn account(&self) -> Account {
         let in_flight = |(client, (begun, acknowledged)): (usize, (&usize, &usize))| {
             if begun > acknowledged { self.step(client, *acknowledged).cloned() } else { None }
         };
@@ -223,15 +241,9 @@ impl Trial<'_> {
         when: &str,
     ) -> Result<Opened> {
         self.bench.open(image, disk, account).with_context(|| {
-            let kept = keep(image, account);
             let Crash { after, loss } = self.crash;
-            format!(
-                "{when}: crash after event {after}, loss of {}, --seed {}; the directory is kept: \
-                 {}",
-                loss.name(),
-                self.plan.seed,
-                kept.map_or_else(|error| format!("({error:#})"), |path| path.display().to_string())
-            )
+            let (loss, seed, again) = (loss.name(), self.plan.seed, kept::keep(image, account));
+            format!("{when}: crash after event {after}, loss of {loss}, --seed {seed}; {again}")
         })
     }
 
@@ -247,12 +259,16 @@ impl Trial<'_> {
         let mut chosen = choose(crashes(opening), self.plan.recoveries_max, random);
         chosen.sort_by_key(|crash| crash.after);
         let (mut disk, mut position) = (start.clone(), 0);
+        let mut seen = HashSet::new();
         for Crash { after, loss } in chosen {
             for event in opening.get(position..after).unwrap_or_default() {
                 disk.apply(event)?;
             }
             position = after;
             let image = loss.of(&disk, random);
+            if !seen.insert(image.digest()) {
+                continue;
+            }
             let when = format!("crash after event {after} of the opening, loss of {}", loss.name());
             self.open(&image, None, self.account, &when)?;
             counts.recoveries += 1;
@@ -272,12 +288,4 @@ impl Trial<'_> {
         counts.reread += 1;
         Ok(())
     }
-}
-
-/// Keeps a directory that a server failed on, for a closer look.
-fn keep(image: &Image, account: &Account) -> Result<PathBuf> {
-    let kept = tempfile::Builder::new().prefix("lazuli-disk-").tempdir()?.keep();
-    image.save(&kept.join("data"))?;
-    std::fs::write(kept.join("account.txt"), format!("{account:#?}\n"))?;
-    Ok(kept)
 }

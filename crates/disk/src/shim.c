@@ -1,7 +1,7 @@
 // The disk under a server: records what it does to the files below one directory, and lets calls fail.
 //
 // Preloaded into a program, it has the kernel hand it (SIGSYS, by a seccomp filter) every call that
-// changes a file, wherever the call comes from: the C library, or instructions compiled into the
+// changes or reads a file, wherever the call comes from: the C library, or instructions compiled into the
 // program. It carries the call out itself, under a lock, and appends to the trace what was done. So
 // the trace is complete, and in the order in which things happened.
 //
@@ -338,11 +338,12 @@ static long do_make_directory(int directory, const char *name, long mode) {
   return result;
 }
 
-static long do_read(int fd, void *buffer, size_t bytes, int64_t offset) {
+// Files, and the names in directories.
+static long do_read(long number, const long a[6]) {
   struct stat file;
-  if (control && (control->classes & CLASS_READ) && is_ours(fd, &file) && fault(CLASS_READ) == ACT_ERROR)
+  if (control && (control->classes & CLASS_READ) && is_ours(a[0], &file) && fault(CLASS_READ) == ACT_ERROR)
     return -(long)control->value;
-  return CALL(__NR_pread64, fd, buffer, bytes, offset);
+  return disk_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 // What the model cannot follow is carried out and noted: a trace with such a note proves nothing.
@@ -378,7 +379,8 @@ static long dispatch(long number, const long a[6]) {
     case __NR_pwrite64: return do_write(a[0], &one, 1, a[3]);
     case __NR_writev: return do_write(a[0], (const struct iovec *)a[1], a[2], -1);
     case __NR_pwritev: return do_write(a[0], (const struct iovec *)a[1], a[2], a[3]);
-    case __NR_pread64: return do_read(a[0], (void *)a[1], a[2], a[3]);
+    case __NR_read: case __NR_pread64: case __NR_readv: case __NR_preadv: case __NR_getdents64:
+      return do_read(number, a);
     case __NR_ftruncate: return do_set_length(a[0], a[1]);
     case __NR_fallocate: return do_allocate(a[0], a[1], a[2], a[3]);
     case __NR_fsync: case __NR_fdatasync: return do_sync(number, a[0]);
@@ -421,7 +423,8 @@ static void trap_calls(void) {
       TRAP(__NR_renameat),
 #endif
       TRAP(__NR_openat), TRAP(__NR_renameat2), TRAP(__NR_unlinkat), TRAP(__NR_mkdirat), TRAP(__NR_write),
-      TRAP(__NR_pwrite64), TRAP(__NR_writev), TRAP(__NR_pwritev), TRAP(__NR_pread64), TRAP(__NR_ftruncate),
+      TRAP(__NR_pwrite64), TRAP(__NR_writev), TRAP(__NR_pwritev), TRAP(__NR_ftruncate), TRAP(__NR_read),
+      TRAP(__NR_pread64), TRAP(__NR_readv), TRAP(__NR_preadv), TRAP(__NR_getdents64),
       TRAP(__NR_fallocate), TRAP(__NR_fsync), TRAP(__NR_fdatasync), TRAP(__NR_copy_file_range),
       TRAP(__NR_sendfile), TRAP(__NR_io_uring_setup),
       // A mapping that is shared and can be written to.

@@ -10,6 +10,8 @@ use std::io;
 
 /// Rows of a batch that fills a table: so many that dropping it drops files.
 const FILL_ROWS: usize = 100;
+/// Text of each row of a batch that fills a journal: it does not compress.
+const BULK_BYTES: usize = 30_000;
 /// Rows of another batch, at most.
 const BATCH_ROWS_MAX: usize = 8;
 
@@ -23,6 +25,7 @@ pub struct Workload {
     rows: usize,
     values: u32,
     fills: usize,
+    bulk: usize,
     /// Names that must not be touched again, since nobody knows what they hold.
     frozen: BTreeSet<Name>,
 }
@@ -55,9 +58,7 @@ pub enum Outcome {
 }
 
 impl Workload {
-    /// A client that makes one large table, `fills` times [`FILL_ROWS`] rows, drops it when it is
-    /// full, and does all else in between.
-    pub fn new(client: usize, random: &Seeded, fills: usize) -> Self {
+    pub fn new(client: usize, random: &Seeded) -> Self {
         Self {
             client,
             random: random.stream(client as u64),
@@ -65,15 +66,31 @@ impl Workload {
             tables_made: 0,
             rows: 0,
             values: 0,
-            fills,
+            fills: 0,
+            bulk: 0,
             frozen: BTreeSet::new(),
         }
+    }
+
+    /// Makes one large table, `fills` times [`FILL_ROWS`] rows, drops it when it is full, and does
+    /// all else in between.
+    pub fn with_fills(self, fills: usize) -> Self {
+        Self { fills, ..self }
+    }
+
+    /// Writes the same [`FILL_ROWS`] rows `bulk` times over with 3 MB, before all else.
+    pub fn with_bulk(self, bulk: usize) -> Self {
+        Self { bulk, ..self }
     }
 
     /// The next step upon what is stored now.
     pub fn choose(&mut self, entries: &Entries) -> Chosen {
         match self.tables.as_slice() {
             [] => return self.create_table(),
+            [table, ..] if self.bulk > 0 => {
+                let table = table.clone();
+                return self.overwrite(&table);
+            }
             [_] if self.random.one_in(8) || self.fills > 0 => return self.create_table(),
             [_, second, ..] if self.fills > 0 && self.random.one_in(2) => {
                 let table = second.clone();
@@ -131,6 +148,21 @@ impl Workload {
         self.fills -= 1;
         let new = (0..FILL_ROWS).map(|_| self.new_row(table));
         let (operations, step) = new.collect::<Vec<_>>().into_iter().unzip();
+        Chosen { request: Asked::Batch(operations), step }
+    }
+
+    fn overwrite(&mut self, table: &str) -> Chosen {
+        self.bulk -= 1;
+        let rows = (0..FILL_ROWS).map(|number| {
+            let row = format!("bulk-{number:03}");
+            let text: String = (0..BULK_BYTES).map(|_| letter(self.random.below(26))).collect();
+            let properties = Map::from_iter([("text".to_owned(), Value::from(text))]);
+            let path = format!("/{table}(PartitionKey='p',RowKey='{row}')");
+            let body = Value::Object(properties.clone()).to_string();
+            let operation = Operation { method: "PUT", path, headers: vec![], body };
+            (operation, (Name::row(table, &row), Some(Stored { etag: None, properties })))
+        });
+        let (operations, step) = rows.collect::<Vec<_>>().into_iter().unzip();
         Chosen { request: Asked::Batch(operations), step }
     }
 

@@ -10,7 +10,7 @@ use lazuli_testkit::server::binary;
 fn a_failing_disk_costs_nothing_that_was_acknowledged() {
     let bench = Bench::new(binary().unwrap()).unwrap();
     for (kind, seed) in KINDS.iter().zip(1..) {
-        let plan = Plan { seed, steps: 10, calls_max: 2, deadline: None };
-        println!("{}: {}", kind.name, run(&bench, &plan, kind).unwrap());
+        let plan = Plan { seed, steps: 10, calls_max: 2, only: None, deadline: None };
+        println!("{}: {}", kind.name, run(&bench, &plan, kind, &|_| {}).unwrap());
     }
 }

@@ -10,7 +10,7 @@ use lazuli_testkit::server::binary;
 #[test]
 fn nothing_acknowledged_is_lost_with_the_power() {
     let bench = Bench::new(binary().unwrap()).unwrap();
-    let amount = Amount { clients: 2, steps: 25, fills: 0 };
+    let amount = Amount::new(2, 25);
     let plan = Plan {
         names: Names::Strict,
         seed: 20_261_116,
@@ -19,7 +19,7 @@ fn nothing_acknowledged_is_lost_with_the_power() {
         recoveries_max: 1,
         deadline: None,
     };
-    let counts = run(&bench, &plan).unwrap();
+    let counts = run(&bench, &plan, &|_| {}).unwrap();
     assert_eq!(counts.states, counts.reread);
     println!("{counts}");
 }

@@ -1,0 +1,77 @@
+//! Crashes while fjall begins a new journal and gives up an old one.
+//!
+//! It does so when a journal has 64 MB, which no small run reaches. So here clients write that much
+//! into few rows first; then every moment around the change is taken, as `power.rs` does. Where two
+//! journals lie side by side, each of them vanishes besides.
+
+use crate::bench::Bench;
+use crate::power::{self, Plan, Walk};
+use crate::trace::Event;
+use crate::vanished;
+use anyhow::{Context, Result, ensure};
+use lazuli_testkit::seed::Seeded;
+use std::fmt;
+
+/// Batches of 3 MB that fill a journal.
+pub const BULK: usize = 26;
+
+/// What a run has shown.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    pub power: power::Counts,
+    /// Journals that were begun or given up.
+    pub changes: usize,
+    pub vanished: vanished::Counts,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { power, changes, vanished } = self;
+        write!(f, "{changes} journals begun or given up: {power}; vanished: {vanished}")
+    }
+}
+
+/// Runs the trial on the `near` events before and after each change of journals.
+pub fn run(
+    bench: &Bench,
+    plan: &Plan,
+    near: usize,
+    progress: &dyn Fn(&power::Counts),
+) -> Result<Counts> {
+    let random = Seeded::new(plan.seed);
+    let recording = bench.record(plan.names, &random, plan.amount).context("record a run")?;
+    let changes: Vec<usize> = (0..recording.events.len())
+        .filter(|at| recording.events.get(*at).is_some_and(is_change))
+        .collect();
+    ensure!(!changes.is_empty(), "the journal has not changed");
+    let is_near = |after: usize| changes.iter().any(|change| change.abs_diff(after) <= near);
+    let power = power::run_on(bench, plan, &recording, &is_near, progress)?;
+    let mut counts = Counts { power, changes: changes.len(), ..Counts::default() };
+    let mut walk = Walk::new(&recording);
+    let acknowledged = |at: &usize| {
+        matches!(recording.events.get(*at), Some(Event::Acknowledged { .. })) && is_near(*at)
+    };
+    for at in (0..recording.events.len()).filter(acknowledged) {
+        walk.go_to(at + 1)?;
+        let image = walk.disk.live();
+        let journals: Vec<&String> = image.0.keys().filter(|path| is_journal(path)).collect();
+        if journals.len() > 1 {
+            vanished::each(bench, &image, &journals, &walk.account(), &mut counts.vanished)
+                .with_context(|| format!("after event {at}, --seed {}", plan.seed))?;
+        }
+    }
+    Ok(counts)
+}
+
+/// Whether a journal but the first is begun, or one is given up.
+fn is_change(event: &Event) -> bool {
+    match event {
+        Event::Create { path, .. } => is_journal(path) && !path.ends_with("/0.jnl"),
+        Event::Remove { path } => is_journal(path),
+        _ => false,
+    }
+}
+
+fn is_journal(path: &str) -> bool {
+    path.ends_with(".jnl")
+}
