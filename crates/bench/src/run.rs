@@ -41,6 +41,10 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
     }
     let targets = start(options, directory.path(), &mut results.skipped)?;
     load(&targets, plan.dataset, interrupt)?;
+    settle(&targets, QUIET, SETTLE_MAX, interrupt)?;
+    for target in targets.iter().filter(|target| target.name.stores()) {
+        target.scan(plan.dataset, interrupt)?;
+    }
     for round in 1..=plan.rounds {
         settle(&targets, QUIET, SETTLE_MAX, interrupt)?;
         for target in &targets {

@@ -13,7 +13,7 @@ use crate::results::Machine;
 use crate::script::DIGITS;
 use crate::target::{Target, settle};
 use crate::workload::{TABLE, Workload};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -110,7 +110,7 @@ impl Bench<'_> {
         let load_per_second = (entities - loaded) as f64 / took.as_secs_f64();
         println!("{} entities: loaded in {:.1} s", thousands(entities as f64), took.as_secs_f64());
         settle(std::slice::from_ref(&server), QUIET, SETTLE_MAX, self.interrupt)?;
-        let scan_per_second = self.scan(&server, dataset)?;
+        let scan_per_second = entities as f64 / server.scan(dataset, self.interrupt)?.as_secs_f64();
         let (resident, peak) = (server.pid.resident()?, server.pid.resident_peak()?);
         let disk = disk_bytes(self.data).context("look at the data directory")?;
         let mut figures = |workload| self.figures(&server, workload, dataset, errors);
@@ -137,18 +137,6 @@ impl Bench<'_> {
             recovery_seconds,
         };
         Ok((size, server))
-    }
-
-    /// Examines every entity once.
-    fn scan(&self, server: &Target, dataset: Dataset) -> Result<f64> {
-        let signer = Signer::new(server.address)?;
-        let scripts = Workload::TableScan.scripts(&signer, 1, dataset, "");
-        let bounds = Bounds::operations(1);
-        let outcome = load::run(server.address, server.pid, scripts, &bounds, self.interrupt)?;
-        if let Some(error) = outcome.first_error {
-            bail!("scan the table: {error}");
-        }
-        Ok(dataset.entities() as f64 / outcome.elapsed.as_secs_f64())
     }
 
     fn figures(

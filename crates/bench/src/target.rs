@@ -146,6 +146,19 @@ impl Target {
         Ok(start.elapsed())
     }
 
+    /// Has every entity of [`TABLE`] examined once, by one query: all that was loaded is there, and
+    /// whoever caches has had the occasion.
+    pub(crate) fn scan(&self, dataset: Dataset, interrupt: &Interrupt) -> Result<Duration> {
+        let signer = Signer::new(self.address)?;
+        let scripts = Workload::TableScan.scripts(&signer, 1, dataset, "");
+        let outcome =
+            load::run(self.address, self.pid, scripts, &Bounds::operations(1), interrupt)?;
+        match outcome.first_error {
+            Some(error) => bail!("scan {}: {error}", self.name.text()),
+            None => Ok(outcome.elapsed),
+        }
+    }
+
     /// Asks the server to finish and to end.
     pub(crate) fn terminate(self) -> Result<()> {
         if let Process::Lazuli(server) = self.process {

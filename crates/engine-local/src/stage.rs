@@ -53,6 +53,7 @@ impl<'s> Stage<'s> {
         let values = self.new_values(&commit.writes)?;
         let revision = commit.not_before.max(Revision(self.staged.last.0.saturating_add(1)));
         self.staged.last = revision;
+        self.staged.changes.reserve(commit.writes.len());
         for (write, value) in commit.writes.into_iter().zip(values) {
             let (Write::Put(key, _) | Write::Delete(key) | Write::Modify(key, _)) = write;
             let change = value.map(|value| Found { value, revision });

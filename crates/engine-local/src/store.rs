@@ -45,8 +45,9 @@ const MEMTABLE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const MEMTABLES_WAITING_MAX: usize = 2;
 /// Small files make small compactions, which the one worker can put between two flushes.
 const TABLE_BYTES: u64 = 16 * 1024 * 1024;
-/// Four entities of 1 KiB; twice as much scans a little faster and reads points a third slower.
-const BLOCK_BYTES: u32 = 4 * 1024;
+/// Eight entities of 1 KiB. Half as much reads a cached point 0.3 µs sooner and scans a quarter
+/// slower; twice as much reads a point that is not cached a quarter slower.
+const BLOCK_BYTES: u32 = 8 * 1024;
 /// fjall's least. The journal is what a start must read again, so this bounds recovery.
 const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -147,8 +148,8 @@ impl Store {
             .durability(Some(mode));
         for (key, change) in changes {
             match change {
-                Some(found) => batch.insert(&self.data, key.as_slice(), encode(&found)),
-                None => batch.remove(&self.data, key.as_slice()),
+                Some(found) => batch.insert(&self.data, key.into_bytes(), encode(&found)),
+                None => batch.remove(&self.data, key.into_bytes()),
             }
         }
         for range in dropped {

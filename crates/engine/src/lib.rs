@@ -128,6 +128,10 @@ impl Key {
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
+
+    pub fn into_bytes(self) -> Bytes {
+        self.0
+    }
 }
 
 impl From<Vec<u8>> for Key {
