@@ -21,6 +21,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Which limit to serve. Started by the benchmark itself.
 #[derive(clap::Subcommand, Clone, Debug)]
@@ -43,13 +44,19 @@ pub(crate) enum Limit {
 pub(crate) const LISTENING: &str = "listening on ";
 
 impl Limit {
-    /// Serves until the process is killed, or the one that started it ends.
+    /// Serves until it is told to end, or the process that started it ends.
     pub(crate) fn serve(self) -> Result<()> {
         let end = rustix::process::Signal::KILL;
         rustix::process::set_parent_process_death_signal(Some(end)).context("follow the parent")?;
         let front = Arc::new(self.front()?);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-        runtime.block_on(listen(front))
+        runtime.block_on(async {
+            let mut end = signal(SignalKind::terminate())?;
+            tokio::select! {
+                outcome = listen(front) => outcome,
+                _ = end.recv() => Ok(()),
+            }
+        })
     }
 
     fn front(self) -> Result<Front> {

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -119,6 +119,12 @@ impl Program {
 
     pub(crate) fn pid(&self) -> ProcessId {
         ProcessId::of(self.child.id())
+    }
+
+    /// Asks the process to end, and waits until it has.
+    pub(crate) fn terminate(mut self) -> Result<ExitStatus> {
+        self.pid().signal(Signal::TERM)?;
+        self.child.wait().context("wait for a process")
     }
 }
 

@@ -55,6 +55,7 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
             target.pid.thaw()?;
         }
     }
+    targets.into_iter().try_for_each(Target::terminate)?;
     results.judge();
     report::tell(&results, plan.name, &options.out)?;
     Ok(results)

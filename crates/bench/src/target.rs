@@ -72,7 +72,8 @@ pub(crate) struct Target {
 
 enum Process {
     Lazuli(Server),
-    Other { _program: Program },
+    Limit(Program),
+    Azurite(#[expect(dead_code, reason = "held until it is killed")] Program),
 }
 
 impl Target {
@@ -105,7 +106,7 @@ impl Target {
             let listening = |line: &str| line.strip_prefix(LISTENING)?.parse().ok();
             let (program, address) = Program::start(command, listening)?;
             let pid = program.pid();
-            Ok(Self { name, address, pid, process: Process::Other { _program: program } })
+            Ok(Self { name, address, pid, process: Process::Limit(program) })
         };
         let this = std::env::current_exe().context("find this program")?;
         let mut http = Command::new(&this);
@@ -161,10 +162,13 @@ impl Target {
 
     /// Asks the server to finish and to end.
     pub(crate) fn terminate(self) -> Result<()> {
-        if let Process::Lazuli(server) = self.process {
-            let status = server.terminate()?;
-            ensure!(status.success(), "the server ended with {status}");
-        }
+        let status = match self.process {
+            Process::Lazuli(server) => server.terminate()?,
+            Process::Limit(program) => program.terminate()?,
+            // Nobody asks what it leaves behind.
+            Process::Azurite(_) => return Ok(()),
+        };
+        ensure!(status.success(), "{} ended with {status}", self.name.text());
         Ok(())
     }
 

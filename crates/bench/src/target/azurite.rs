@@ -50,7 +50,7 @@ pub(super) fn start(main: &Path, data: &Path) -> Result<Target> {
         .arg(data);
     let started = |line: &str| line.contains("successfully started").then_some(address);
     let (program, address) = Program::start(&mut command, started)?;
-    let (pid, process) = (program.pid(), Process::Other { _program: program });
+    let (pid, process) = (program.pid(), Process::Azurite(program));
     Ok(Target { name: TargetName::Azurite, address, pid, process })
 }
 
