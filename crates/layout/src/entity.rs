@@ -37,23 +37,30 @@ pub fn encode<'a>(properties: impl Iterator<Item = (&'a str, ValueRef<'a>)> + Cl
     assert!(u16::try_from(count).is_ok(), "the count fits its field");
     assert!(u32::try_from(values_bytes).is_ok(), "the ends fit theirs");
     let total = PREAMBLE_BYTES + count * HEADER_BYTES + names_bytes + values_bytes;
-    let mut out = Vec::with_capacity(total);
-    out.extend_from_slice(&[VERSION, FLAGS]);
-    out.extend_from_slice(&(count as u16).to_le_bytes());
+    let mut out = vec![0; total];
+    let mut headers = out.as_mut_slice();
+    put(&mut headers, &[VERSION, FLAGS]);
+    put(&mut headers, &(count as u16).to_le_bytes());
+    // Three places to write at, so that one pass suffices.
+    let mut names = headers.split_off_mut(count * HEADER_BYTES..).unwrap_or_default();
+    let mut values = names.split_off_mut(names_bytes..).unwrap_or_default();
     let mut end = 0;
-    for (name, value) in properties.clone() {
+    for (name, value) in properties {
         end += value_bytes(value);
         let kind = type_code(value.edm_type()) << NAME_BITS | name.len() as u16;
-        out.extend_from_slice(&kind.to_le_bytes());
-        out.extend_from_slice(&(end as u32).to_le_bytes());
-    }
-    for (name, _) in properties.clone() {
-        out.extend_from_slice(name.as_bytes());
-    }
-    for (_, value) in properties {
-        push_value(&mut out, value);
+        put(&mut headers, &kind.to_le_bytes());
+        put(&mut headers, &(end as u32).to_le_bytes());
+        put(&mut names, name.as_bytes());
+        put_value(&mut values, value);
     }
     out
+}
+
+/// Writes `bytes` at the front of `room`, which is then what is left behind them.
+fn put(room: &mut &mut [u8], bytes: &[u8]) {
+    if let Some(place) = room.split_off_mut(..bytes.len()) {
+        place.copy_from_slice(bytes);
+    }
 }
 
 /// A stored entity, read in place.
@@ -105,9 +112,14 @@ impl<'a> EntityRecord<'a> {
     /// The properties, in the order stored, each looked at; refuses what [`verify`](Self::verify)
     /// refuses.
     pub fn decode(&self) -> Result<Vec<(&'a str, ValueRef<'a>)>, CorruptRecord> {
+        // One look at all names together, and one at each end, is less than one at each name.
+        let names = std::str::from_utf8(self.names).map_err(|_| CORRUPT)?;
         let mut properties = Vec::with_capacity(self.len());
-        properties.extend(self.iter());
-        if properties.len() == self.len() { Ok(properties) } else { Err(CORRUPT) }
+        for slot in self.slots() {
+            let name = names.get(slot.name_start..slot.name_end).ok_or(CORRUPT)?;
+            properties.push((name, self.value(&slot).ok_or(CORRUPT)?));
+        }
+        Ok(properties)
     }
 
     /// Refuses a record that holds a name which is not text, or a value which its type does not
@@ -265,16 +277,16 @@ fn value_bytes(value: ValueRef<'_>) -> usize {
     }
 }
 
-fn push_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+fn put_value(room: &mut &mut [u8], value: ValueRef<'_>) {
     match value {
-        ValueRef::String(v) => out.extend_from_slice(v.as_bytes()),
-        ValueRef::Boolean(v) => out.push(v.into()),
-        ValueRef::Int32(v) => out.extend_from_slice(&v.to_le_bytes()),
-        ValueRef::Int64(v) => out.extend_from_slice(&v.to_le_bytes()),
-        ValueRef::Double(v) => out.extend_from_slice(&v.to_le_bytes()),
-        ValueRef::DateTime(v) => out.extend_from_slice(&v.ticks().to_le_bytes()),
-        ValueRef::Guid(v) => out.extend_from_slice(&v.0),
-        ValueRef::Binary(v) => out.extend_from_slice(v),
+        ValueRef::String(v) => put(room, v.as_bytes()),
+        ValueRef::Boolean(v) => put(room, &[v.into()]),
+        ValueRef::Int32(v) => put(room, &v.to_le_bytes()),
+        ValueRef::Int64(v) => put(room, &v.to_le_bytes()),
+        ValueRef::Double(v) => put(room, &v.to_le_bytes()),
+        ValueRef::DateTime(v) => put(room, &v.ticks().to_le_bytes()),
+        ValueRef::Guid(v) => put(room, &v.0),
+        ValueRef::Binary(v) => put(room, v),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The properties of an entity, the limits on them, and what merge means.
 
+use crate::byte_set::{ByteSet, byte_set};
 use crate::key::{EntityKey, utf16_units};
 use crate::limits::{
     BINARY_BYTES_MAX, CUSTOM_PROPERTIES_MAX, ENTITY_BYTES_MAX, PROPERTY_NAME_CHARS_MAX,
@@ -170,12 +171,26 @@ pub fn merge<'a>(
 /// Checks the limit on the whole entity, which every write must keep (T-3.12).
 pub fn check_size<'a>(
     key: &EntityKey,
-    properties: impl Iterator<Item = (&'a str, ValueRef<'a>)>,
+    properties: impl Iterator<Item = (&'a str, ValueRef<'a>)> + Clone,
 ) -> Result<(), EntityError> {
-    if size_bytes(key, properties) > ENTITY_BYTES_MAX {
-        return Err(EntityError::EntityTooLarge);
-    }
-    Ok(())
+    let too_large = size_bytes_at_most(key, properties.clone()) > ENTITY_BYTES_MAX
+        && size_bytes(key, properties) > ENTITY_BYTES_MAX;
+    if too_large { Err(EntityError::EntityTooLarge) } else { Ok(()) }
+}
+
+/// No less than [`size_bytes`], and found without a look at any text: none has more UTF-16 code units
+/// than bytes.
+fn size_bytes_at_most<'a>(
+    key: &EntityKey,
+    properties: impl Iterator<Item = (&'a str, ValueRef<'a>)>,
+) -> usize {
+    let value_bytes = |value| match value {
+        ValueRef::String(text) => 2 * text.len() + 4,
+        other => other.size_bytes(),
+    };
+    let keys = key.partition.as_str().len() + key.row.as_str().len();
+    let custom = properties.map(|(name, value)| 8 + 2 * name.len() + value_bytes(value));
+    4 + 2 * keys + custom.sum::<usize>()
 }
 
 /// The size of an entity by the service's formula (T-3.10), in which text counts as UTF-16.
@@ -199,11 +214,20 @@ fn borrowed<'p>(
 
 /// Whether `name` has the shape of a C# identifier (T-3.21). ASCII is decided without tables.
 fn is_identifier(name: &str) -> bool {
+    if name.bytes().all(is_word) {
+        return name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
+    }
     let mut chars = name.chars();
     let starts = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
     // Combining marks, allowed after the first character, are neither alphabetic nor numeric to
     // `char`; outside ASCII only what can be no part of any word is refused.
     starts && chars.all(|c| c == '_' || c.is_alphanumeric() || (!c.is_ascii() && is_mark(c)))
+}
+
+/// Whether `byte` is a whole character that identifiers hold.
+fn is_word(byte: u8) -> bool {
+    const WORD: ByteSet = byte_set!(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    WORD.contains(byte)
 }
 
 fn is_mark(c: char) -> bool {

@@ -2,42 +2,58 @@
 
 use crate::time::Timestamp;
 use std::fmt;
-use std::ops::Range;
 
 /// The version of an entity: its Timestamp, spelled `W/"datetime'2021-12-09T00%3A23%3A58.094Z'"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ETag(pub Timestamp);
 
 impl ETag {
+    /// Bytes of the longest text.
+    pub const TEXT_BYTES_MAX: usize = 46;
+    /// Bytes before the quotation mark, and with it.
+    const BEFORE_QUOTE: usize = 2;
+    const WITH_QUOTE: usize = 3;
+
+    /// Writes the text of the tag into `buffer`.
+    pub fn text(self, buffer: &mut [u8; Self::TEXT_BYTES_MAX]) -> &[u8] {
+        let mut time = [b' '; Timestamp::TEXT_BYTES_MAX];
+        let len = self.0.text_bytes(&mut time).len();
+        let [y0, y1, y2, y3, _, m0, m1, _, d0, d1, _, h0, h1, _, n0, n1, _, seconds @ ..] = time;
+        let [s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10] = seconds;
+        *buffer = [
+            b'W', b'/', b'"', b'd', b'a', b't', b'e', b't', b'i', b'm', b'e', b'\'', y0, y1, y2,
+            y3, b'-', m0, m1, b'-', d0, d1, b'T', h0, h1, b'%', b'3', b'A', n0, n1, b'%', b'3',
+            b'A', s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, b'\'', b'"',
+        ];
+        let end = Self::TEXT_BYTES_MAX - (Timestamp::TEXT_BYTES_MAX - len);
+        // Behind the seconds of a shorter text.
+        if let Some(quotes) = buffer.get_mut(..end).and_then(|text| text.last_chunk_mut()) {
+            *quotes = *b"'\"";
+        }
+        buffer.get(..end).unwrap_or_default()
+    }
+
     /// Appends the text of the tag to `out`.
     pub fn write(self, out: &mut Vec<u8>) {
-        self.write_quoted_by(out, b"\"");
+        out.extend_from_slice(self.text(&mut [0; Self::TEXT_BYTES_MAX]));
     }
 
     /// The same where a quotation mark is spelled otherwise, as within a JSON string.
     pub fn write_quoted_by(self, out: &mut Vec<u8>, quote: &[u8]) {
-        let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
-        let text = self.0.text(&mut buffer);
-        out.extend_from_slice(b"W/");
+        let mut buffer = [0; Self::TEXT_BYTES_MAX];
+        let text = self.text(&mut buffer);
+        let inner = text.get(Self::WITH_QUOTE..text.len() - 1).unwrap_or_default();
+        out.extend_from_slice(text.get(..Self::BEFORE_QUOTE).unwrap_or_default());
         out.extend_from_slice(quote);
-        out.extend_from_slice(b"datetime'");
-        // Hours, minutes and seconds stand at fixed places, each two characters and a colon long.
-        let piece = |range: Range<usize>| text.as_bytes().get(range).unwrap_or_default();
-        out.extend_from_slice(piece(0..13));
-        out.extend_from_slice(b"%3A");
-        out.extend_from_slice(piece(14..16));
-        out.extend_from_slice(b"%3A");
-        out.extend_from_slice(piece(17..text.len()));
-        out.push(b'\'');
+        out.extend_from_slice(inner);
         out.extend_from_slice(quote);
     }
 }
 
 impl fmt::Display for ETag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut out = Vec::with_capacity(48);
-        self.write(&mut out);
-        f.write_str(&String::from_utf8_lossy(&out))
+        let mut buffer = [0; Self::TEXT_BYTES_MAX];
+        f.write_str(std::str::from_utf8(self.text(&mut buffer)).unwrap_or_default())
     }
 }
 
@@ -82,6 +98,11 @@ mod tests {
     fn text_is_the_timestamp_with_escaped_colons() {
         let time = Timestamp::parse("2022-05-06T00:36:46.0687650Z").unwrap();
         assert_eq!(ETag(time).to_string(), "W/\"datetime'2022-05-06T00%3A36%3A46.068765Z'\"");
+        let time = Timestamp::parse("2022-05-06T00:36:46Z").unwrap();
+        assert_eq!(ETag(time).to_string(), "W/\"datetime'2022-05-06T00%3A36%3A46Z'\"");
+        let mut out = Vec::new();
+        ETag(time).write_quoted_by(&mut out, b"&quot;");
+        assert_eq!(out, b"W/&quot;datetime'2022-05-06T00%3A36%3A46Z'&quot;");
     }
 
     #[test]

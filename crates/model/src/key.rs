@@ -3,6 +3,7 @@
 //! Keys compare by UTF-16 code unit, case-sensitively, as the service's own strings do (T-3.19).
 //! This differs from the order of `str` only where a surrogate pair meets U+E000 to U+FFFF.
 
+use crate::byte_set::{ByteSet, byte_set};
 use crate::limits::KEY_UTF16_UNITS_MAX;
 use std::cmp::Ordering;
 use std::fmt;
@@ -119,18 +120,25 @@ pub fn utf16_units(text: &str) -> usize {
 }
 
 /// Whether keys may not hold `c` (T-3.15).
-pub fn is_forbidden(c: char) -> bool {
+pub const fn is_forbidden(c: char) -> bool {
     matches!(c, '/' | '\\' | '#' | '?' | '\0'..='\u{1F}' | '\u{7F}'..='\u{9F}')
 }
 
 fn check(text: &str) -> Result<(), KeyError> {
-    if utf16_units(text) > KEY_UTF16_UNITS_MAX {
+    // No text has more UTF-16 code units than bytes.
+    if text.len() > KEY_UTF16_UNITS_MAX && utf16_units(text) > KEY_UTF16_UNITS_MAX {
         return Err(KeyError::TooLarge);
     }
-    if text.chars().any(is_forbidden) {
+    if !text.bytes().all(is_plain) && text.chars().any(is_forbidden) {
         return Err(KeyError::ForbiddenCharacter);
     }
     Ok(())
+}
+
+/// Whether `byte` is a whole character that keys may hold. Most keys have no others.
+fn is_plain(byte: u8) -> bool {
+    const PLAIN: ByteSet = byte_set!(|byte| byte.is_ascii() && !is_forbidden(byte as char));
+    PLAIN.contains(byte)
 }
 
 #[cfg(test)]
@@ -161,6 +169,14 @@ mod tests {
         }
         for text in ["", "'", "\"%+,:@=&$~() ", "ô", "\u{A0}", "🦀"] {
             assert!(RowKey::parse(text).is_ok(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn plain_bytes_are_the_allowed_ones_of_ascii() {
+        for byte in 0..=u8::MAX {
+            let allowed = byte.is_ascii() && !is_forbidden(char::from(byte));
+            assert_eq!(is_plain(byte), allowed, "{byte}");
         }
     }
 

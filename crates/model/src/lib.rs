@@ -5,6 +5,8 @@
 //! after, so nothing downstream checks again.
 
 pub mod access_policy;
+mod byte_set;
+pub mod digits;
 pub mod entity;
 pub mod etag;
 pub mod filter;

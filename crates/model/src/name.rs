@@ -60,24 +60,32 @@ pub enum NameError {
 #[derive(Clone, Debug)]
 pub struct TableName {
     given: Box<str>,
-    lower: Box<str>,
+    /// Absent when it is what was given.
+    lower: Option<Box<str>>,
 }
 
 impl TableName {
     /// Parses `text`; the length is judged before the characters, as the service does.
     pub fn parse(text: &str) -> Result<Self, NameError> {
-        let chars = text.chars().count();
+        let starts_with_letter = text.starts_with(|c: char| c.is_ascii_alphabetic());
+        let valid = starts_with_letter && text.bytes().all(|b| b.is_ascii_alphanumeric());
+        let chars = if valid { text.len() } else { text.chars().count() };
         if !(TABLE_NAME_CHARS_MIN..=TABLE_NAME_CHARS_MAX).contains(&chars) {
             return Err(NameError::Length);
         }
-        let starts_with_letter = text.starts_with(|c: char| c.is_ascii_alphabetic());
-        if !starts_with_letter || !text.bytes().all(|b| b.is_ascii_alphanumeric()) {
+        if !valid {
             return Err(NameError::Characters);
         }
         if text.eq_ignore_ascii_case("tables") {
             return Err(NameError::Reserved);
         }
-        Ok(Self { given: text.into(), lower: text.to_ascii_lowercase().into() })
+        Ok(Self::new(text))
+    }
+
+    fn new(given: &str) -> Self {
+        let is_lower = !given.bytes().any(|b| b.is_ascii_uppercase());
+        let lower = (!is_lower).then(|| given.to_ascii_lowercase().into());
+        Self { given: given.into(), lower }
     }
 
     /// Parses the name of a table that exists already: one that a client could have given, or one of
@@ -103,7 +111,7 @@ impl TableName {
             "$metricstransactionstable" => "$metricshourprimarytransactionstable".into(),
             lower => lower.into(),
         };
-        Ok(Self { given: text.into(), lower })
+        Ok(Self { given: text.into(), lower: Some(lower) })
     }
 
     /// The analytics table of a location that has an entity per interval (9.7).
@@ -114,13 +122,13 @@ impl TableName {
             (Interval::Minute, Location::Primary) => "$MetricsMinutePrimaryTransactionsTable",
             (Interval::Minute, Location::Secondary) => "$MetricsMinuteSecondaryTransactionsTable",
         };
-        Self { given: given.into(), lower: given.to_ascii_lowercase().into() }
+        Self::new(given)
     }
 
     /// Whether it names an analytics table: clients read it and delete its entities, nothing else
     /// (T-9.47), and it is not listed (T-4.76).
     pub fn is_metrics(&self) -> bool {
-        self.lower.starts_with('$')
+        self.lower().starts_with('$')
     }
 
     /// The name in the case it was given in.
@@ -130,13 +138,13 @@ impl TableName {
 
     /// The name in lower case: what identifies the table.
     pub fn lower(&self) -> &str {
-        &self.lower
+        self.lower.as_deref().unwrap_or(&self.given)
     }
 }
 
 impl PartialEq for TableName {
     fn eq(&self, other: &Self) -> bool {
-        self.lower == other.lower
+        self.lower() == other.lower()
     }
 }
 

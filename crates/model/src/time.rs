@@ -1,5 +1,6 @@
 //! Time in 100 ns ticks, its texts, and the clock that everybody else takes as an argument.
 
+use crate::digits::{digits8, parse8, zeros_at_end};
 use std::fmt;
 
 /// An instant in UTC: 100 ns ticks since 0001-01-01T00:00:00, as .NET counts them.
@@ -57,21 +58,18 @@ impl Timestamp {
     /// Writes `YYYY-MM-DDThh:mm:ss[.f]Z` into `buffer` with 1 to 7 fraction digits, trailing zeros
     /// removed, and no fraction when it is zero (T-2.43).
     pub fn text(self, buffer: &mut [u8; Self::TEXT_BYTES_MAX]) -> &str {
-        self.write_text(buffer);
-        let mut len = Self::TEXT_BYTES_MAX - 1;
-        let mut fraction = self.0 % TICKS_PER_SECOND;
-        if fraction == 0 {
-            len -= 8;
-        } else {
-            while fraction.is_multiple_of(10) {
-                fraction /= 10;
-                len -= 1;
-            }
-        }
-        if let Some(end) = buffer.get_mut(len) {
+        std::str::from_utf8(self.text_bytes(buffer)).unwrap_or_default()
+    }
+
+    /// The bytes of the same text, for who copies them on.
+    pub fn text_bytes(self, buffer: &mut [u8; Self::TEXT_BYTES_MAX]) -> &[u8] {
+        let zeros = zeros_at_end(self.write_text(buffer));
+        // The eighth zero stands where the point is.
+        let end = Self::TEXT_BYTES_MAX - 1 - zeros;
+        if let Some(end) = buffer.get_mut(end) {
             *end = b'Z';
         }
-        buffer.get(..=len).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+        buffer.get(..=end).unwrap_or_default()
     }
 
     /// Writes all seven fraction digits, as error bodies and access policies show them (T-7.1).
@@ -80,16 +78,26 @@ impl Timestamp {
         std::str::from_utf8(buffer).unwrap_or_default()
     }
 
-    fn write_text(self, buffer: &mut [u8; Self::TEXT_BYTES_MAX]) {
+    /// Returns the digits of the fraction, behind a zero.
+    fn write_text(self, buffer: &mut [u8; Self::TEXT_BYTES_MAX]) -> [u8; 8] {
         let Civil { year, month, day, hour, minute, second, fraction, .. } = self.civil();
-        let [y0, y1, y2, y3] = digits(year);
-        let ([m0, m1], [d0, d1]) = (digits(month), digits(day));
-        let ([h0, h1], [n0, n1], [s0, s1]) = (digits(hour), digits(minute), digits(second));
-        let [f0, f1, f2, f3, f4, f5, f6] = digits(fraction);
-        *buffer = [
+        let digits = |number: u64| digits8(number as u32);
+        let date = digits((year * 100 + month) * 100 + day);
+        let time = digits((hour * 100 + minute) * 100 + second);
+        let fraction = digits(fraction);
+        // With a zero in the place of the point.
+        let (before_point, from_point) = buffer.split_at_mut(19);
+        let ([y0, y1, y2, y3, m0, m1, d0, d1], [_, _, h0, h1, n0, n1, s0, s1]) = (date, time);
+        before_point.copy_from_slice(&[
             y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T', h0, h1, b':', n0, n1, b':', s0, s1,
-            b'.', f0, f1, f2, f3, f4, f5, f6, b'Z',
-        ];
+        ]);
+        let (digits, end) = from_point.split_at_mut(8);
+        digits.copy_from_slice(&fraction);
+        end.copy_from_slice(b"Z");
+        if let Some(point) = digits.first_mut() {
+            *point = b'.';
+        }
+        fraction
     }
 
     /// Parses the forms the service takes: `YYYY-MM-DDThh:mm:ss`, up to nine fraction digits (those
@@ -97,11 +105,34 @@ impl Timestamp {
     /// T-3.39).
     pub fn parse(text: &str) -> Option<Self> {
         let mut cursor = Cursor(text.as_bytes());
-        let (year, month, day) = cursor.date()?;
-        cursor.one_of(b"Tt ")?;
-        let (hour, minute) = cursor.hour_minute()?;
-        cursor.one_of(b":")?;
-        let second = cursor.digits(2)?;
+        let &[
+            y0,
+            y1,
+            y2,
+            y3,
+            b'-',
+            m0,
+            m1,
+            b'-',
+            d0,
+            d1,
+            b'T' | b't' | b' ',
+            h0,
+            h1,
+            b':',
+            n0,
+            n1,
+            b':',
+            s0,
+            s1,
+        ] = cursor.chunk()?
+        else {
+            return None;
+        };
+        let date = parse8([y0, y1, y2, y3, m0, m1, d0, d1])?;
+        let time = parse8([b'0', b'0', h0, h1, n0, n1, s0, s1])?;
+        let [year, month, day] = [date / 10_000, date / 100 % 100, date % 100].map(u64::from);
+        let [hour, minute, second] = [time / 10_000, time / 100 % 100, time % 100].map(u64::from);
         let fraction = if cursor.one_of(b".").is_some() { cursor.fraction()? } else { 0 };
         let local = Self::from_civil(year, month, day, hour, minute, second)?.0 + fraction;
         cursor.zone_to_utc(local)
@@ -144,11 +175,12 @@ impl Timestamp {
 
     /// Parses the RFC 1123 text; the name of the day is not checked against the date.
     pub fn parse_rfc1123(text: &str) -> Option<Self> {
-        let (day_name, rest) = text.split_once(", ")?;
+        // No day has a name of any other length.
+        let (day_name, rest) = text.split_at_checked(3)?;
         if !DAY_NAMES.contains(&day_name) {
             return None;
         }
-        let mut cursor = Cursor(rest.as_bytes());
+        let mut cursor = Cursor(rest.strip_prefix(", ")?.as_bytes());
         let day = cursor.digits(2)?;
         cursor.one_of(b" ")?;
         let name = cursor.take(3)?;
@@ -270,6 +302,12 @@ impl<'a> Cursor<'a> {
         Some(head)
     }
 
+    fn chunk<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (head, tail) = self.0.split_first_chunk()?;
+        self.0 = tail;
+        Some(head)
+    }
+
     fn one_of(&mut self, allowed: &[u8]) -> Option<u8> {
         let (&first, tail) = self.0.split_first()?;
         if !allowed.contains(&first) {
@@ -331,18 +369,6 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The last `N` decimal digits, as text.
-fn digits<const N: usize>(value: u64) -> [u8; N] {
-    // Every field of a time fits, and 32 bits divide faster.
-    let mut rest = value as u32;
-    let mut text = [b'0'; N];
-    for place in text.iter_mut().rev() {
-        *place = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    text
-}
-
 fn days_in_month(year: u64, month: u64) -> u64 {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     match month {
@@ -384,6 +410,7 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn intervals_begin_on_the_minute_and_on_the_hour() {
@@ -392,7 +419,6 @@ mod tests {
         assert_eq!(Interval::Hour.start(at).compact_minute(), "20240731T1800");
         assert_eq!(Interval::Hour.start(Interval::Hour.start(at)), Interval::Hour.start(at));
     }
-    use proptest::prelude::*;
 
     #[track_caller]
     fn check(text: &str, expect: Option<&str>) {

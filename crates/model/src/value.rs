@@ -1,10 +1,12 @@
 //! Property values: the eight Edm types the Table service stores.
 
+use crate::digits::hex8;
 use crate::key::{self, utf16_units};
 use crate::time::Timestamp;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Range;
 
 /// The type of a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -243,19 +245,18 @@ impl Guid {
     /// Parses `8-4-4-4-12` hexadecimal digits in either case, with or without braces (T-3.42).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).unwrap_or(text);
-        if text.len() != 36 {
-            return None;
-        }
-        let text = text.as_bytes();
+        let text: &[u8; 36] = text.as_bytes().try_into().ok()?;
         if [8, 13, 18, 23].iter().any(|&place| text.get(place) != Some(&b'-')) {
             return None;
         }
         let mut bytes = [0; 16];
+        let mut all = 0;
         for (byte, place) in bytes.iter_mut().zip(Self::PLACES) {
-            let [high, low] = *text.get(place..)?.first_chunk()?;
-            *byte = hex_digit(high)? << 4 | hex_digit(low)?;
+            let [high, low] = text.get(place..)?.first_chunk()?.map(hex_digit);
+            *byte = high << 4 | low & 15;
+            all |= high | low;
         }
-        Some(Self(bytes))
+        (all < 16).then_some(Self(bytes))
     }
 
     /// Where the two digits of each byte stand in the text.
@@ -263,24 +264,41 @@ impl Guid {
 
     /// The 36 characters of the canonical text.
     pub fn text(self) -> [u8; 36] {
-        let digit = |nibble: u8| nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
+        let mut digits = [0; 32];
+        let (eights, (fours, _)) = (digits.as_chunks_mut().0, self.0.as_chunks());
+        eights.iter_mut().zip(fours).for_each(|(digits, bytes)| *digits = hex8(*bytes));
         let mut text = [b'-'; 36];
-        for (place, byte) in Self::PLACES.into_iter().zip(self.0) {
-            if let Some([high, low]) = text.get_mut(place..place + 2) {
-                (*high, *low) = (digit(byte >> 4), digit(byte & 15));
-            }
+        for (from, to) in [(0..8, 0..8), (8..12, 9..13), (12..16, 14..18), (16..20, 19..23)] {
+            copy(&mut text, to, &digits, from);
         }
+        copy(&mut text, 24..36, &digits, 20..32);
         text
     }
 }
 
-const fn hex_digit(character: u8) -> Option<u8> {
-    match character {
-        b'0'..=b'9' => Some(character - b'0'),
-        b'a'..=b'f' => Some(character - b'a' + 10),
-        b'A'..=b'F' => Some(character - b'A' + 10),
-        _ => None,
+/// Copies between two ranges of the same length.
+fn copy(into: &mut [u8], to: Range<usize>, out_of: &[u8], from: Range<usize>) {
+    if let (Some(to), Some(from)) = (into.get_mut(to), out_of.get(from)) {
+        to.copy_from_slice(from);
     }
+}
+
+/// What a hexadecimal digit stands for; more than 15 if it is none.
+fn hex_digit(character: u8) -> u8 {
+    const NONE: u8 = u8::MAX;
+    #[expect(clippy::indexing_slicing, reason = "the compiler runs this")]
+    const VALUES: [u8; 256] = {
+        let mut values = [NONE; 256];
+        let mut value = 0;
+        while value < 16 {
+            let digit = b"0123456789abcdef"[value];
+            values[digit as usize] = value as u8;
+            values[digit.to_ascii_uppercase() as usize] = value as u8;
+            value += 1;
+        }
+        values
+    };
+    VALUES.get(usize::from(character)).copied().unwrap_or(NONE)
 }
 
 impl fmt::Display for Guid {

@@ -8,6 +8,8 @@ use lazuli_wire::odata::{Context, Select, atom, json};
 
 /// Room for a small answer, so that most are written without growing the buffer.
 const BODY_BYTES_EXPECTED: usize = 2048;
+/// Room for what follows the account in the URI of an entity.
+const URI_BYTES_EXPECTED: usize = 128;
 /// Room for a page of a query.
 const PAGE_BYTES_EXPECTED: usize = 64 * 1024;
 
@@ -169,7 +171,7 @@ impl Entities<'_> {
 
 /// The absolute URI that begins with the account's and goes on with what `write` appends.
 pub(crate) fn uri(context: &RequestContext, write: impl FnOnce(&mut Vec<u8>)) -> String {
-    let mut out = Vec::with_capacity(context.base.len() + 64);
+    let mut out = Vec::with_capacity(context.base.len() + URI_BYTES_EXPECTED);
     out.extend_from_slice(context.base.as_bytes());
     write(&mut out);
     // The base is text and the writer escapes all else.

@@ -5,7 +5,7 @@ use crate::mutate::{Mutation, Step};
 use crate::service::TableService;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
 use lazuli_model::{AccountName, TableName, Timestamp};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 /// 1 to 100 mutations of one table and one partition, no entity twice. A batch that exists keeps
 /// these rules, save that of the one partition if it was made [`Batch::across_partitions`].
@@ -88,7 +88,7 @@ fn check_rules(
         return Ok(());
     };
     let partition = &first.key().partition;
-    let mut rows = HashSet::new();
+    let mut rows = BTreeSet::new();
     for (index, (name, mutation)) in operations.iter().enumerate() {
         // The service blames the hundredth operation, whatever the surplus (T-6.42).
         let surplus = operations.len() > BATCH_OPERATIONS_MAX;

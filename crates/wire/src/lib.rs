@@ -15,4 +15,5 @@ pub mod sas;
 pub mod shared_key;
 pub mod uri;
 pub mod version;
+mod words;
 pub mod xml;

@@ -9,8 +9,8 @@ mod write;
 
 pub use write::BatchWriter;
 
+use crate::words::find_byte;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
-use memchr::memchr;
 use split::{split_headers, split_parts, take_line};
 
 /// Bytes of one header block, of a part or of the request in it. Ours.
@@ -162,10 +162,10 @@ impl<'a> Headers<'a> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
             loop {
-                let end = memchr(b'\n', rest.as_bytes());
+                let end = find_byte(b'\n', rest.as_bytes());
                 let (line, after) = rest.split_at_checked(end.map_or(rest.len(), |at| at + 1))?;
                 rest = after;
-                let colon = memchr(b':', line.as_bytes());
+                let colon = find_byte(b':', line.as_bytes());
                 if let Some((name, value)) = colon.and_then(|at| line.split_at_checked(at)) {
                     let value = value.strip_prefix(':').unwrap_or(value);
                     return Some((name.trim_ascii(), value.trim_ascii()));
@@ -233,8 +233,8 @@ fn starts_with_ignoring_case(text: &str, prefix: &str) -> bool {
 
 /// Method and target. The target may hold spaces: it ends at the last ` HTTP/1.` (T-6.9).
 fn request_line(line: &str) -> Option<(&str, &str)> {
-    let (method, rest) = line.split_once(' ')?;
-    let (target, protocol) = rest.trim_ascii_end().rsplit_once(' ')?;
+    let (method, rest) = line.split_at_checked(find_byte(b' ', line.as_bytes())?)?;
+    let (target, protocol) = rest.trim_ascii().rsplit_once(' ')?;
     let valid = !method.is_empty()
         && method.bytes().all(|b| b.is_ascii_alphabetic())
         && matches!(protocol, "HTTP/1.0" | "HTTP/1.1");

@@ -10,7 +10,8 @@ pub use lazuli_model::Location;
 pub use path::{PathError, ResourcePath};
 pub use predicate::{PredicateError, parse_key_predicate};
 
-use memchr::{memchr, memchr2};
+use crate::words::{ascii, equal, find_byte, plain_prefix};
+use memchr::memchr2;
 use std::borrow::Cow;
 
 /// Query parameters of one request. Ours: the service documents no limit.
@@ -29,7 +30,7 @@ pub enum UriError {
 
 /// Decodes the escapes of a path once; `+` stays a plus sign (T-1.20, T-1.22, T-1.23).
 pub fn percent_decode(text: &str) -> Result<Cow<'_, str>, UriError> {
-    if memchr(b'%', text.as_bytes()).is_none() {
+    if find_byte(b'%', text.as_bytes()).is_none() {
         return Ok(Cow::Borrowed(text));
     }
     decode(text, Mode::STRICT).map(Cow::Owned)
@@ -38,7 +39,7 @@ pub fn percent_decode(text: &str) -> Result<Cow<'_, str>, UriError> {
 /// Decodes what can be decoded: a percent sign that begins no escape is itself, and a text whose
 /// escapes are not UTF-8 is left alone. Old clients send such URIs inside batches (T-6.9).
 pub fn percent_decode_lenient(text: &str) -> Cow<'_, str> {
-    if memchr(b'%', text.as_bytes()).is_none() {
+    if find_byte(b'%', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
     }
     decode(text, Mode::LENIENT).map_or(Cow::Borrowed(text), Cow::Owned)
@@ -97,18 +98,23 @@ pub struct Target<'a> {
 
 impl<'a> Target<'a> {
     pub fn parse(text: &'a str) -> Self {
-        let after_authority = match text.split_once("://") {
-            Some((scheme, rest)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
-                let end = rest.find(['/', '?']).unwrap_or(rest.len());
-                rest.get(end..).unwrap_or_default()
-            }
-            _ => text,
-        };
-        match after_authority.split_once('?') {
-            Some((path, query)) => Self { path, query: Some(query) },
+        let after_authority = after_scheme(text).map_or(text, |rest| {
+            let ends = |word| ascii(word, equal(word, b'/') | equal(word, b'?'));
+            rest.get(plain_prefix(rest.as_bytes(), ends)..).unwrap_or_default()
+        });
+        let question = find_byte(b'?', after_authority.as_bytes());
+        match question.and_then(|at| after_authority.split_at_checked(at)) {
+            Some((path, query)) => Self { path, query: query.strip_prefix('?') },
             None => Self { path: after_authority, query: None },
         }
     }
+}
+
+/// What follows `scheme://`; `None` when the text does not begin so.
+fn after_scheme(text: &str) -> Option<&str> {
+    let (scheme, rest) = text.split_at_checked(find_byte(b':', text.as_bytes())?)?;
+    let is_scheme = scheme.bytes().all(|b| b.is_ascii_alphanumeric());
+    rest.strip_prefix("://").filter(|_| is_scheme)
 }
 
 /// What marks the secondary location in a DNS label or a path segment (T-1.3).
@@ -126,7 +132,7 @@ pub fn split_location(label: &str) -> (&str, Location) {
 /// slash. The segment is empty in `/`.
 pub fn split_account(path: &str) -> (&str, &str) {
     let path = path.strip_prefix('/').unwrap_or(path);
-    let end = memchr(b'/', path.as_bytes()).unwrap_or(path.len());
+    let end = find_byte(b'/', path.as_bytes()).unwrap_or(path.len());
     path.split_at_checked(end).unwrap_or((path, ""))
 }
 
@@ -185,6 +191,9 @@ pub fn percent_encode(out: &mut Vec<u8>, text: &str) {
 
 /// Quotes are doubled and left raw; all else but unreserved characters is escaped.
 fn write_key(out: &mut Vec<u8>, key: &str) {
+    if key.bytes().all(is_unreserved) {
+        return out.extend_from_slice(key.as_bytes());
+    }
     for byte in key.bytes() {
         match byte {
             b'\'' => out.extend_from_slice(b"''"),
@@ -196,10 +205,14 @@ fn write_key(out: &mut Vec<u8>, key: &str) {
 fn write_escaped(out: &mut Vec<u8>, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let digit = |nibble: u8| HEX.get(usize::from(nibble)).copied().unwrap_or_default();
-    match byte {
-        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(byte),
-        _ => out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]),
+    match is_unreserved(byte) {
+        true => out.push(byte),
+        false => out.extend_from_slice(&[b'%', digit(byte >> 4), digit(byte & 15)]),
     }
+}
+
+const fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~')
 }
 
 #[derive(Clone, Copy)]

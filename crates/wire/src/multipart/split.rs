@@ -1,6 +1,7 @@
 //! Cutting a body at its delimiters, and a message into headers and body.
 
 use super::{HEADERS_BYTES_MAX, Headers, MultipartError};
+use crate::words::find_byte;
 use memchr::{memchr, memmem};
 
 /// The parts between the delimiters of `boundary`, at most `max` of them: the rest is not looked at.
@@ -42,7 +43,7 @@ pub(super) fn split_headers(text: &[u8]) -> Result<(Headers<'_>, &[u8]), Multipa
         if line.is_empty() {
             break;
         }
-        memchr(b':', line).ok_or(MultipartError::MalformedHeader)?;
+        find_byte(b':', line).ok_or(MultipartError::MalformedHeader)?;
         rest = after;
     }
     let block = text.get(..text.len() - rest.len()).unwrap_or_default();
@@ -55,11 +56,17 @@ pub(super) fn split_headers(text: &[u8]) -> Result<(Headers<'_>, &[u8]), Multipa
 
 /// The first line without its line break, CRLF or LF, and the text after it.
 pub(super) fn take_line(text: &[u8]) -> (&[u8], &[u8]) {
-    let Some((line, rest)) = memchr(b'\n', text).and_then(|at| text.split_at_checked(at)) else {
+    let Some((line, rest)) = line_end(text).and_then(|at| text.split_at_checked(at)) else {
         return (text.strip_suffix(b"\r").unwrap_or(text), &[]);
     };
     let rest = rest.strip_prefix(b"\n").unwrap_or(rest);
     (line.strip_suffix(b"\r").unwrap_or(line), rest)
+}
+
+/// Where the first line ends. Headers are short lines, bodies long ones.
+fn line_end(text: &[u8]) -> Option<usize> {
+    let (near, far) = text.split_at_checked(64).unwrap_or((text, &[]));
+    find_byte(b'\n', near).or_else(|| memchr(b'\n', far).map(|at| near.len() + at))
 }
 
 fn skip_blank_lines(mut text: &[u8]) -> &[u8] {

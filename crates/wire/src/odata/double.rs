@@ -1,51 +1,187 @@
 //! Doubles spelled as the service spells them.
 
+use lazuli_model::digits::digits8;
 use std::fmt;
 use std::io::Write;
+use std::ops::Range;
 
 /// Appends a finite `value` as .NET's round-trip format does (T-3.34, T-3.35): fifteen digits if
 /// they name the number, else seventeen, without the zeros at their end; an exponent, of at least
 /// two digits, when the number has more places before the point than that, or more than three zeros
 /// behind it.
 ///
-/// An integral value gets no `.0`: that is JSON's affair.
-pub(super) fn write_finite(out: &mut Vec<u8>, value: f64) {
-    let (scientific, digits_max) = round_trip(value);
-    let text = scientific.text();
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
-    let mantissa = match mantissa.strip_prefix('-') {
-        Some(positive) => {
-            out.push(b'-');
-            positive
-        }
-        None => mantissa,
-    };
-    let mut digits = mantissa.bytes().filter(|b| *b != b'.');
-    let count = digits.clone().count() - mantissa.bytes().rev().take_while(|b| *b == b'0').count();
+/// An integral value gets no `.0`: that is JSON's affair, which is told whether there is neither
+/// point nor exponent.
+pub(super) fn write_finite(out: &mut Vec<u8>, value: f64) -> Spelling {
+    if value.is_sign_negative() {
+        out.push(b'-');
+    }
+    let Decimal { digits, exponent, digits_max } = Decimal::of(value.abs());
+    let count = 1 + digits.iter().rposition(|digit| *digit != b'0').unwrap_or_default();
+    let digits = digits.get(..count).unwrap_or_default();
     if exponent >= digits_max || exponent < -4 {
-        out.extend(digits.next());
-        write_fraction(out, digits.take(count.saturating_sub(1)));
+        let (first, rest) = digits.split_at_checked(1).unwrap_or_default();
+        out.extend_from_slice(first);
+        write_fraction(out, rest);
         let sign = if exponent < 0 { '-' } else { '+' };
         // Writing to a vector does not fail.
         let _ = write!(out, "E{sign}{:02}", exponent.unsigned_abs());
+        Spelling::Fractional
     } else if exponent < 0 {
-        let zeros = (1..exponent.unsigned_abs()).map(|_| b'0');
-        out.push(b'0');
-        write_fraction(out, zeros.chain(digits.take(count)));
+        out.extend_from_slice(b"0.");
+        out.extend((1..exponent.unsigned_abs()).map(|_| b'0'));
+        out.extend_from_slice(digits);
+        Spelling::Fractional
     } else {
         let whole = exponent.unsigned_abs() as usize + 1;
-        out.extend(digits.by_ref().chain(std::iter::repeat(b'0')).take(whole));
-        write_fraction(out, digits.take(count.saturating_sub(whole)));
+        let (places, fraction) = digits.split_at_checked(whole).unwrap_or((digits, &[]));
+        out.extend_from_slice(places);
+        out.extend((count..whole).map(|_| b'0'));
+        write_fraction(out, fraction)
     }
 }
 
-fn write_fraction(out: &mut Vec<u8>, digits: impl Iterator<Item = u8>) {
-    let mut digits = digits.peekable();
-    if digits.peek().is_some() {
-        out.push(b'.');
-        out.extend(digits);
+/// Whether the text of a number could also be that of an integer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spelling {
+    Integral,
+    /// With a point, or an exponent.
+    Fractional,
+}
+
+fn write_fraction(out: &mut Vec<u8>, digits: &[u8]) -> Spelling {
+    if digits.is_empty() {
+        return Spelling::Integral;
     }
+    out.push(b'.');
+    out.extend_from_slice(digits);
+    Spelling::Fractional
+}
+
+/// The digits that are shown of a number without its sign, zeros at their end among them.
+#[derive(Debug, PartialEq, Eq)]
+struct Decimal {
+    /// The point stands behind the first.
+    digits: [u8; 17],
+    exponent: i32,
+    /// The most that were to be had.
+    digits_max: i32,
+}
+
+impl Decimal {
+    fn of(value: f64) -> Self {
+        Self::exactly(value).unwrap_or_else(|| Self::formatted(value))
+    }
+
+    /// Rounds with integers of 128 bits; `None` where they do not suffice, which few numbers need.
+    fn exactly(value: f64) -> Option<Self> {
+        if !Binary::VALUES.contains(&value) {
+            return None;
+        }
+        let binary = Binary::of(value);
+        let (fifteen, exponent) = binary.round(15)?;
+        if binary.is_named_by(fifteen, 15, exponent)? {
+            return Some(Self::new(fifteen * 100, exponent, 15));
+        }
+        let (seventeen, exponent) = binary.round(17)?;
+        Some(Self::new(seventeen, exponent, 17))
+    }
+
+    /// The number that begins with the seventeen digits of `number`.
+    fn new(number: u64, exponent: i32, digits_max: i32) -> Self {
+        let [front, middle] = [number / 1_000_000_000, number / 10 % 100_000_000];
+        let mut digits = [b'0' + (number % 10) as u8; 17];
+        let places = digits.iter_mut();
+        let eights = [front, middle].map(|eight| digits8(eight as u32));
+        places.zip(eights.as_flattened()).for_each(|(place, digit)| *place = *digit);
+        Self { digits, exponent, digits_max }
+    }
+
+    fn formatted(value: f64) -> Self {
+        let (scientific, digits_max) = round_trip(value);
+        let (mantissa, exponent) = scientific.text().split_once('e').unwrap_or_default();
+        let mut digits = [b'0'; 17];
+        let shown = mantissa.bytes().filter(|b| *b != b'.');
+        digits.iter_mut().zip(shown).for_each(|(place, digit)| *place = digit);
+        Self { digits, exponent: exponent.parse().unwrap_or_default(), digits_max }
+    }
+}
+
+/// A number as it is stored: `mantissa / 2^shift`.
+struct Binary {
+    mantissa: u128,
+    shift: u32,
+    /// The decimal exponent, or one less.
+    exponent: i32,
+}
+
+impl Binary {
+    /// The numbers of which no step needs more than 128 bits: a mantissa of 53, and a power of ten of
+    /// 74. They have fewer than fifteen digits before the point, so no power is a fraction.
+    const VALUES: Range<f64> = 1e-5..1e15;
+
+    fn of(value: f64) -> Self {
+        const FRACTION: u64 = (1 << 52) - 1;
+        let bits = value.to_bits();
+        let exponent = (bits >> 52) as i32 - 1023;
+        Self {
+            mantissa: u128::from(bits & FRACTION | (FRACTION + 1)),
+            // From 3 to 69 for the numbers above.
+            shift: (52 - exponent).unsigned_abs(),
+            // 1233 / 4096 is the logarithm of 2, near enough.
+            exponent: (exponent * 1233) >> 12,
+        }
+    }
+
+    /// The nearest number of `digits`, and the exponent of its first.
+    fn round(&self, digits: u32) -> Option<(u64, i32)> {
+        let limit = *POWERS.get(digits as usize)?;
+        let mut exponent = self.exponent;
+        loop {
+            let rounded = self.rounded_by(scale(digits, exponent)?);
+            if rounded < limit {
+                return Some((u64::try_from(rounded).ok()?, exponent));
+            }
+            // The exponent was too small, or rounding made a number of one more digit.
+            exponent += 1;
+        }
+    }
+
+    /// The number times `power`, rounded, and to even if it lies halfway.
+    fn rounded_by(&self, power: u128) -> u128 {
+        let product = self.mantissa * power;
+        let (whole, left) = (product >> self.shift, product & ((1 << self.shift) - 1));
+        let half = 1 << (self.shift - 1);
+        whole + u128::from(left > half || left == half && whole & 1 == 1)
+    }
+
+    /// Whether `rounded` is nearer to this number than to its neighbours, so that it reads back.
+    fn is_named_by(&self, rounded: u64, digits: u32, exponent: i32) -> Option<bool> {
+        let power = scale(digits, exponent)?;
+        let (rounded, number) = (u128::from(rounded) << self.shift, self.mantissa * power);
+        // Neighbours lie one power apart; below a power of two, where the exponent changes, half one.
+        let lower_is_nearer = self.mantissa == 1 << 52 && rounded < number;
+        let distance = rounded.abs_diff(number) << (1 + u32::from(lower_is_nearer));
+        Some(distance < power || distance == power && self.mantissa & 1 == 0)
+    }
+}
+
+/// The powers of ten, up to the largest that is needed.
+#[expect(clippy::indexing_slicing, reason = "the compiler runs this")]
+const POWERS: [u128; 23] = {
+    let mut powers = [1; 23];
+    let mut exponent = 1;
+    while exponent < powers.len() {
+        powers[exponent] = 10 * powers[exponent - 1];
+        exponent += 1;
+    }
+    powers
+};
+
+/// The power of ten that makes a number of that exponent one of so many digits before the point.
+fn scale(digits: u32, exponent: i32) -> Option<u128> {
+    let power = i32::try_from(digits).ok()? - 1 - exponent;
+    POWERS.get(usize::try_from(power).ok()?).copied()
 }
 
 /// The digits of `value`, and the most that were to be had.
@@ -148,7 +284,48 @@ mod tests {
         }
     }
 
+    #[track_caller]
+    fn check_exact(value: f64) {
+        if let Some(exact) = Decimal::exactly(value) {
+            assert_eq!(exact, Decimal::formatted(value), "{value:e}");
+        }
+    }
+
+    #[test]
+    fn integers_of_128_bits_round_as_the_formatter_does_where_exponents_change() {
+        let twos = (-17..50).map(|power| 2f64.powi(power));
+        let tens = (-5..=15).map(|power| 10f64.powi(power));
+        for value in twos.chain(tens) {
+            for near in [value.next_down(), value, value.next_up(), 9.5 * value, 0.95 * value] {
+                check_exact(near);
+            }
+        }
+        assert!(Decimal::exactly(Binary::VALUES.start).is_some());
+        assert!(Decimal::exactly(9e14).is_some());
+    }
+
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2048))]
+
+        #[test]
+        fn integers_of_128_bits_round_as_the_formatter_does(
+            exponent in 1006..1073u64,
+            fraction in prop_oneof![any::<u64>(), (any::<u64>(), 0..52u32).prop_map(|(f, s)| f << s)],
+        ) {
+            let value = f64::from_bits(exponent << 52 | fraction & ((1 << 52) - 1));
+            if let Some(exact) = Decimal::exactly(value) {
+                prop_assert_eq!(exact, Decimal::formatted(value));
+            }
+        }
+
+        #[test]
+        fn short_decimals_round_as_the_formatter_does(digits in 0..1_000_000_000_000_000_000u64, scale in 3..24i32) {
+            let value: f64 = format!("{digits}e-{scale}").parse().unwrap();
+            if let Some(exact) = Decimal::exactly(value) {
+                prop_assert_eq!(exact, Decimal::formatted(value));
+            }
+        }
+
         #[test]
         fn every_finite_double_reads_back(bits in any::<u64>()) {
             let value = f64::from_bits(bits);

@@ -2,7 +2,7 @@
 
 use super::predicate::{PredicateError, parse_key_predicate, parse_table_key};
 use crate::error_code::message;
-use memchr::memchr;
+use crate::words::find_byte;
 use std::borrow::Cow;
 
 /// A resource of an account. Table names are as in the URL, not yet checked.
@@ -104,9 +104,11 @@ impl<'a> ResourcePath<'a> {
 
 /// Splits a segment into its name and what its parentheses hold; empty ones are as none (T-1.8).
 fn split_predicate(segment: &str) -> Result<(&str, Option<&str>), PathError<'_>> {
-    let Some((name, after)) = segment.split_once('(') else {
+    let opening = find_byte(b'(', segment.as_bytes());
+    let Some((name, after)) = opening.and_then(|at| segment.split_at_checked(at)) else {
         return Ok((segment, None));
     };
+    let after = after.strip_prefix('(').unwrap_or(after);
     match after.strip_suffix(')') {
         Some(inner) if inner.trim().is_empty() => Ok((name, None)),
         Some(inner) => Ok((name, Some(inner))),
@@ -127,7 +129,7 @@ impl<'a> Iterator for Segments<'a> {
             return None;
         }
         // Most paths have no further slash, and then no quote needs to be looked at.
-        let end = memchr(b'/', self.0.as_bytes()).and_then(|_| unquoted_slash(self.0));
+        let end = find_byte(b'/', self.0.as_bytes()).and_then(|_| unquoted_slash(self.0));
         let (segment, rest) = self.0.split_at_checked(end.unwrap_or(self.0.len()))?;
         self.0 = rest;
         Some(segment)

@@ -4,6 +4,7 @@
 //! with its position, an unterminated literal with the position of the end, and a sequence of
 //! tokens that makes no sense as a syntax error without one (T-1.26, T-1.27).
 
+use crate::words::find_byte;
 use lazuli_model::key::utf16_units;
 use memchr::memchr;
 use std::borrow::Cow;
@@ -23,6 +24,9 @@ pub enum PredicateError {
 
 /// Parses `PartitionKey='p',RowKey='r'` into the two keys, in either order (T-1.19, T-1.24).
 pub fn parse_key_predicate(text: &str) -> Result<(Cow<'_, str>, Cow<'_, str>), PredicateError> {
+    if let Some((partition, row)) = parse_usual(text) {
+        return Ok((Cow::Borrowed(partition), Cow::Borrowed(row)));
+    }
     match parse(text)? {
         Keys::Named([Some(("PartitionKey", partition)), Some(("RowKey", row))])
         | Keys::Named([Some(("RowKey", row)), Some(("PartitionKey", partition))]) => {
@@ -31,6 +35,18 @@ pub fn parse_key_predicate(text: &str) -> Result<(Cow<'_, str>, Cow<'_, str>), P
         Keys::Named([Some(_), Some(_)]) => Err(PredicateError::Syntax),
         _ => Err(PredicateError::KeyCount),
     }
+}
+
+/// Reads the keys as nearly all clients write them: in this order, without blanks, and without quotes
+/// within. `None` is left to the lexer.
+fn parse_usual(text: &str) -> Option<(&str, &str)> {
+    let (partition, rest) = split_at_quote(text.strip_prefix("PartitionKey='")?)?;
+    let (row, end) = split_at_quote(rest.strip_prefix("',RowKey='")?)?;
+    (end == "'").then_some((partition, row))
+}
+
+fn split_at_quote(text: &str) -> Option<(&str, &str)> {
+    text.split_at_checked(find_byte(b'\'', text.as_bytes())?)
 }
 
 /// Parses the key of a table, `'name'` or `TableName='name'`.

@@ -2,10 +2,10 @@
 //!
 //! `updated` is the time of the answer, which every feed and entry shows to the second.
 
-use super::super::lexical::{below, equal, plain_prefix};
 use super::super::{Context, Select, double, lexical};
 use super::{ATOM, DATA, METADATA, SCHEME};
 use crate::uri::write_entity_uri;
+use crate::words::{ascii, below, equal, plain_prefix};
 use lazuli_model::{ETag, Timestamp, ValueRef};
 use std::borrow::Cow;
 
@@ -278,7 +278,9 @@ fn write_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
         ValueRef::Double(number) if number.is_nan() => out.extend_from_slice(b"NaN"),
         ValueRef::Double(f64::INFINITY) => out.extend_from_slice(b"INF"),
         ValueRef::Double(f64::NEG_INFINITY) => out.extend_from_slice(b"-INF"),
-        ValueRef::Double(number) => double::write_finite(out, number),
+        ValueRef::Double(number) => {
+            double::write_finite(out, number);
+        }
         ValueRef::DateTime(time) => lexical::write_timestamp(out, time),
         ValueRef::Guid(guid) => out.extend_from_slice(&guid.text()),
         ValueRef::Binary(bytes) => lexical::write_base64(out, bytes),
@@ -356,7 +358,7 @@ fn write_attribute(out: &mut Vec<u8>, text: &str) {
 fn write_escaped(out: &mut Vec<u8>, text: &str, quote: u8) {
     let special = |word| {
         let markup = equal(word, b'&') | equal(word, b'<') | equal(word, b'>');
-        markup | equal(word, quote) | below(word, b' ')
+        ascii(word, markup | equal(word, quote) | below(word, b' '))
     };
     let mut rest = text.as_bytes();
     loop {

@@ -4,9 +4,9 @@
 //! spelling of a number (`3` and `3.0` differ, an Int64 must not pass through a Double), and refuses
 //! nested values, so that no depth needs a bound.
 
-use super::super::body::{finite_double, set_key, string, value_from_text};
-use super::super::lexical::{below, equal, plain_prefix};
+use super::super::body::{set_key, string, value_from_text};
 use super::super::{BodyError, EntityBody};
+use crate::words::{ascii, below, equal, find_byte, plain_prefix};
 use lazuli_model::{EdmType, Value};
 use std::borrow::Cow;
 
@@ -17,14 +17,15 @@ pub fn read_entity(body: &[u8]) -> Result<EntityBody<'_>, BodyError> {
         properties: Vec::with_capacity(16),
         ..Members::default()
     };
-    read_object(body, |name, scalar| entity.add(name, scalar))?;
+    read_object(body, |name, value| entity.add(name, value))?;
     entity.finish()
 }
 
 /// Reads the body of Create Table; `None` when it names no table.
 pub fn read_table_name(body: &[u8]) -> Result<Option<String>, BodyError> {
     let mut table = None;
-    read_object(body, |name, scalar| {
+    read_object(body, |name, value| {
+        let scalar = value.scalar()?;
         if name == "TableName" {
             table = match scalar {
                 Scalar::Null => None,
@@ -63,35 +64,61 @@ struct Property<'a> {
     edm_type: Option<EdmType>,
 }
 
-impl<'a> Members<'a> {
-    fn add(&mut self, name: Cow<'a, str>, value: Scalar<'a>) -> Result<(), BodyError> {
-        match &*name {
-            "PartitionKey" | "RowKey" => self.add_key(&name, value),
-            // Ignored whatever they say (T-2.47, T-3.23).
-            "Timestamp" => Ok(()),
-            control if control.starts_with("odata.") => Ok(()),
-            other => match split_annotation(other) {
-                None => {
-                    self.add_property(name, value);
-                    Ok(())
-                }
-                Some((_, "type")) => self.annotate(name, value),
-                Some(_) => Ok(()),
-            },
+/// What the name of a member makes of it.
+enum Kind {
+    PartitionKey,
+    RowKey,
+    Property,
+    /// The type of the property whose name has so many bytes.
+    Annotation {
+        target: usize,
+    },
+    /// Means nothing, whatever it says (T-2.47, T-3.23).
+    Ignored,
+}
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        match name {
+            "PartitionKey" => return Self::PartitionKey,
+            "RowKey" => return Self::RowKey,
+            "Timestamp" => return Self::Ignored,
+            control if control.starts_with("odata.") => return Self::Ignored,
+            _ => {}
+        }
+        let annotated = find_byte(b'@', name.as_bytes());
+        let Some((target, term)) = annotated.and_then(|at| name.split_at_checked(at)) else {
+            return Self::Property;
+        };
+        match term.strip_prefix("@odata.") {
+            Some("type") => Self::Annotation { target: target.len() },
+            Some(_) => Self::Ignored,
+            None => Self::Property,
         }
     }
+}
 
-    fn add_key(&mut self, name: &str, value: Scalar<'a>) -> Result<(), BodyError> {
-        let slot = match name {
-            "PartitionKey" => &mut self.partition_key,
-            _ => &mut self.row_key,
-        };
-        match value {
-            Scalar::Null => {}
-            Scalar::String(text) => set_key(slot, text)?,
-            Scalar::Boolean(_) | Scalar::Number(_) => self.has_mistyped_key = true,
+impl<'a> Members<'a> {
+    /// Takes in a member whose value begins at `cursor`.
+    fn add(&mut self, name: Cow<'a, str>, cursor: &mut Cursor<'a>) -> Result<(), BodyError> {
+        match Kind::of(&name) {
+            Kind::PartitionKey => {
+                add_key(&mut self.partition_key, cursor.scalar()?, &mut self.has_mistyped_key)
+            }
+            Kind::RowKey => {
+                add_key(&mut self.row_key, cursor.scalar()?, &mut self.has_mistyped_key)
+            }
+            Kind::Annotation { target } => {
+                let edm_type = cursor.scalar()?;
+                self.annotate(shortened(name, target), edm_type)
+            }
+            Kind::Ignored => cursor.scalar().map(|_| ()),
+            Kind::Property => {
+                let value = cursor.scalar()?;
+                self.add_property(name, value);
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn add_property(&mut self, name: Cow<'a, str>, value: Scalar<'a>) {
@@ -103,12 +130,11 @@ impl<'a> Members<'a> {
         self.properties.push(Property { name, value, edm_type });
     }
 
-    fn annotate(&mut self, name: Cow<'a, str>, value: Scalar<'a>) -> Result<(), BodyError> {
+    fn annotate(&mut self, target: Cow<'a, str>, value: Scalar<'a>) -> Result<(), BodyError> {
         let Scalar::String(edm_type) = value else {
             return Err(BodyError::Malformed);
         };
         let edm_type = EdmType::from_name(&edm_type).ok_or(BodyError::UnknownType)?;
-        let target = before_annotation(name);
         match &*target {
             "PartitionKey" | "RowKey" => {
                 self.has_mistyped_key |= edm_type != EdmType::String;
@@ -144,19 +170,28 @@ impl<'a> Members<'a> {
     }
 }
 
-/// `X` and `type` of `X@odata.type`.
-fn split_annotation(name: &str) -> Option<(&str, &str)> {
-    let (target, term) = name.split_once('@')?;
-    Some((target, term.strip_prefix("odata.")?))
+/// Fills `slot`, the place of a key.
+fn add_key<'a>(
+    slot: &mut Option<Cow<'a, str>>,
+    value: Scalar<'a>,
+    is_mistyped: &mut bool,
+) -> Result<(), BodyError> {
+    match value {
+        Scalar::Null => Ok(()),
+        Scalar::String(text) => set_key(slot, text),
+        Scalar::Boolean(_) | Scalar::Number(_) => {
+            *is_mistyped = true;
+            Ok(())
+        }
+    }
 }
 
-/// `X` of `X@odata.type`.
-fn before_annotation(name: Cow<'_, str>) -> Cow<'_, str> {
-    let target = |text: &str| split_annotation(text).map_or(text.len(), |(target, _)| target.len());
+/// The first `len` bytes of a name.
+fn shortened(name: Cow<'_, str>, len: usize) -> Cow<'_, str> {
     match name {
-        Cow::Borrowed(text) => Cow::Borrowed(text.get(..target(text)).unwrap_or(text)),
+        Cow::Borrowed(text) => Cow::Borrowed(text.get(..len).unwrap_or(text)),
         Cow::Owned(mut text) => {
-            text.truncate(target(&text));
+            text.truncate(len);
             Cow::Owned(text)
         }
     }
@@ -172,6 +207,8 @@ fn convert(value: Scalar<'_>, edm_type: Option<EdmType>) -> Result<Option<Value<
             Some(_) => Err(BodyError::InvalidValue),
         },
         Scalar::Number(text) => convert_number(text, edm_type),
+        // Text without an escape has no control characters, and so none that it may not have.
+        Scalar::String(Cow::Borrowed(text)) if edm_type.is_none() => Ok(text.into()),
         Scalar::String(text) => match edm_type {
             None => string(text),
             Some(edm_type) => value_from_text(text, edm_type),
@@ -181,65 +218,86 @@ fn convert(value: Scalar<'_>, edm_type: Option<EdmType>) -> Result<Option<Value<
 }
 
 fn convert_number(text: &str, edm_type: Option<EdmType>) -> Result<Value<'_>, BodyError> {
+    // What JSON calls a number is one for `parse` too, though perhaps too large (T-3.33).
+    let finite = |number: &f64| number.is_finite();
+    let double = || text.parse().ok().filter(finite).map(Value::Double);
     let value = match edm_type {
         Some(EdmType::Int32) => text.parse().ok().map(Value::Int32),
         Some(EdmType::Int64) => text.parse().ok().map(Value::Int64),
-        Some(EdmType::Double) => finite_double(text).map(Value::Double),
+        Some(EdmType::Double) => double(),
         Some(_) => None,
         // Only an integer's spelling parses as one: `3.0` and `3e0` are Doubles, and so is what an
         // Int32 cannot hold (section 3.5).
-        None => {
-            (text.parse().ok().map(Value::Int32)).or_else(|| finite_double(text).map(Value::Double))
-        }
+        None => text.parse().ok().map(Value::Int32).or_else(double),
     };
     value.ok_or(BodyError::InvalidValue)
 }
 
-/// Calls `member` for each member of the one object that `body` must hold.
+/// Calls `member`, which must read the value, for each member of the one object that `body` must
+/// hold.
 fn read_object<'a>(
     body: &'a [u8],
-    mut member: impl FnMut(Cow<'a, str>, Scalar<'a>) -> Result<(), BodyError>,
+    mut member: impl FnMut(Cow<'a, str>, &mut Cursor<'a>) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
     let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
     // .NET writers may open with a byte order mark.
-    let mut cursor = Cursor(text.strip_prefix('\u{FEFF}').unwrap_or(text));
+    let mut cursor = Cursor { text: text.strip_prefix('\u{FEFF}').unwrap_or(text), at: 0 };
     cursor.token(b'{')?;
     if cursor.peek() == Some(b'}') {
-        cursor.token(b'}')?;
+        cursor.at += 1;
         return cursor.end();
     }
     loop {
         cursor.token(b'"')?;
         let name = cursor.string()?;
         cursor.token(b':')?;
-        member(name, cursor.scalar()?)?;
-        if cursor.peek() == Some(b'}') {
-            cursor.token(b'}')?;
-            return cursor.end();
+        member(name, &mut cursor)?;
+        match cursor.peek() {
+            Some(b',') => cursor.at += 1,
+            Some(b'}') => {
+                cursor.at += 1;
+                return cursor.end();
+            }
+            _ => return Err(BodyError::Malformed),
         }
-        cursor.token(b',')?;
     }
 }
 
-/// What is left of the text.
-struct Cursor<'a>(&'a str);
+/// A place in the text, between two characters.
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+}
 
 impl<'a> Cursor<'a> {
     /// The next byte that is not white space, left in place.
+    #[inline]
     fn peek(&mut self) -> Option<u8> {
-        let first = self.0.bytes().next();
-        if first.is_some_and(|b| b > b' ') {
-            return first;
+        loop {
+            match self.next()? {
+                b' ' | b'\t' | b'\n' | b'\r' => self.at += 1,
+                other => return Some(other),
+            }
         }
-        self.0 = self.0.trim_start_matches([' ', '\t', '\n', '\r']);
-        self.0.bytes().next()
     }
 
+    #[inline]
+    fn next(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// What is left of the text.
+    fn rest(&self) -> &'a [u8] {
+        self.text.as_bytes().get(self.at..).unwrap_or_default()
+    }
+
+    #[inline]
     fn token(&mut self, expected: u8) -> Result<(), BodyError> {
         if self.peek() != Some(expected) {
             return Err(BodyError::Malformed);
         }
-        self.advance(1).map(|_| ())
+        self.at += 1;
+        Ok(())
     }
 
     fn end(&mut self) -> Result<(), BodyError> {
@@ -249,16 +307,19 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    #[inline]
     fn advance(&mut self, bytes: usize) -> Result<&'a str, BodyError> {
-        let (head, tail) = self.0.split_at_checked(bytes).ok_or(BodyError::Malformed)?;
-        self.0 = tail;
-        Ok(head)
+        let end = self.at + bytes;
+        let passed = self.text.get(self.at..end).ok_or(BodyError::Malformed)?;
+        self.at = end;
+        Ok(passed)
     }
 
+    #[inline]
     fn scalar(&mut self) -> Result<Scalar<'a>, BodyError> {
         match self.peek() {
             Some(b'"') => {
-                self.advance(1)?;
+                self.at += 1;
                 self.string().map(Scalar::String)
             }
             Some(b'-' | b'0'..=b'9') => self.number().map(Scalar::Number),
@@ -270,13 +331,16 @@ impl<'a> Cursor<'a> {
     }
 
     fn word(&mut self, word: &str, value: Scalar<'a>) -> Result<Scalar<'a>, BodyError> {
-        self.0 = self.0.strip_prefix(word).ok_or(BodyError::Malformed)?;
+        if !self.rest().starts_with(word.as_bytes()) {
+            return Err(BodyError::Malformed);
+        }
+        self.at += word.len();
         Ok(value)
     }
 
     /// A number as JSON spells it: no leading zeros, digits on both sides of the point.
     fn number(&mut self) -> Result<&'a str, BodyError> {
-        let bytes = self.0.as_bytes();
+        let bytes = self.rest();
         let mut at = usize::from(bytes.first() == Some(&b'-'));
         let whole = digits_from(bytes, at);
         if whole == at || (whole > at + 1 && bytes.get(at) == Some(&b'0')) {
@@ -302,12 +366,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string whose opening quote is behind; borrowed unless it has escapes.
+    #[inline(always)]
     fn string(&mut self) -> Result<Cow<'a, str>, BodyError> {
         let run = self.run()?;
-        if let Some(rest) = self.0.strip_prefix('"') {
-            self.0 = rest;
+        if self.next() == Some(b'"') {
+            self.at += 1;
             return Ok(Cow::Borrowed(run));
         }
+        self.string_with_escapes(run)
+    }
+
+    /// The rest of a string whose first escape lies behind `run`.
+    #[cold]
+    fn string_with_escapes(&mut self, run: &str) -> Result<Cow<'a, str>, BodyError> {
         let mut text = String::with_capacity(run.len() + 16);
         text.push_str(run);
         loop {
@@ -321,11 +392,13 @@ impl<'a> Cursor<'a> {
     }
 
     /// The characters up to the next quote or backslash, none of them a control character.
+    #[inline(always)]
     fn run(&mut self) -> Result<&'a str, BodyError> {
-        let special = |word| below(word, b' ') | equal(word, b'"') | equal(word, b'\\');
-        let len = plain_prefix(self.0.as_bytes(), special);
-        match self.0.as_bytes().get(len) {
-            Some(b'"' | b'\\') => self.advance(len),
+        let special =
+            |word| ascii(word, below(word, b' ') | equal(word, b'"') | equal(word, b'\\'));
+        let run = self.advance(plain_prefix(self.rest(), special))?;
+        match self.next() {
+            Some(b'"' | b'\\') => Ok(run),
             _ => Err(BodyError::Malformed),
         }
     }
@@ -353,7 +426,10 @@ impl<'a> Cursor<'a> {
         if !(0xD800..0xDC00).contains(&first) {
             return char::from_u32(first).ok_or(BodyError::InvalidValue);
         }
-        self.0 = self.0.strip_prefix("\\u").ok_or(BodyError::InvalidValue)?;
+        if !self.rest().starts_with(b"\\u") {
+            return Err(BodyError::InvalidValue);
+        }
+        self.at += 2;
         let second = self.code_unit()?;
         if !(0xDC00..0xE000).contains(&second) {
             return Err(BodyError::InvalidValue);

@@ -2,10 +2,10 @@
 //!
 //! Every member is written with a comma behind it; the end of an object takes the last one back.
 
-use super::super::lexical::{below, equal, not_ascii, plain_prefix};
 use super::super::{Context, Select, double, lexical};
 use crate::media::MetadataLevel;
 use crate::uri::write_entity_uri;
+use crate::words::{below, equal, or_not_ascii, plain_prefix};
 use lazuli_model::{ETag, EdmType, Timestamp, ValueRef};
 
 /// Writes a lone entity: the answer to a point read or an insert.
@@ -258,7 +258,8 @@ fn write_etag(out: &mut Vec<u8>, timestamp: Timestamp) {
 /// Annotated at full metadata only (T-2.29).
 fn write_timestamp(out: &mut Vec<u8>, level: MetadataLevel, timestamp: Timestamp) {
     if level == MetadataLevel::Full {
-        write_annotation(out, "Timestamp", EdmType::DateTime);
+        out.extend_from_slice(b"\"Timestamp");
+        write_annotation_end(out, EdmType::DateTime);
     }
     out.extend_from_slice(b"\"Timestamp\":");
     write_quoted(out, |out| lexical::write_timestamp(out, timestamp));
@@ -266,11 +267,16 @@ fn write_timestamp(out: &mut Vec<u8>, level: MetadataLevel, timestamp: Timestamp
 }
 
 fn write_property(out: &mut Vec<u8>, level: MetadataLevel, name: &str, value: ValueRef<'_>) {
+    out.push(b'"');
+    let start = out.len();
+    write_escaped(out, name);
+    let escaped = start..out.len();
     if level != MetadataLevel::None && is_annotated(value) {
-        write_annotation(out, name, value.edm_type());
+        write_annotation_end(out, value.edm_type());
+        out.push(b'"');
+        out.extend_from_within(escaped);
     }
-    write_string(out, name);
-    out.push(b':');
+    out.extend_from_slice(b"\":");
     write_value(out, value);
     out.push(b',');
 }
@@ -286,9 +292,8 @@ const fn is_annotated(value: ValueRef<'_>) -> bool {
     }
 }
 
-fn write_annotation(out: &mut Vec<u8>, name: &str, edm_type: EdmType) {
-    out.push(b'"');
-    write_escaped(out, name);
+/// What stands behind the name of an annotated property.
+fn write_annotation_end(out: &mut Vec<u8>, edm_type: EdmType) {
     out.extend_from_slice(b"@odata.type\":\"");
     out.extend_from_slice(edm_type.name().as_bytes());
     out.extend_from_slice(b"\",");
@@ -328,14 +333,9 @@ fn write_double(out: &mut Vec<u8>, value: f64) {
         out.extend_from_slice(b"\"NaN\"");
     } else if value.is_infinite() {
         out.extend_from_slice(if value > 0.0 { b"\"Infinity\"" } else { b"\"-Infinity\"" });
-    } else {
-        let start = out.len();
-        double::write_finite(out, value);
-        // Without a point or an exponent a client would read an integer (T-3.35).
-        let is_integer = |b: &u8| b.is_ascii_digit() || *b == b'-';
-        if out.iter().skip(start).all(is_integer) {
-            out.extend_from_slice(b".0");
-        }
+    } else if double::write_finite(out, value) == double::Spelling::Integral {
+        // A client would read an integer (T-3.35).
+        out.extend_from_slice(b".0");
     }
 }
 
@@ -347,7 +347,7 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
 /// (T-2.35).
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let special =
-        |word| below(word, b' ') | not_ascii(word) | equal(word, b'"') | equal(word, b'\\');
+        |word| or_not_ascii(word, below(word, b' ') | equal(word, b'"') | equal(word, b'\\'));
     let mut rest = text;
     loop {
         let len = plain_prefix(rest.as_bytes(), special);
