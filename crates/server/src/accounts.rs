@@ -3,7 +3,7 @@
 use arc_swap::ArcSwap;
 use lazuli_model::AccountName;
 use lazuli_wire::shared_key::SigningKey;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The account every storage emulator has.
@@ -57,7 +57,10 @@ pub enum AccountsError {
 
 /// All accounts, by name in lower case; the list can be replaced while requests are served.
 #[derive(Debug)]
-pub struct Accounts(ArcSwap<HashMap<Box<str>, Arc<Account>>>);
+pub struct Accounts(ArcSwap<ByName>);
+
+/// Few, so that a name is found sooner by comparing it than by hashing it.
+type ByName = BTreeMap<Box<str>, Arc<Account>>;
 
 impl Accounts {
     pub fn new(accounts: Vec<Account>) -> Result<Self, AccountsError> {
@@ -98,8 +101,8 @@ impl Accounts {
     }
 }
 
-fn by_name(accounts: Vec<Account>) -> Result<HashMap<Box<str>, Arc<Account>>, AccountsError> {
-    let mut map = HashMap::with_capacity(accounts.len());
+fn by_name(accounts: Vec<Account>) -> Result<ByName, AccountsError> {
+    let mut map = ByName::new();
     for account in accounts {
         let name = account.name.to_string();
         // In a host two names that differ in case are one.

@@ -6,8 +6,8 @@ use crate::delegation;
 use crate::error::{ApiError, ApiResult};
 use crate::explain::{self, Keyring};
 use crate::permit::Principal;
-use crate::request::names;
-use http::{HeaderMap, HeaderValue, header};
+use crate::request_headers::RequestHeaders;
+use http::HeaderValue;
 use lazuli_model::limits::REQUEST_DATE_SKEW_MINUTES_MAX;
 use lazuli_model::{AccessPolicies, TableName, Timestamp};
 use lazuli_table::{TableError, TableService};
@@ -69,7 +69,7 @@ pub(crate) struct Presented<'a> {
     pub(crate) query: &'a Query<'a>,
     /// As sent.
     pub(crate) raw_query: &'a str,
-    pub(crate) headers: &'a HeaderMap,
+    pub(crate) headers: &'a RequestHeaders<'a>,
     pub(crate) version: ApiVersion,
     pub(crate) caller: Caller,
     /// Whether the date must be near the clock's.
@@ -77,15 +77,15 @@ pub(crate) struct Presented<'a> {
 }
 
 impl<'a> Presented<'a> {
-    pub(crate) fn header(&self, name: impl header::AsHeaderName) -> &'a str {
-        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    pub(crate) fn header(&self, name: &str) -> &'a str {
+        self.headers.all.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
     /// `x-ms-date` wins over `Date`, whatever the other says.
     fn date(&self) -> &'a str {
-        match self.header(names::X_MS_DATE) {
-            "" => self.header(header::DATE),
-            date => date,
+        match self.headers.x_ms_date {
+            None | Some("") => self.headers.date.unwrap_or_default(),
+            Some(date) => date,
         }
     }
 }
@@ -104,15 +104,13 @@ impl Authenticator<'_> {
         account: &Account,
         presented: &Presented<'_>,
     ) -> ApiResult<Principal> {
-        let header = presented.headers.get(header::AUTHORIZATION);
+        let header = presented.headers.authorization;
         let sas = Sas::parse(presented.query).map_err(|error| {
             ApiError::from(error.code()).explained(format!("{}.", explain::sentence(error)))
         })?;
         match (header, sas) {
             (None, None) => Err(missing(presented)),
-            (Some(header), None) => {
-                self.by_header(account, presented, header.to_str().unwrap_or_default()).await
-            }
+            (Some(header), None) => self.by_header(account, presented, header).await,
             (None, Some(sas)) => match self.by_sas(account, presented, &sas).await? {
                 Ok(principal) => Ok(principal),
                 Err(error) => Err(self.refused(error, account, presented, &sas)),
@@ -167,8 +165,8 @@ impl Authenticator<'_> {
         }
         let request = SignedRequest {
             method: presented.method,
-            content_md5: presented.header(names::CONTENT_MD5),
-            content_type: presented.header(header::CONTENT_TYPE),
+            content_md5: presented.headers.content_md5.unwrap_or_default(),
+            content_type: presented.headers.content_type.unwrap_or_default(),
             date,
             account: account.name.as_str(),
             path: presented.path,
@@ -307,6 +305,7 @@ fn date_is_near(date: &str, now: Timestamp) -> bool {
 mod tests {
     use super::*;
     use crate::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+    use http::HeaderMap;
     use std::sync::Arc;
 
     const DATE: &str = "Thu, 09 Dec 2021 00:23:06 GMT";
@@ -326,7 +325,7 @@ mod tests {
             path: "/devstoreaccount1/Orders()",
             query: &Query::default(),
             raw_query: "",
-            headers: &map,
+            headers: &RequestHeaders::of(&map),
             version: ApiVersion::parse("2019-02-02").unwrap(),
             caller: Caller {
                 now: Timestamp::parse_rfc1123(now).unwrap(),

@@ -6,6 +6,7 @@ use crate::permit::Principal;
 use crate::profile;
 use crate::reply::Reply;
 use crate::request::{CallHeaders, ErrorForm, Preference, RequestContext};
+use crate::request_headers::TUNNEL;
 use crate::respond::error_reply;
 use crate::route::{self, Verb};
 use crate::table::{self, Call};
@@ -16,8 +17,8 @@ use lazuli_wire::media;
 use lazuli_wire::multipart::{self, BatchBody, BatchWriter, Part};
 use lazuli_wire::uri::{self, Query, ResourcePath, Target};
 
-/// The header by which a POST asks to be taken for another method.
-const TUNNEL: &str = "x-http-method";
+/// Room for what a part of an answer has beside its body and its location.
+const PART_BYTES_EXPECTED: usize = 512;
 
 /// Runs a batch: one change set, or one query.
 pub(crate) async fn handle(
@@ -297,7 +298,12 @@ fn multipart_reply(
 ) -> Reply {
     // The id of the request is as fresh a GUID as any, and ties the answer to the log.
     let id = context.id.as_str();
-    let mut body = Vec::with_capacity(replies.len() * 512);
+    let part_bytes = |reply: &Reply| {
+        let location = reply.location.as_ref().map_or(0, String::len);
+        PART_BYTES_EXPECTED + 2 * location + reply.body.len()
+    };
+    let mut body =
+        Vec::with_capacity(PART_BYTES_EXPECTED + replies.iter().map(part_bytes).sum::<usize>());
     let mut writer = match change_set {
         true => BatchWriter::answer_change_set(&mut body, id, id),
         false => BatchWriter::answer_query(&mut body, id),

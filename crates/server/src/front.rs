@@ -15,7 +15,8 @@ use crate::permit::Principal;
 use crate::profile::{Profile, Tolerance};
 use crate::properties::PropertiesCache;
 use crate::reply::Reply;
-use crate::request::{CallHeaders, RequestContext, names, operation_time};
+use crate::request::{CallHeaders, RequestContext, operation_time};
+use crate::request_headers::RequestHeaders;
 use crate::request_id::RequestIds;
 use crate::respond::{Heading, ResponseBody};
 use crate::route::{self, Verb};
@@ -158,15 +159,17 @@ impl Front {
         peer: Peer,
     ) -> Response<ResponseBody> {
         let (parts, mut body) = request.into_parts();
+        let headers = RequestHeaders::of(&parts.headers);
         let explain = self.options.auth.explain;
-        let mut heading = Heading::new(self.ids.next(), self.clock.now(), &parts, explain);
+        let mut heading =
+            Heading::new(self.ids.next(), self.clock.now(), &parts.method, &headers, explain);
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
         let outcome = {
-            let answer = pin!(self.answer(&parts, &mut body, peer, &mut heading));
+            let answer = pin!(self.answer(&parts, &headers, &mut body, peer, &mut heading));
             within(deadline, answer).await
         };
         // Who waits for our leave to send the body sees the refusal before it is sent.
-        if !body.is_end_stream() && !parts.headers.contains_key(header::EXPECT) {
+        if !body.is_end_stream() && !headers.has_expect {
             body::discard(&mut body).await;
         }
         let mut reply = outcome.unwrap_or_else(|error| heading.error_reply(error, &self.challenge));
@@ -174,7 +177,7 @@ impl Front {
             Some((account, _)) => self.properties.of(&self.service, &account.name).await.ok(),
             None => None,
         };
-        if let (Some(properties), Some(_)) = (&properties, &heading.account) {
+        if let (Some(properties), true) = (&properties, heading.is_addressed) {
             cors::decorate(&properties.cors, parts.method.as_str(), &parts.headers, &mut reply);
         }
         tracing::debug!(
@@ -187,20 +190,24 @@ impl Front {
         );
         let counts = properties.is_some_and(|properties| analytics::counts(&properties));
         let answered = if counts { Answered::new(&heading, &reply) } else { None };
-        let response = heading.respond(reply);
-        if let Some(answered) = &answered {
-            self.analytics.count(answered, &parts, &response);
-        }
+        let Some(answered) = answered else {
+            // Nobody looks at the headers of the request any more.
+            return heading.respond(reply, parts.headers);
+        };
+        let response = heading.respond(reply, HeaderMap::new());
+        self.analytics.count(&answered, &parts, &response);
         response
     }
 
     /// Answers a request of a connection that there is no place for; it is the last one there.
     pub(crate) async fn refuse(&self, request: Request<Incoming>) -> Response<ResponseBody> {
         let (parts, mut body) = request.into_parts();
-        let heading = Heading::new(self.ids.next(), self.clock.now(), &parts, false);
+        let headers = RequestHeaders::of(&parts.headers);
+        let (id, now) = (self.ids.next(), self.clock.now());
+        let heading = Heading::new(id, now, &parts.method, &headers, false);
         body::discard(&mut body).await;
         let reply = heading.error_reply(ErrorCode::ServerBusy.into(), &self.challenge);
-        let mut response = heading.respond(reply);
+        let mut response = heading.respond(reply, parts.headers);
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         response
     }
@@ -208,32 +215,33 @@ impl Front {
     async fn answer(
         &self,
         parts: &Parts,
+        headers: &RequestHeaders<'_>,
         body: &mut Incoming,
         peer: Peer,
         heading: &mut Heading,
     ) -> ApiResult<Reply> {
         let query = Query::parse(parts.uri.query().unwrap_or_default())
             .map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
-        heading.negotiate(parts, &query);
+        heading.negotiate(headers, &query);
         let suffixes = &self.options.host_suffixes;
         let Target { account, location, path, path_style, base } =
-            Target::find(parts, peer.scheme(), &self.accounts, suffixes)?;
+            Target::find(&parts.uri, headers, peer.scheme(), &self.accounts, suffixes)?;
         heading.target = Some((account.clone(), location));
-        let version = self.version(parts, &query)?;
+        let version = self.version(headers, &query)?;
         heading.version = Some(version.text);
         if parts.method == http::Method::OPTIONS {
             heading.operation = Some("TablePreflightRequest");
             let properties = self.properties.of(&self.service, &account.name).await?;
             return cors::preflight(&properties.cors, &parts.headers);
         }
-        heading.account = Some(account.name.clone());
+        heading.is_addressed = true;
 
         let presented = Presented {
             method: parts.method.as_str(),
             path: parts.uri.path(),
             query: &query,
             raw_query: parts.uri.query().unwrap_or_default(),
-            headers: &parts.headers,
+            headers,
             version: version.parsed,
             caller: Caller { now: heading.now, address: peer.address.ip(), https: peer.https },
             date_check: self.options.date_check,
@@ -247,12 +255,10 @@ impl Front {
         heading.authenticated = true;
 
         let path = uri::percent_decode(path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
-        let tunnels = parts.headers.get_all(names::METHOD).iter();
-        let verb = Verb::parse(parts.method.as_str())
-            .tunnelled(tunnels.map(|value| value.to_str().unwrap_or_default()))?;
+        let verb = Verb::parse(parts.method.as_str()).tunnelled(headers.tunnels())?;
         let operation = route::resolve(verb, ResourcePath::parse(&path), &query, &account.name)
             .map_err(ApiError::while_parsing)?;
-        heading.operation = Some(operation.api(parts.headers.contains_key(header::IF_MATCH)));
+        heading.operation = Some(operation.api(headers.if_match.is_some()));
         if !operation.exists_at(version.parsed) {
             return Err(ErrorCode::InvalidQueryParameterValue.into());
         }
@@ -261,14 +267,14 @@ impl Front {
             return Err(ApiError::with_text(code, message::WRITE_TO_SECONDARY));
         }
 
-        if operation.takes_body() && !has_length(&parts.headers) {
+        if operation.takes_body() && !headers.has_length {
             return Err(ErrorCode::MissingContentLengthHeader.into());
         }
         let body = self.bodies.read(body).await?;
         if operation.takes_body() {
             heading.received = Some(self.clock.now());
         }
-        let headers = CallHeaders::of_request(&parts.headers).known_at(version.parsed);
+        let headers = CallHeaders::of_request(headers).known_at(version.parsed);
         let call = Call { operation: &operation, headers, query: &query, body: &body.bytes };
         heading.preference = call.preference();
         let context = RequestContext {
@@ -332,10 +338,9 @@ impl Front {
     }
 
     /// The version of a request: its header, else what a shared access signature says (T-2.10).
-    fn version(&self, parts: &Parts, query: &Query<'_>) -> ApiResult<Version> {
-        let header = parts.headers.get(names::X_MS_VERSION).map(|value| value.to_str());
-        let text = match header {
-            Some(text) => Some(text.map_err(|_| ErrorCode::InvalidHeaderValue)?),
+    fn version(&self, headers: &RequestHeaders<'_>, query: &Query<'_>) -> ApiResult<Version> {
+        let text = match headers.version {
+            Some(value) => Some(value.to_str().map_err(|_| ErrorCode::InvalidHeaderValue)?),
             None => query.get("api-version").or_else(|| query.get("sv")),
         };
         let Some(text) = text else {
@@ -351,7 +356,10 @@ impl Front {
             VersionCheck::Skip => parsed.or(Some(ApiVersion::NEWEST)),
         };
         let parsed = served.ok_or(ErrorCode::InvalidHeaderValue)?;
-        let text = HeaderValue::try_from(text).map_err(|_| ErrorCode::InvalidHeaderValue)?;
+        let text = match headers.version {
+            Some(value) => value.clone(),
+            None => HeaderValue::try_from(text).map_err(|_| ErrorCode::InvalidHeaderValue)?,
+        };
         Ok(Version { parsed, text })
     }
 }
@@ -382,9 +390,4 @@ async fn within<T>(
         }
     })
     .await
-}
-
-/// Whether the extent of the body is told (T-2.5).
-fn has_length(headers: &HeaderMap) -> bool {
-    headers.contains_key(header::CONTENT_LENGTH) || headers.contains_key(header::TRANSFER_ENCODING)
 }

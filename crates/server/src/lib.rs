@@ -26,6 +26,7 @@ mod profile;
 mod properties;
 mod reply;
 mod request;
+mod request_headers;
 mod request_id;
 mod respond;
 mod route;

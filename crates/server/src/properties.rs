@@ -4,13 +4,13 @@ use crate::error::ApiResult;
 use arc_swap::ArcSwap;
 use lazuli_model::{AccountName, ServiceProperties};
 use lazuli_table::TableService;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Default)]
 pub(crate) struct PropertiesCache {
-    known: ArcSwap<HashMap<AccountName, Arc<ServiceProperties>>>,
+    known: ArcSwap<BTreeMap<AccountName, Arc<ServiceProperties>>>,
     /// How often something was forgotten: what was read before that is not kept.
     forgotten: AtomicU64,
 }
@@ -31,7 +31,7 @@ impl PropertiesCache {
             if self.forgotten.load(Ordering::SeqCst) != forgotten {
                 return known.clone();
             }
-            let mut known = HashMap::clone(known);
+            let mut known = BTreeMap::clone(known);
             known.insert(account.clone(), properties.clone());
             Arc::new(known)
         });
@@ -42,7 +42,7 @@ impl PropertiesCache {
     pub(crate) fn forget(&self, account: &AccountName) {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.known.rcu(|known| {
-            let mut known = HashMap::clone(known);
+            let mut known = BTreeMap::clone(known);
             known.remove(account);
             known
         });

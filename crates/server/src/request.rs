@@ -3,6 +3,7 @@
 use crate::accounts::Account;
 use crate::error::{ApiError, ApiResult};
 use crate::profile::{Fault, Tolerance};
+use crate::request_headers::{NO_ETAG, RequestHeaders};
 use crate::request_id::RequestId;
 use crate::respond::Trailer;
 use crate::simulate::Simulator;
@@ -63,34 +64,10 @@ pub(crate) struct CallHeaders<'a> {
     pub(crate) prefer: Option<&'a str>,
 }
 
-/// The names of headers that are looked for in every request.
-pub(crate) mod names {
-    use http::HeaderName;
-
-    pub(crate) const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
-    pub(crate) const METHOD: HeaderName = HeaderName::from_static("x-http-method");
-    pub(crate) const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
-    pub(crate) const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
-}
-
-/// Stands for an If-Match that is not one readable value: no valid tag (T-5.6). To leave such a
-/// header out would turn a conditional write into an unconditional one.
-const NO_ETAG: &str = "";
-
 impl<'a> CallHeaders<'a> {
-    pub(crate) fn of_request(headers: &'a http::HeaderMap) -> Self {
-        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        Self {
-            accept: text(http::header::ACCEPT),
-            content_type: text(http::header::CONTENT_TYPE),
-            if_match: match headers.get_all(http::header::IF_MATCH).iter().count() {
-                0 => None,
-                1 => text(http::header::IF_MATCH).or(Some(NO_ETAG)),
-                _ => Some(NO_ETAG),
-            },
-            if_none_match: text(http::header::IF_NONE_MATCH),
-            prefer: text(http::header::HeaderName::from_static("prefer")),
-        }
+    pub(crate) fn of_request(headers: &RequestHeaders<'a>) -> Self {
+        let RequestHeaders { accept, content_type, if_match, if_none_match, prefer, .. } = *headers;
+        Self { accept, content_type, if_match, if_none_match, prefer }
     }
 
     /// Takes in one header of a part. Of a header that comes twice the first counts.

@@ -32,6 +32,10 @@ impl RequestId {
     pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
+
+    pub(crate) const fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 #[cfg(test)]

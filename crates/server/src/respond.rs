@@ -5,18 +5,18 @@ use crate::error::{ApiError, Stage};
 use crate::explain;
 use crate::reply::Reply;
 use crate::request::{ErrorForm, Preference};
+use crate::request_headers::RequestHeaders;
 use crate::request_id::RequestId;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::request::Parts;
 use http::{Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use hyper::ext::ReasonPhrase;
 use lazuli_model::limits::CLIENT_REQUEST_ID_BYTES_MAX;
-use lazuli_model::{AccountName, Timestamp};
+use lazuli_model::{ETag, Timestamp};
 use lazuli_wire::error_body::{self, Shape};
 use lazuli_wire::error_code::ErrorCode;
-use lazuli_wire::media::{self, Accepted, Format};
+use lazuli_wire::media::{self, Accepted, Format, MetadataLevel};
 use lazuli_wire::uri::{Location, Query};
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -26,7 +26,11 @@ use std::task::{Context, Poll};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Tools recognise the service by the first word (T-2.58).
-const SERVER: &str = concat!("Windows-Azure-Table/1.0 Lazuli/", env!("CARGO_PKG_VERSION"));
+const SERVER: HeaderValue =
+    HeaderValue::from_static(concat!("Windows-Azure-Table/1.0 Lazuli/", env!("CARGO_PKG_VERSION")));
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
+const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+const ZERO: HeaderValue = HeaderValue::from_static("0");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
 const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
@@ -48,8 +52,8 @@ pub(crate) struct Heading {
     pub(crate) version: Option<HeaderValue>,
     /// Whether the credentials were found good.
     pub(crate) authenticated: bool,
-    /// The account addressed, once it is known to be one of ours.
-    pub(crate) account: Option<AccountName>,
+    /// Whether the account addressed is one of ours, and more is wanted than a preflight.
+    pub(crate) is_addressed: bool,
     /// The preference in force: errors repeat it (T-2.55).
     pub(crate) preference: Option<Preference>,
     /// When all of the request was there, if it had a body.
@@ -99,36 +103,41 @@ impl Trailer {
 }
 
 impl Heading {
-    pub(crate) fn new(id: RequestId, now: Timestamp, parts: &Parts, explain: bool) -> Self {
-        let client_request_id = parts
-            .headers
-            .get(CLIENT_REQUEST_ID)
+    pub(crate) fn new(
+        id: RequestId,
+        now: Timestamp,
+        method: &Method,
+        headers: &RequestHeaders<'_>,
+        explain: bool,
+    ) -> Self {
+        let client_request_id = headers
+            .client_request_id
             .filter(|value| value.len() <= CLIENT_REQUEST_ID_BYTES_MAX && value.to_str().is_ok());
         Self {
             id,
             now,
             version: None,
             authenticated: false,
-            account: None,
+            is_addressed: false,
             preference: None,
             received: None,
             operation: None,
             target: None,
-            accepted: media::negotiate(accept(parts), None),
+            accepted: media::negotiate(headers.accept, None),
             client_request_id: client_request_id.cloned(),
             xml_operation: false,
-            head: parts.method == Method::HEAD,
-            preflight: parts.method == Method::OPTIONS,
+            head: *method == Method::HEAD,
+            preflight: *method == Method::OPTIONS,
             explain,
             would_fail: None,
         }
     }
 
     /// Takes in what the query says about the form of the answer (T-2.15, T-2.23).
-    pub(crate) fn negotiate(&mut self, parts: &Parts, query: &Query<'_>) {
+    pub(crate) fn negotiate(&mut self, headers: &RequestHeaders<'_>, query: &Query<'_>) {
         self.xml_operation = query.contains("comp") || query.contains("restype");
         if let Some(format) = query.get("$format") {
-            self.accepted = media::negotiate(accept(parts), Some(format));
+            self.accepted = media::negotiate(headers.accept, Some(format));
         }
     }
 
@@ -141,7 +150,7 @@ impl Heading {
             tracing::error!(id = self.id.as_str(), operation, %cause, "failed");
         }
         let unread = error.code == ErrorCode::RequestBodyTooLarge;
-        if self.preflight || unread || (!self.authenticated && self.account.is_some()) {
+        if self.preflight || unread || (!self.authenticated && self.is_addressed) {
             return self.front_reply(&error, challenge);
         }
         let form = match self.version {
@@ -184,11 +193,12 @@ impl Heading {
         }
     }
 
-    /// The HTTP response.
-    pub(crate) fn respond(self, reply: Reply) -> Response<ResponseBody> {
-        let mut headers = HeaderMap::with_capacity(16);
-        headers.insert(header::SERVER, HeaderValue::from_static(SERVER));
-        insert(&mut headers, REQUEST_ID, self.id.as_str());
+    /// The HTTP response. Its headers are written where those of the request were, which have the
+    /// room for it.
+    pub(crate) fn respond(self, reply: Reply, mut headers: HeaderMap) -> Response<ResponseBody> {
+        headers.clear();
+        headers.insert(header::SERVER, SERVER);
+        insert(&mut headers, REQUEST_ID, self.id.as_bytes());
         if let Some(version) = self.version {
             headers.insert(VERSION, version);
         }
@@ -196,7 +206,8 @@ impl Heading {
             headers.insert(CLIENT_REQUEST_ID, id);
         }
         if let Some(code) = self.would_fail {
-            insert(&mut headers, WOULD_FAIL, &format!("{} {}", code.status(), code.name()));
+            let text = format!("{} {}", code.status(), code.name());
+            insert(&mut headers, WOULD_FAIL, text.as_bytes());
         }
         write_reply_headers(&mut headers, &reply);
         // A HEAD is answered without the body; its errors are named by the header (T-7.8).
@@ -206,7 +217,7 @@ impl Heading {
             Some(share) => Bytes::from_owner(HeldBody { body: reply.body, _share: share }),
         };
         if reply.status == StatusCode::NO_CONTENT {
-            headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+            headers.insert(header::CONTENT_LENGTH, ZERO);
         }
         let mut response = Response::new(ResponseBody(Some(body)));
         let internal = StatusCode::INTERNAL_SERVER_ERROR;
@@ -295,29 +306,25 @@ pub(crate) fn error_reply(
 
 fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     if reply.odata {
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, NOSNIFF);
     }
     if reply.no_cache {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(header::CACHE_CONTROL, NO_CACHE);
     }
     match &reply.content_type {
         None => {}
         Some(Cow::Borrowed(text)) => {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(text));
+            headers.insert(header::CONTENT_TYPE, content_type(text));
         }
-        Some(Cow::Owned(text)) => insert(headers, header::CONTENT_TYPE, text),
+        Some(Cow::Owned(text)) => insert(headers, header::CONTENT_TYPE, text.as_bytes()),
     }
     if let Some(etag) = reply.etag {
-        let mut text = Vec::with_capacity(48);
-        etag.write(&mut text);
-        if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(text)) {
-            headers.insert(header::ETAG, value);
-        }
+        insert(headers, header::ETAG, etag.text(&mut [0; ETag::TEXT_BYTES_MAX]));
     }
     if let Some(location) = &reply.location {
-        insert(headers, header::LOCATION, location);
+        insert(headers, header::LOCATION, location.as_bytes());
         if reply.status == 204 {
-            insert(headers, DATA_SERVICE_ID, location);
+            insert(headers, DATA_SERVICE_ID, location.as_bytes());
         }
     }
     if let Some(preference) = reply.preference_applied {
@@ -333,17 +340,26 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
         headers.insert(header::WWW_AUTHENTICATE, challenge.clone());
     }
     for (name, text) in &reply.more {
-        insert(headers, HeaderName::from_static(name), text);
+        insert(headers, HeaderName::from_static(name), text.as_bytes());
     }
 }
 
-fn accept(parts: &Parts) -> Option<&str> {
-    parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok())
+/// The type of nearly every answer is checked when this is compiled, not each time.
+fn content_type(text: &'static str) -> HeaderValue {
+    const MINIMAL: &str = Format::Json(MetadataLevel::Minimal).content_type();
+    const MINIMAL_VALUE: HeaderValue = HeaderValue::from_static(MINIMAL);
+    const NO_METADATA: &str = Format::Json(MetadataLevel::None).content_type();
+    const NO_METADATA_VALUE: HeaderValue = HeaderValue::from_static(NO_METADATA);
+    match text {
+        MINIMAL => MINIMAL_VALUE,
+        NO_METADATA => NO_METADATA_VALUE,
+        other => HeaderValue::from_static(other),
+    }
 }
 
 /// What cannot stand in a header is left out; none of our texts can hold such a thing.
-fn insert(headers: &mut HeaderMap, name: HeaderName, text: &str) {
-    if let Ok(value) = HeaderValue::from_str(text) {
+fn insert(headers: &mut HeaderMap, name: HeaderName, text: &[u8]) {
+    if let Ok(value) = HeaderValue::from_bytes(text) {
         headers.insert(name, value);
     }
 }

@@ -5,10 +5,12 @@
 
 use crate::accounts::{Account, Accounts};
 use crate::error::ApiResult;
-use http::header;
-use http::request::Parts;
+use crate::request_headers::RequestHeaders;
+use http::Uri;
 use lazuli_wire::error_code::ErrorCode;
-use lazuli_wire::uri::{self, Location};
+use lazuli_wire::uri::{
+    Location, SECONDARY, split_account, split_location, without_repeated_account,
+};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -28,32 +30,33 @@ pub(crate) struct Target<'a> {
 impl<'a> Target<'a> {
     /// Finds the account that the head of a request names, under the scheme it came by.
     pub(crate) fn find(
-        parts: &'a Parts,
+        uri: &'a Uri,
+        headers: &RequestHeaders<'_>,
         scheme: &str,
         accounts: &Accounts,
         suffixes: &[String],
     ) -> ApiResult<Self> {
-        let host = host(parts).ok_or(ErrorCode::HostInformationNotPresent)?;
+        let host = host(uri, headers).ok_or(ErrorCode::HostInformationNotPresent)?;
         let name = without_port(host);
         let unknown = ErrorCode::ResourceNotFound;
         if let Some(label) = suffixes.iter().find_map(|suffix| label_before(name, suffix)) {
             // Names of hosts have no case, and clients send them in lower case.
             let label = label.to_ascii_lowercase();
-            let (account, location) = uri::split_location(&label);
+            let (account, location) = split_location(&label);
             return Ok(Self {
                 account: accounts.find_in_host(account).ok_or(unknown)?,
                 location,
-                path: parts.uri.path(),
+                path: uri.path(),
                 path_style: false,
                 base: [scheme, "://", host, "/"].concat(),
             });
         }
-        let (segment, rest) = uri::split_account(parts.uri.path());
-        let (account, location) = uri::split_location(segment);
+        let (segment, rest) = split_account(uri.path());
+        let (account, location) = split_location(segment);
         Ok(Self {
             account: accounts.find(account).ok_or(unknown)?,
             location: if is_secondary(name) { Location::Secondary } else { location },
-            path: uri::without_repeated_account(rest, account, location),
+            path: without_repeated_account(rest, account, location),
             path_style: true,
             base: [scheme, "://", host, "/", segment, "/"].concat(),
         })
@@ -62,11 +65,12 @@ impl<'a> Target<'a> {
 
 /// The authority of the request: that of an absolute target, else the Host header. One that could
 /// not be the authority of a URI is as none, since answers repeat it.
-fn host(parts: &Parts) -> Option<&str> {
-    let absolute = parts.uri.authority().map(|authority| authority.as_str());
-    let sent = || parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
-    absolute.or_else(sent).filter(|host| !host.is_empty() && host.bytes().all(plain))
+fn host<'a>(uri: &'a Uri, headers: &RequestHeaders<'a>) -> Option<&'a str> {
+    let absolute = uri.authority().map(|authority| authority.as_str());
+    let plain = |byte: u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':' | b'[' | b']')
+    };
+    absolute.or(headers.host).filter(|host| !host.is_empty() && host.bytes().all(plain))
 }
 
 fn without_port(host: &str) -> &str {
@@ -90,7 +94,7 @@ fn label_before<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
 /// `lazuli-secondary.localhost`. Only names that cannot be those of another machine are read so.
 fn is_secondary(name: &str) -> bool {
     // Most names have no dash, and then need no search.
-    let marked = if name.contains('-') { name.split_once(uri::SECONDARY) } else { None };
+    let marked = if name.contains('-') { name.split_once(SECONDARY) } else { None };
     let Some((front, end)) = marked else { return false };
     let under_localhost = || end.to_ascii_lowercase().ends_with(".localhost");
     let is_address = || [front, end].concat().parse::<Ipv4Addr>().is_ok();
@@ -103,6 +107,7 @@ fn is_secondary(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::header;
 
     const SUFFIXES: [&str; 2] = ["table.localhost", "table.example.org"];
 
@@ -113,10 +118,11 @@ mod tests {
             request = request.header(header::HOST, host);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
+        let headers = RequestHeaders::of(&parts.headers);
         let accounts = Accounts::parse("acct:AAAA;Mixed_Case:AAAA").unwrap();
         let accounts = Accounts::new(accounts).unwrap();
         let suffixes = SUFFIXES.map(str::to_owned);
-        let found = Target::find(&parts, "https", &accounts, &suffixes);
+        let found = Target::find(&parts.uri, &headers, "https", &accounts, &suffixes);
         let found = found.map_err(|error| error.code)?;
         let location = if found.location == Location::Secondary { " s" } else { "" };
         let style = if found.path_style { " path" } else { " host" };

@@ -1,5 +1,6 @@
 use super::*;
 use crate::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+use crate::request_headers::RequestHeaders;
 use http::HeaderMap;
 use lazuli_wire::sas::{AccountSas, Caller, TableSas};
 use lazuli_wire::shared_key::SigningKey;
@@ -42,7 +43,7 @@ fn with_presented<T>(check: impl FnOnce(&Presented<'_>, &Keyring<'_>) -> T) -> T
         path: REQUEST.path,
         query: &Query::parse("comp=acl&timeout=5").unwrap(),
         raw_query: "comp=acl&timeout=5",
-        headers: &headers,
+        headers: &RequestHeaders::of(&headers),
         version: ApiVersion::NEWEST,
         caller: Caller { now: now(), address: [127, 0, 0, 1].into(), https: false },
         date_check: true,
