@@ -7,8 +7,8 @@ use crate::descriptors;
 use crate::failure::{chain, with_hint};
 use crate::reload::Reload;
 use anyhow::{Context, Result};
-use lazuli_engine::Reclaimed;
-use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
+use lazuli_engine::{Engine, Reclaimed};
+use lazuli_engine_local::{Durability, LocalOptions, OpenError, ReopeningEngine};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
     Accounts, Analytics, Extent, Front, FrontOptions, ListenOptions, Tls, WELL_KNOWN_ACCOUNT,
@@ -62,7 +62,7 @@ async fn serve(options: &ServeOptions, settings: &Settings, data: &Path) -> Resu
     let names = certificate::names(&settings.host, &settings.host_suffixes);
     let certificate = certificate::load(&settings.tls, data, &names, SystemClock.now())?;
     let tls = certificate.map(|certificate| Arc::new(Tls::new(certificate)));
-    let service = TableService::new(engine.clone(), Arc::new(SystemClock));
+    let service = table_service(engine.clone(), settings);
     let reload = Reload {
         options: options.clone(),
         accounts: accounts.clone(),
@@ -95,6 +95,16 @@ async fn serve(options: &ServeOptions, settings: &Settings, data: &Path) -> Resu
     tokio::task::spawn_blocking(move || engine.close()).await.context("close the engine")??;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The engine is ours alone, and after a failed write it comes back with all it had acknowledged if
+/// that was synced: then tables may be remembered.
+fn table_service(engine: Arc<dyn Engine>, settings: &Settings) -> TableService {
+    let service = TableService::new(engine, Arc::new(SystemClock));
+    match settings.durability.0 {
+        Durability::Sync => service.remembering_tables(),
+        Durability::Interval(_) | Durability::Memory => service,
+    }
 }
 
 fn start_logging(settings: &Settings) -> Result<()> {

@@ -68,8 +68,15 @@ fn play(plan: Plan) -> Result<World, String> {
         FaultyEngine::new(MemoryEngine::new(memory), handle.clone(), plan, random.stream(1));
     let engine = Arc::new(engine);
     let clock = Arc::new(SimulatedClock::new(handle.clone(), random.stream(2)));
-    // Two, as two processes on one store would be.
-    let services = [(); 2].map(|()| ServiceClient::new(engine.clone(), clock.clone()));
+    let services = match plan.seed.is_multiple_of(2) {
+        // Two, as two processes on one store would be.
+        true => [(); 2].map(|()| ServiceClient::new(engine.clone(), clock.clone())),
+        // One that has its store to itself, and so may remember tables.
+        false => {
+            let alone = ServiceClient::alone(engine.clone(), clock.clone());
+            [alone.clone(), alone]
+        }
+    };
     let history = Arc::new(Log::default());
     let world = World { handle, services, engine, history, plan };
     drop(world.handle.spawn(world.clone().play(random)));

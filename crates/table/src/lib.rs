@@ -15,6 +15,7 @@
 
 mod batch;
 mod error;
+mod known_tables;
 mod list;
 mod metrics;
 mod mutate;

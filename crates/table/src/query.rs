@@ -3,7 +3,7 @@
 use crate::error::TableError;
 use crate::plan::{Plan, PlanKind, Reads};
 use crate::scan::{Gather, Timer, walk};
-use crate::service::{OpenTable, TableService, timestamp};
+use crate::service::{TableService, timestamp};
 use crate::yielding::yield_now;
 use bytes::Bytes;
 use lazuli_engine::{Key, KeyRange, Revision, View, Visit};
@@ -99,9 +99,9 @@ impl TableService {
         table: &TableName,
         key: &EntityKey,
     ) -> Result<StoredEntity, TableError> {
-        let view = self.engine.view().await?;
-        let table = self.open(&*view, account, table).await?;
-        let found = view.get(&key::entity(table.id, key)).await?;
+        let view = self.view().await?;
+        let table = view.table_id(account, table).await?;
+        let found = view.entries.get(&key::entity(table, key)).await?;
         let found = found.ok_or(TableError::EntityNotFound)?;
         Ok(StoredEntity { timestamp: timestamp(found.revision), value: found.value })
     }
@@ -117,15 +117,15 @@ impl TableService {
         query: EntityQuery,
         sink: &mut (dyn FnMut(EntityRef<'_>) + Send),
     ) -> Result<QueryEnd, TableError> {
-        let view = self.engine.view().await?;
-        let OpenTable { id, .. } = self.open(&*view, account, table).await?;
+        let view = self.view().await?;
+        let id = view.table_id(account, table).await?;
         let plan = Plan::new(id, query.filter.as_ref(), &limits(id, &query));
         let Plan { kind, reads, conditions } = plan;
         let mut page = Page::new(&query, conditions, &*self.clock, sink);
         if page.top > 0 {
             match reads {
-                Reads::Points(keys) => fetch(&*view, &keys, &mut page).await?,
-                Reads::Ranges(ranges) => walk(&*view, ranges, &mut page).await?,
+                Reads::Points(keys) => fetch(&*view.entries, &keys, &mut page).await?,
+                Reads::Ranges(ranges) => walk(&*view.entries, ranges, &mut page).await?,
             }
         }
         Ok(page.end(kind))

@@ -85,7 +85,17 @@ impl TableService {
                 Write::Put(key::reclaim(table.id).into(), dropped.clone().into()),
             ]
         };
-        self.commit_under(account, name, writes).await
+        let bar = self.bar(account, name);
+        let outcome = self.commit_under(account, name, writes).await;
+        let is_known = matches!(
+            outcome,
+            Ok(())
+                | Err(TableError::TableNotFound | TableError::Busy | TableError::TooLarge { .. })
+        );
+        if let (true, Some(bar)) = (is_known, bar) {
+            bar.lift();
+        }
+        outcome
     }
 
     /// Get Table ACL.
@@ -94,9 +104,9 @@ impl TableService {
         account: &AccountName,
         name: &TableName,
     ) -> Result<AccessPolicies, TableError> {
-        let view = self.engine.view().await?;
-        let table = self.open(&*view, account, name).await?;
-        match view.get(&key::access_policies(table.id)).await? {
+        let view = self.view().await?;
+        let table = view.table_id(account, name).await?;
+        match view.entries.get(&key::access_policies(table)).await? {
             Some(found) => Ok(stored::decode_access_policies(&found.value)?),
             None => Ok(AccessPolicies::default()),
         }

@@ -23,10 +23,19 @@ pub(super) struct ServiceClient {
 }
 
 impl ServiceClient {
-    #[expect(clippy::expect_used, reason = "both names are literals that keep the rules")]
     pub(super) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
+        Self::of(TableService::new(engine, clock))
+    }
+
+    /// The only one that writes to `engine`.
+    pub(super) fn alone(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
+        Self::of(TableService::new(engine, clock).remembering_tables())
+    }
+
+    #[expect(clippy::expect_used, reason = "both names are literals that keep the rules")]
+    fn of(service: TableService) -> Self {
         Self {
-            service: TableService::new(engine, clock),
+            service,
             account: AccountName::parse("simulated").expect("an account name"),
             table: TableName::parse("Simulated").expect("a table name"),
         }
