@@ -11,13 +11,17 @@ use crate::image::Image;
 use crate::kept;
 use anyhow::{Context, Result, bail, ensure};
 use lazuli_testkit::seed::Seeded;
+use lazuli_testkit::server::Server;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the log says of a journal whose last write is not whole.
 const CUT_OFF: &str = "with a write that a crash cut off";
+
+/// How long the log may take to say where damage lies.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -25,6 +29,7 @@ pub struct Plan {
     pub amount: Amount,
     /// Flips in each file, at most.
     pub flips_max: usize,
+    /// When no file is given a second flip; one is given to each.
     pub deadline: Option<Instant>,
 }
 
@@ -92,9 +97,10 @@ impl Trial<'_> {
         let files = image.0.iter().filter_map(|(path, content)| Some((path, content.as_ref()?)));
         for (index, (path, content)) in files.enumerate() {
             let mut random = random.stream(500 + index as u64);
-            for _ in 0..plan.flips_max.min(content.written_bytes() * 8) {
-                if plan.deadline.is_some_and(|deadline| Instant::now() > deadline) {
-                    return Ok(());
+            for flips in 0..plan.flips_max.min(content.written_bytes() * 8) {
+                let is_late = || plan.deadline.is_some_and(|deadline| Instant::now() > deadline);
+                if flips > 0 && is_late() {
+                    break;
                 }
                 let bit = random.below(content.written_bytes() * 8);
                 let flipped = flip(image, path, content, bit);
@@ -122,6 +128,9 @@ impl Trial<'_> {
             Err(error) => return refused(&format!("{error:#}"), path),
         };
         let read = running.server.connect().map_err(Into::into).and_then(|mut c| read_all(&mut c));
+        if read.as_ref().is_err_and(is_refusal) {
+            wait_for_the_place(&running.server, path);
+        }
         let log = running.server.log();
         running.server.kill().context("kill the server")?;
         ensure!(!log.contains("panicked"), "the server panicked; its log ends:\n{log}");
@@ -129,8 +138,8 @@ impl Trial<'_> {
             Ok(found) => {
                 self.look_at(&found, &log).with_context(|| format!("the server's log ends:\n{log}"))
             }
-            Err(error) if error.to_string().contains(": 500 ") => {
-                ensure!(log.contains("corrupt"), "a read failed without a reason; the log:\n{log}");
+            Err(error) if is_refusal(&error) => {
+                ensure!(tells_place(&log, path), "the log does not say where:\n{log}");
                 Ok(Outcome::Noticed)
             }
             Err(error) => bail!("{error:#}; the server's log ends:\n{log}"),
@@ -155,6 +164,22 @@ fn flip(image: &Image, path: &str, content: &Content, bit: usize) -> Image {
     let mut image = image.clone();
     image.0.insert(path.to_owned(), Some(Arc::new(content)));
     image
+}
+
+fn is_refusal(error: &anyhow::Error) -> bool {
+    error.to_string().contains(": 500 ")
+}
+
+fn tells_place(log: &str, path: &str) -> bool {
+    log.contains(&format!("{path} is damaged: it is whole up to byte "))
+}
+
+/// A read that met damage is answered at once; where it lies is looked for meanwhile.
+fn wait_for_the_place(server: &Server, path: &str) {
+    let give_up = Instant::now() + PATIENCE;
+    while Instant::now() < give_up && !tells_place(&server.log(), path) {
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
 }
 
 fn refused(text: &str, path: &str) -> Result<Outcome> {

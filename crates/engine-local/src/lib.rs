@@ -7,6 +7,7 @@
 
 mod begun;
 mod committer;
+mod damage;
 mod directory;
 mod journal;
 mod manifest;

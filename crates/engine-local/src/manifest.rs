@@ -13,6 +13,7 @@
 //! tables    levels u8 │ (runs u8 │ (tables u32 │ (id u64 │ kind u8 │ xxh3 u128 │ u64)*)*)*
 //! ```
 
+use crate::damage::Damaged;
 use crate::directory::{OpenError, missing};
 use crate::journal::{number, take};
 use std::fs;
@@ -50,28 +51,28 @@ pub(crate) fn inspect(store: &Path) -> Result<(), OpenError> {
             dir: store.to_path_buf(),
             reason: format!("{} is damaged", damaged.display()),
         })?;
-        for table in tables {
-            is_there(&keyspace.join(TABLES).join(table.to_string()))?;
+        for Table { number, .. } in tables {
+            is_there(&keyspace.join(TABLES).join(number.to_string()))?;
         }
     }
     Ok(())
 }
 
-/// Tables that are not what was written, or that no list names: looked for when a store does not
-/// open, as fjall does not say which file it was reading. The lists hold a checksum of each table.
-pub(crate) fn damaged_tables(store: &Path) -> io::Result<Vec<PathBuf>> {
+/// Tables that are not what was written: looked for when a store does not open, or a read fails. The
+/// store may be in use: a table that is gone by now is of no interest any more.
+pub(crate) fn damaged_tables(store: &Path) -> io::Result<Vec<Damaged>> {
     let mut damaged = Vec::new();
-    for entry in fs::read_dir(store.join(KEYSPACES))? {
-        let keyspace = entry?.path();
-        let Some((number, _)) = parse(&fs::read(keyspace.join(CURRENT))?) else {
-            continue;
-        };
-        let list = fs::read(keyspace.join(format!("v{number}")))?;
-        for entry in fs::read_dir(keyspace.join(TABLES))? {
-            let table = entry?.path();
-            let checksum = xxh3_128(&fs::read(&table)?).to_le_bytes();
-            if !list.windows(checksum.len()).any(|part| part == checksum) {
-                damaged.push(table);
+    for name in KEYSPACE_NAMES {
+        let keyspace = store.join(KEYSPACES).join(name);
+        let Ok((_, list)) = current_list(&keyspace)? else { continue };
+        for Table { number, checksum } in tables(&list).unwrap_or_default() {
+            let path = keyspace.join(TABLES).join(number.to_string());
+            match fs::read(&path) {
+                Ok(bytes) if xxh3_128(&bytes).to_le_bytes() != checksum => {
+                    damaged.push(Damaged::new(path, &bytes));
+                }
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
             }
         }
     }
@@ -96,8 +97,13 @@ fn current_list(keyspace: &Path) -> io::Result<Result<(PathBuf, Vec<u8>), PathBu
     }
 }
 
-/// The numbers of the tables that a list names.
-fn tables(list: &[u8]) -> Option<Vec<u64>> {
+/// A table that a list names.
+struct Table {
+    number: u64,
+    checksum: [u8; 16],
+}
+
+fn tables(list: &[u8]) -> Option<Vec<Table>> {
     let end = list.len().checked_sub(END_BYTES).and_then(|at| list.get(at..))?;
     let mut position = end.get(1 + 1 + 16..)?;
     let mut contents = list.get(usize::try_from(number(&mut position, 8)?).ok()?..)?;
@@ -115,8 +121,10 @@ fn tables(list: &[u8]) -> Option<Vec<u64>> {
     for _level in 0..number(&mut section, 1)? {
         for _run in 0..number(&mut section, 1)? {
             for _table in 0..number(&mut section, 4)? {
-                tables.push(number(&mut section, 8)?);
-                take(&mut section, 1 + 16 + 8)?;
+                let number = number(&mut section, 8)?;
+                let (_kind, checksum) = (take(&mut section, 1)?, take(&mut section, 16)?);
+                tables.push(Table { number, checksum: checksum.try_into().ok()? });
+                take(&mut section, 8)?;
             }
         }
     }
@@ -158,26 +166,52 @@ mod tests {
         inspect(&store).unwrap();
     }
 
-    #[tokio::test]
-    async fn file_that_has_vanished_is_told() {
+    /// A closed store with two tables of data; answers their names as well.
+    async fn with_tables() -> (tempfile::TempDir, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
         for key in [b"La", b"Lb"] {
-            let writes = vec![Write::Put(Key::from(key.to_vec()), "value".into())];
+            let value = vec![key[1]; 20_000];
+            let writes = vec![Write::Put(Key::from(key.to_vec()), value.into())];
             let commit = Commit { not_before: Revision(0), checks: vec![], writes };
             engine.commit(commit).await.unwrap();
             engine.store.flush();
         }
         drop(engine);
+        let data = dir.path().join("store/keyspaces/1");
+        let (_, list) = current_list(&data).unwrap().unwrap();
+        let name = |table: &Table| format!("keyspaces/1/tables/{}", table.number);
+        let names: Vec<String> = tables(&list).unwrap().iter().map(name).collect();
+        assert!(!names.is_empty());
+        (dir, names)
+    }
+
+    #[tokio::test]
+    async fn damaged_table_is_found_with_the_place() {
+        let (dir, tables) = with_tables().await;
+        let store = dir.path().join("store");
+        assert_eq!(damaged_tables(&store).unwrap(), []);
+        let path = store.join(&tables[0]);
+        let sound = fs::read(&path).unwrap();
+        for at in (0..sound.len()).step_by(29) {
+            let mut bytes = sound.clone();
+            bytes[at] ^= 4;
+            fs::write(&path, bytes).unwrap();
+            let found = damaged_tables(&store).unwrap();
+            let [Damaged { path: named, offset }] = &found[..] else { panic!("{found:?}") };
+            assert_eq!(*named, path);
+            assert!(*offset <= at, "byte {at} is damaged, and {offset} is told");
+        }
+    }
+
+    #[tokio::test]
+    async fn file_that_has_vanished_is_told() {
+        let (dir, tables) = with_tables().await;
         let store = dir.path().join("store");
         inspect(&store).unwrap();
         let data = store.join("keyspaces/1");
-        let (_, list) = current_list(&data).unwrap().unwrap();
-        let found = tables(&list).unwrap();
-        assert!(!found.is_empty());
-        let of_data = found.iter().map(|table| format!("keyspaces/1/tables/{table}"));
         let others = ["version", "lock", "keyspaces/0/current", "keyspaces/2/current"];
-        for file in of_data.chain(others.map(str::to_owned)) {
+        for file in tables.into_iter().chain(others.map(str::to_owned)) {
             let path = store.join(&file);
             let content = fs::read(&path).unwrap();
             fs::remove_file(&path).unwrap();

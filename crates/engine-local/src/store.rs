@@ -6,6 +6,7 @@
 //! batch; behind it stands whether all batches before were durable (see `journal.rs`).
 
 use crate::begun::Begun;
+use crate::damage::Teller;
 use crate::directory::{Directory, OpenError};
 use crate::journal;
 use crate::manifest;
@@ -64,6 +65,7 @@ pub(crate) struct Store {
     has_written: AtomicBool,
     /// `None` while the store is made.
     begun: Mutex<Option<Begun>>,
+    damage: Arc<Teller>,
     faults: Option<Arc<dyn Faults>>,
 }
 
@@ -108,6 +110,7 @@ impl Store {
             is_unsynced: AtomicBool::new(true),
             has_written: AtomicBool::new(false),
             begun: Mutex::new(None),
+            damage: Arc::new(Teller::new(path)),
             faults: options.faults.clone(),
         })
     }
@@ -116,7 +119,7 @@ impl Store {
     /// its visible sequence number also when it flushes or compacts, so that a snapshot taken
     /// during a write could show half of it.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.database.snapshot(), self.data.clone())
+        Snapshot::new(self.database.snapshot(), self.data.clone(), self.damage.clone())
     }
 
     pub(crate) fn last_revision(&self) -> Result<Revision, EngineError> {
@@ -382,10 +385,9 @@ fn with_file(store: &Path, error: OpenError) -> OpenError {
     let damaged = if is_damage { manifest::damaged_tables(store) } else { Ok(Vec::new()) };
     match damaged.unwrap_or_default().first() {
         None => error,
-        Some(path) => OpenError::Corrupt {
-            dir: store.to_path_buf(),
-            reason: format!("{} is damaged", path.display()),
-        },
+        Some(damaged) => {
+            OpenError::Corrupt { dir: store.to_path_buf(), reason: damaged.to_string() }
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! A view: one fjall snapshot, read where the caller stands.
 
+use crate::damage::Teller;
 use crate::store::{decode, decode_ref, engine_error};
 use fjall::{Guard, Keyspace, Readable};
 use lazuli_engine::{
     BoxFuture, Direction, EngineError, Found, Key, KeyRange, Scan, ScanEnd, View, Visit, Visitor,
 };
+use std::sync::Arc;
 
 /// Entries of a range that are read with its end in view. lsm-tree looks for the end in each block it
 /// opens, a sixth of what a long scan costs: behind so many entries the walk begins anew without an
@@ -16,15 +18,17 @@ const BOUNDED_ROWS_MAX: usize = 64;
 pub(crate) struct Snapshot {
     snapshot: fjall::Snapshot,
     data: Keyspace,
+    damage: Arc<Teller>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(snapshot: fjall::Snapshot, data: Keyspace) -> Self {
-        Self { snapshot, data }
+    pub(crate) fn new(snapshot: fjall::Snapshot, data: Keyspace, damage: Arc<Teller>) -> Self {
+        Self { snapshot, data, damage }
     }
 
     pub(crate) fn find(&self, key: &[u8]) -> Result<Option<Found>, EngineError> {
-        match self.snapshot.get(&self.data, key).map_err(engine_error)? {
+        let found = self.snapshot.get(&self.data, key);
+        match found.map_err(|error| unreadable(&self.damage, error))? {
             Some(stored) => decode(stored).map(Some),
             None => Ok(None),
         }
@@ -38,7 +42,7 @@ impl Snapshot {
         if scan.range.is_empty() {
             return Ok(ScanEnd::Done);
         }
-        let mut walk = Walk { scan, visitor, rows: 0, bytes: 0 };
+        let mut walk = Walk { damage: &self.damage, scan, visitor, rows: 0, bytes: 0 };
         let bounds = walk.scan.range.start.clone()..walk.scan.range.end.clone();
         let entries = self.snapshot.range(&self.data, bounds);
         if walk.scan.direction == Direction::Backward {
@@ -72,6 +76,7 @@ impl Snapshot {
 
 /// A scan under way.
 struct Walk<'v, 'f> {
+    damage: &'v Teller,
     /// Its range is what is left to walk once [`over`](Self::over) stops early.
     scan: Scan,
     visitor: &'v mut Visitor<'f>,
@@ -88,7 +93,8 @@ impl Walk<'_, '_> {
         rows_max: usize,
     ) -> Result<Option<ScanEnd>, EngineError> {
         for entry in entries {
-            let (key, stored) = entry.into_inner().map_err(engine_error)?;
+            let entry = entry.into_inner().map_err(|error| unreadable(self.damage, error));
+            let (key, stored) = entry?;
             if *key >= *self.scan.range.end {
                 break;
             }
@@ -110,6 +116,14 @@ impl Walk<'_, '_> {
         }
         Ok(Some(ScanEnd::Done))
     }
+}
+
+fn unreadable(damage: &Teller, error: fjall::Error) -> EngineError {
+    let error = engine_error(error);
+    if matches!(error, EngineError::Corrupt(_)) {
+        damage.met();
+    }
+    error
 }
 
 impl View for Snapshot {

@@ -1,0 +1,85 @@
+//! Which table is damaged, and where: fjall says of a read that met damage neither.
+//!
+//! ```text
+//! table   block*, and what tells of them
+//! block   "LSM" 3 │ kind u8 │ xxh3 of the data u128 │ bytes u32 │ bytes unpacked u32 │
+//!         xxh3 of all that, its low half's low half, u32 │ data        numbers are little-endian
+//! ```
+
+use crate::journal::{number, take};
+use crate::manifest;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use xxhash_rust::xxh3::xxh3_128;
+
+const MAGIC: &[u8] = b"LSM\x03";
+const HEAD_BYTES: usize = MAGIC.len() + 1 + 16 + 4 + 4;
+
+/// A table that is not what was written.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Damaged {
+    pub(crate) path: PathBuf,
+    /// Where its first block begins that is not whole.
+    pub(crate) offset: usize,
+}
+
+impl Damaged {
+    pub(crate) fn new(path: PathBuf, table: &[u8]) -> Self {
+        let mut rest = table;
+        while let Some(behind) = behind_block(rest) {
+            rest = behind;
+        }
+        Self { path, offset: table.len() - rest.len() }
+    }
+}
+
+impl fmt::Display for Damaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is damaged: it is whole up to byte {}", self.path.display(), self.offset)
+    }
+}
+
+/// Tells of the damage that a store's reads have met.
+#[derive(Debug)]
+pub(crate) struct Teller {
+    store: PathBuf,
+    has_told: AtomicBool,
+}
+
+impl Teller {
+    pub(crate) fn new(store: &Path) -> Self {
+        Self { store: store.to_path_buf(), has_told: AtomicBool::new(false) }
+    }
+
+    /// A read has met damage. All tables are gone through, on a thread of its own, and those that
+    /// are damaged are logged: once while a store is open, as that reads it whole.
+    pub(crate) fn met(&self) {
+        if self.has_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let store = self.store.clone();
+        let told = std::thread::Builder::new().name("damage".into()).spawn(move || {
+            match manifest::damaged_tables(&store) {
+                Ok(tables) => tables.iter().for_each(|damaged| tracing::error!("{damaged}")),
+                Err(error) => tracing::error!("damaged tables could not be looked for: {error}"),
+            }
+        });
+        if let Err(error) = told {
+            tracing::error!("damaged tables could not be looked for: {error}");
+        }
+    }
+}
+
+/// What follows the block at the start of `rest`, if that is whole.
+fn behind_block(mut rest: &[u8]) -> Option<&[u8]> {
+    let head = rest.get(..HEAD_BYTES)?;
+    (take(&mut rest, MAGIC.len())? == MAGIC).then_some(())?;
+    take(&mut rest, 1)?;
+    let checksum = take(&mut rest, 16)?;
+    let bytes = number(&mut rest, 4)?;
+    take(&mut rest, 4)?;
+    (take(&mut rest, 4)? == xxh3_128(head).to_le_bytes().get(..4)?).then_some(())?;
+    let data = take(&mut rest, bytes as usize)?;
+    (checksum == xxh3_128(data).to_le_bytes()).then_some(rest)
+}
