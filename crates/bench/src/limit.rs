@@ -16,14 +16,17 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use lazuli_server::ListenOptions;
 use log::Log;
+use std::ffi::OsString;
 use std::fs;
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Which limit to serve. Started by the benchmark itself.
+/// What the benchmark starts this program as: a limit, or the way to another program.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub(crate) enum Limit {
     /// Answer every request with a recorded answer
@@ -37,6 +40,13 @@ pub(crate) enum Limit {
         insert_bytes: usize,
         batch: PathBuf,
         batch_bytes: usize,
+    },
+    /// Become another program, which then ends with the one that started it
+    #[command(hide = true)]
+    Follow {
+        program: PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
 }
 
@@ -67,6 +77,11 @@ impl Limit {
                 insert: (Recorded::read(&insert)?, insert_bytes),
                 batch: (Recorded::read(&batch)?, batch_bytes),
             }),
+            // Returns only when it fails; the signal stays with the process.
+            Self::Follow { program, arguments } => {
+                Err(Command::new(&program).args(arguments).exec())
+                    .with_context(|| format!("become {}", program.display()))
+            }
         }
     }
 }

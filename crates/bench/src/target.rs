@@ -79,7 +79,9 @@ enum Process {
 impl Target {
     /// Lazuli as it comes, in its default durability.
     pub(crate) fn lazuli(binary: &Path, data: &Path) -> Result<Self> {
-        Ok(Self::of_server(Server::start(binary, data, &["--durability", "sync"])?))
+        let mut command = Command::new(std::env::current_exe().context("find this program")?);
+        command.arg("follow").arg(binary);
+        Ok(Self::of_server(Server::start_command(command, data, &["--durability", "sync"])?))
     }
 
     fn of_server(server: Server) -> Self {

@@ -1,11 +1,13 @@
-//! What the tests share: the engine suite, seeds, a server on a free port, a client that signs, and
-//! an issuer of bearer tokens.
+//! What the tests share: the engine suite, seeds, a server on a free port (the real binary, or one in
+//! the process of the test), a client that signs, and an issuer of bearer tokens.
 
 pub mod engine_suite;
 #[cfg(feature = "server")]
 pub mod http;
 #[cfg(feature = "issuer")]
 pub mod issuer;
+#[cfg(feature = "live")]
+pub mod live;
 pub mod seed;
 #[cfg(feature = "server")]
 pub mod server;

@@ -45,20 +45,31 @@ impl Server {
         arguments: &[&str],
         environment: &[(&str, PathBuf)],
     ) -> io::Result<Self> {
+        let mut command = Command::new(binary);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        Self::start_command(command, data, arguments)
+    }
+
+    /// Starts a server through `command`, which is given what the server is to be given.
+    pub fn start_command(
+        mut command: Command,
+        data: &Path,
+        arguments: &[&str],
+    ) -> io::Result<Self> {
         let scratch = tempfile::tempdir()?;
         let port_file = scratch.path().join("ports.json");
-        let mut child = Command::new(binary)
+        command
             .args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--data"])
             .arg(data)
             .arg("--port-file")
             .arg(&port_file)
             .args(arguments)
-            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(File::create(scratch.path().join("stderr"))?)
-            .spawn()
-            .map_err(|error| io::Error::other(format!("start {}: {error}", binary.display())))?;
+            .stderr(File::create(scratch.path().join("stderr"))?);
+        let mut child = command.spawn().map_err(|error| {
+            io::Error::other(format!("start {}: {error}", command.get_program().display()))
+        })?;
         let lines = watch(&mut child)?;
         let unset = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut server = Self { child, address: unset, scheme: "http", lines, scratch };

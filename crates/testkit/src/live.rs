@@ -1,0 +1,52 @@
+//! A server in this process, on a free port, over an engine of the test's choice.
+
+use crate::http::Connection;
+use lazuli_engine::Engine;
+use lazuli_model::SystemClock;
+use lazuli_server::{
+    Accounts, Front, FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
+};
+use lazuli_table::TableService;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+/// A running server. Dropping it ends all that runs on it.
+#[derive(Debug)]
+pub struct LiveServer {
+    address: SocketAddr,
+    _runtime: Runtime,
+}
+
+impl LiveServer {
+    /// Starts a server with the well-known account; its threads are named `threads`.
+    pub fn start(engine: Arc<dyn Engine>, threads: &str) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .thread_name(threads)
+            .enable_all()
+            .build()?;
+        let clock = Arc::new(SystemClock);
+        let service = TableService::new(engine, clock.clone());
+        let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}"))
+            .and_then(Accounts::new)
+            .map_err(io::Error::other)?;
+        let front = Front::new(service, Arc::new(accounts), clock, FrontOptions::default());
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+        let address = listener.local_addr()?;
+        let (front, limits) = (Arc::new(front), ListenOptions::default());
+        runtime.spawn(lazuli_server::serve(listener, front, limits, std::future::pending()));
+        Ok(Self { address, _runtime: runtime })
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A new connection that signs with the account's key.
+    pub fn connect(&self) -> io::Result<Connection> {
+        Connection::open(self.address)
+    }
+}
