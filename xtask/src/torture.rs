@@ -18,16 +18,48 @@ const IDLE_CONNECTIONS: u64 = 10_000;
 /// What the server may take at most while it is attacked.
 const ATTACKED_MIB_MAX: u64 = 600;
 /// Parts that share the time.
-const PARTS: u64 = 10;
+const PARTS: u64 = 13;
 /// Targets of the fuzzers, which share one part's time.
 const FUZZ_TARGETS: u64 = 10;
 
-/// What the disk does to the server: what it is called, and what `lazuli-disk` is told.
-const DISK_TRIALS: [(&str, &[&str]); 4] = [
-    ("loss of power", &["power-loss"]),
-    ("loss of power while tables are dropped", &["power-loss", "--fills", "21", "--steps", "60"]),
-    ("disk faults", &["faults", "--steps", "40", "--calls", "2"]),
-    ("bit flips", &["flips", "--flips", "2"]),
+/// One way in which the disk treats the server badly.
+struct DiskTrial {
+    name: &'static str,
+    /// What `lazuli-disk` is told to take a sample.
+    sample: &'static [&'static str],
+    /// What it is told to take every state and every call there is.
+    every: &'static [&'static str],
+}
+
+const DISK_TRIALS: [DiskTrial; 8] = [
+    DiskTrial { name: "loss of power", sample: &["power-loss"], every: &["power-loss", "--every"] },
+    DiskTrial {
+        name: "loss of power with a journalling file system",
+        sample: &["power-loss", "--journalled", "--states", "20"],
+        every: &["power-loss", "--every", "--journalled"],
+    },
+    DiskTrial {
+        name: "loss of power while tables are dropped",
+        sample: &["power-loss", "--fills", "21", "--steps", "60"],
+        every: &["power-loss", "--every", "--fills", "21", "--steps", "60"],
+    },
+    DiskTrial {
+        name: "loss of power while journals change",
+        sample: &["rotation", "--states", "10"],
+        every: &["rotation"],
+    },
+    DiskTrial {
+        name: "disk faults",
+        sample: &["faults", "--steps", "40", "--calls", "2"],
+        every: &["faults"],
+    },
+    DiskTrial { name: "failing reads", sample: &["reads", "--calls", "2"], every: &["reads"] },
+    DiskTrial {
+        name: "bit flips",
+        sample: &["flips", "--flips", "2"],
+        every: &["flips", "--flips", "60"],
+    },
+    DiskTrial { name: "vanished files", sample: &["vanished"], every: &["vanished"] },
 ];
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -38,6 +70,9 @@ pub(crate) struct Options {
     /// Repeats the choices of an earlier run
     #[arg(long)]
     seed: Option<u64>,
+    /// Take every state and every call in the trials of the disk, however long that takes
+    #[arg(long)]
+    every: bool,
 }
 
 pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
@@ -57,8 +92,9 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     part("histories of concurrent clients", &|| histories(workspace, seed, share));
     part("made-up input", &|| fuzz::run(workspace, &fuzz::Options::new(seed, each)));
     part("malformed HTTP", &|| attacks(workspace, seed, share));
-    for (name, given) in DISK_TRIALS {
-        part(name, &|| disk(workspace, seed, share, given));
+    for trial in &DISK_TRIALS {
+        let seconds = (!options.every).then_some(share);
+        part(trial.name, &|| disk(workspace, seed, seconds, trial));
     }
     part("kill", &|| kill::run(workspace, kill::Options::new(seed, share)));
     part("soak", &|| soak::run(workspace, soak::Options::new(seed, share)));
@@ -72,12 +108,18 @@ fn authorization(workspace: &Workspace) -> Tally {
     process::check(workspace.cargo().args(test))
 }
 
-/// Lets the disk beneath the real binary lose power, fail, or decay.
-fn disk(workspace: &Workspace, seed: u64, seconds: u64, given: &[&str]) -> Result<Tally> {
+/// Lets the disk beneath the real binary lose power, fail, or decay; without a time, in every way.
+fn disk(
+    workspace: &Workspace,
+    seed: u64,
+    seconds: Option<u64>,
+    trial: &DiskTrial,
+) -> Result<Tally> {
     let binary = workspace.binary()?;
     let mut command = program(workspace, "lazuli-disk");
+    let given = if seconds.is_some() { trial.sample } else { trial.every };
     command.env("LAZULI_BIN", binary).args(given);
-    arguments(&mut command, [("--seed", Some(seed)), ("--seconds", Some(seconds))]);
+    arguments(&mut command, [("--seed", Some(seed)), ("--seconds", seconds)]);
     Ok(process::check(&mut command))
 }
 

@@ -27,6 +27,7 @@ pub struct Plan {
     pub states_max: usize,
     /// Crashes during each start, at most; chosen alike.
     pub recoveries_max: usize,
+    /// When no further state is taken; one is in any case.
     pub deadline: Option<Instant>,
 }
 
@@ -94,7 +95,8 @@ pub(crate) fn run_on(
     let mut walk = Walk::new(recording);
     let mut seen = HashSet::new();
     for crash in chosen {
-        if plan.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+        let is_late = || plan.deadline.is_some_and(|deadline| Instant::now() > deadline);
+        if counts.taken > 0 && is_late() {
             break;
         }
         walk.go_to(crash.after)?;

@@ -9,6 +9,9 @@ use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The part of the time after which the process has settled.
+const SETTLED: f64 = 0.25;
+
 /// The kinds of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
@@ -138,6 +141,7 @@ impl Figures {
         kinds.dedup();
         let samples = &counts.samples;
         let last = samples.last().copied();
+        let slope = |part: f64, value: fn(&Sample) -> f64| slope_per_minute(samples, part, value);
         Report {
             seed,
             seconds: options.seconds,
@@ -150,11 +154,12 @@ impl Figures {
             p99_ms_last_quarter: of(&|_| true, 3..4).p99_ms,
             rss_mib_peak: samples.iter().map(|sample| sample.rss_mib).fold(0.0, f64::max),
             rss_mib_last: last.map_or(0.0, |sample| sample.rss_mib),
-            rss_mib_per_minute: slope_per_minute(samples, |sample| sample.rss_mib),
+            rss_mib_per_minute: slope(SETTLED, |sample| sample.rss_mib),
+            rss_mib_per_minute_second_half: slope(0.5, |sample| sample.rss_mib),
             descriptors_last: last.map_or(0, |sample| sample.descriptors),
-            descriptors_per_minute: slope_per_minute(samples, |sample| sample.descriptors as f64),
+            descriptors_per_minute: slope(SETTLED, |sample| sample.descriptors as f64),
             disk_mib_last: last.map_or(0.0, |sample| sample.disk_mib),
-            disk_mib_per_minute: slope_per_minute(samples, |sample| sample.disk_mib),
+            disk_mib_per_minute: slope(SETTLED, |sample| sample.disk_mib),
             samples: samples.clone(),
         }
     }
@@ -201,6 +206,7 @@ pub(super) struct Report {
     rss_mib_peak: f64,
     rss_mib_last: f64,
     rss_mib_per_minute: f64,
+    rss_mib_per_minute_second_half: f64,
     descriptors_last: usize,
     descriptors_per_minute: f64,
     disk_mib_last: f64,
@@ -229,7 +235,9 @@ impl fmt::Display for Report {
         let (first, last) = (self.p99_ms_first_quarter, self.p99_ms_last_quarter);
         writeln!(f, "p99            {first:.1} ms in the first quarter, {last:.1} ms in the last")?;
         let (last, peak, slope) = (self.rss_mib_last, self.rss_mib_peak, self.rss_mib_per_minute);
-        writeln!(f, "memory         {last:.0} MiB, at most {peak:.0}, {slope:+.1} a minute")?;
+        let half = self.rss_mib_per_minute_second_half;
+        write!(f, "memory         {last:.0} MiB, at most {peak:.0}, {slope:+.1} a minute, ")?;
+        writeln!(f, "{half:+.2} in the second half")?;
         let (last, slope) = (self.descriptors_last, self.descriptors_per_minute);
         writeln!(f, "descriptors    {last}, {slope:+.1} a minute")?;
         let (last, slope) = (self.disk_mib_last, self.disk_mib_per_minute);

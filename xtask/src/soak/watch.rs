@@ -65,10 +65,14 @@ fn bytes_below(directory: &Path) -> u64 {
     entries.map(bytes).sum()
 }
 
-/// By how much `value` grows in a minute, as the straight line through the samples has it. The first
-/// quarter is left out: caches and buffers fill then.
-pub(super) fn slope_per_minute(samples: &[Sample], value: impl Fn(&Sample) -> f64) -> f64 {
-    let settled = samples.get(samples.len() / 4..).unwrap_or_default();
+/// By how much `value` grows in a minute, as the straight line through the samples has it, once
+/// this `part` of the time is over: caches and buffers fill at first.
+pub(super) fn slope_per_minute(
+    samples: &[Sample],
+    part: f64,
+    value: impl Fn(&Sample) -> f64,
+) -> f64 {
+    let settled = samples.get((samples.len() as f64 * part) as usize..).unwrap_or_default();
     let count = settled.len().max(1) as f64;
     let mean = |of: &dyn Fn(&Sample) -> f64| settled.iter().map(of).sum::<f64>() / count;
     let (mean_time, mean_value) = (mean(&|sample| sample.seconds), mean(&value));
@@ -92,7 +96,7 @@ mod tests {
             Sample { seconds, rss_mib: rss(seconds), descriptors: 0, disk_mib: 0.0 }
         };
         let samples: Vec<_> = (0..100).map(sample).collect();
-        let slope = slope_per_minute(&samples, |sample| sample.rss_mib);
+        let slope = slope_per_minute(&samples, 0.25, |sample| sample.rss_mib);
         assert!((slope - expected).abs() < 1e-6, "{slope}");
     }
 
@@ -105,6 +109,6 @@ mod tests {
 
     #[test]
     fn too_few_samples_have_no_slope() {
-        assert_eq!(slope_per_minute(&[], |sample| sample.rss_mib), 0.0);
+        assert_eq!(slope_per_minute(&[], 0.5, |sample| sample.rss_mib), 0.0);
     }
 }
