@@ -23,13 +23,23 @@ impl AnswerMemory {
         Self { memory: Memory::new(bytes_max, wait_max), page_bytes }
     }
 
-    /// Runs `operation` when there is room for its answer, which keeps its share until the client
-    /// has taken it. All waiting comes before the operation: what was done is also answered.
+    /// Runs `query` when there is room for a page, which keeps its share until the client has taken
+    /// it.
+    pub(crate) async fn hold_page(
+        &self,
+        query: impl Future<Output = ApiResult<Reply>>,
+    ) -> ApiResult<Reply> {
+        self.hold(self.page_bytes, query).await
+    }
+
+    /// Runs `operation` when there is room for its answer: for `bytes`, or for a page if that is
+    /// less. All waiting comes before the operation: what was done is also answered.
     pub(crate) async fn hold(
         &self,
+        bytes: usize,
         operation: impl Future<Output = ApiResult<Reply>>,
     ) -> ApiResult<Reply> {
-        let share = self.memory.take(self.page_bytes).await?;
+        let share = self.memory.take(bytes.min(self.page_bytes)).await?;
         let mut reply = operation.await?;
         if reply.body.len() > SMALL_BYTES_MAX {
             reply.share = Some(self.memory.fit(share, reply.body.len()));
@@ -57,24 +67,37 @@ mod tests {
     async fn a_page_is_begun_when_another_is_taken() {
         let memory = memory(2);
         let (first, _second) =
-            (memory.hold(large()).await.unwrap(), memory.hold(large()).await.unwrap());
-        let (third, ()) = tokio::join!(memory.hold(large()), async { drop(first) });
+            (memory.hold_page(large()).await.unwrap(), memory.hold_page(large()).await.unwrap());
+        let (third, ()) = tokio::join!(memory.hold_page(large()), async { drop(first) });
         assert!(third.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_operation_that_finds_no_room_is_not_begun() {
         let memory = memory(1);
-        let _untaken = memory.hold(large()).await.unwrap();
+        let _untaken = memory.hold_page(large()).await.unwrap();
         let begun = async { panic!("there is no room for it") };
-        assert_eq!(memory.hold(begun).await.unwrap_err().code, ErrorCode::ServerBusy);
+        assert_eq!(memory.hold_page(begun).await.unwrap_err().code, ErrorCode::ServerBusy);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_that_are_known_to_be_smaller_share_the_room_of_a_page() {
+        let (memory, both) = (memory(1), tokio::sync::Barrier::new(2));
+        let half = || {
+            memory.hold(PAGE_BYTES / 2, async {
+                both.wait().await;
+                Ok(Reply::default())
+            })
+        };
+        let (first, second) = tokio::join!(half(), half());
+        assert!(first.is_ok() && second.is_ok());
     }
 
     #[tokio::test]
     async fn small_answers_keep_no_share() {
         let memory = memory(1);
         let small = async { Ok(Reply { body: vec![0; 1024], ..Reply::default() }) };
-        assert!(memory.hold(small).await.unwrap().share.is_none());
-        assert!(memory.hold(large()).await.unwrap().share.is_some());
+        assert!(memory.hold_page(small).await.unwrap().share.is_none());
+        assert!(memory.hold_page(large()).await.unwrap().share.is_some());
     }
 }

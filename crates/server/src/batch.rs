@@ -1,5 +1,6 @@
 //! Entity group transactions: parts in, one commit, parts out.
 
+use crate::answer_memory::AnswerMemory;
 use crate::error::{ApiError, ApiResult, Stage};
 use crate::operation::Operation;
 use crate::permit::Principal;
@@ -19,10 +20,14 @@ use lazuli_wire::uri::{self, Query, ResourcePath, Target};
 
 /// Room for what a part of an answer has beside its body and its location.
 const PART_BYTES_EXPECTED: usize = 512;
+/// Room for what is taken over from the body of a batch: an inserted entity is echoed with
+/// annotations, and keys stand in several addresses, escaped.
+const ANSWER_TO_BODY_EXPECTED: usize = 4;
 
 /// Runs a batch: one change set, or one query.
 pub(crate) async fn handle(
     service: &TableService,
+    answers: &AnswerMemory,
     context: &RequestContext,
     call: &Call<'_>,
     principal: &Principal,
@@ -32,26 +37,47 @@ pub(crate) async fn handle(
     let boundary = multipart::boundary(content_type).ok_or_else(malformed)?;
     match multipart::parse_batch(call.body, boundary).map_err(|_| malformed())? {
         BatchBody::ChangeSet(parts) => {
-            let heads: Vec<_> =
-                parts.iter().map(|part| PartHead::new(context, call, part)).collect();
-            let replies = match change(service, context, &parts, &heads, principal).await {
-                Ok(replies) => replies,
-                // A batch that was not even tried is refused whole.
-                Err(fault) if fault.error.code == ErrorCode::ServerBusy => return Err(fault.error),
-                Err(fault) => vec![fault.reply(context, &heads)],
-            };
-            Ok(multipart_reply(context, &replies, &heads, true))
+            let bytes =
+                ANSWER_TO_BODY_EXPECTED * call.body.len() + PART_BYTES_EXPECTED * parts.len();
+            answers.hold(bytes, answer_changes(service, context, call, &parts, principal)).await
         }
         BatchBody::Query(part) => {
-            let head = PartHead::new(context, call, &part);
-            let reply = match query(service, context, &part, &head, principal).await {
-                Ok(reply) => reply,
-                // A query that fails names its index even though it is alone (T-6.55).
-                Err(error) => head.error_reply(context, &error, Some(0)),
-            };
-            Ok(multipart_reply(context, &[reply], &[head], false))
+            answers.hold_page(answer_query(service, context, call, &part, principal)).await
         }
     }
+}
+
+async fn answer_changes(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    parts: &[Part<'_>],
+    principal: &Principal,
+) -> ApiResult<Reply> {
+    let heads: Vec<_> = parts.iter().map(|part| PartHead::new(context, call, part)).collect();
+    let replies = match change(service, context, parts, &heads, principal).await {
+        Ok(replies) => replies,
+        // A batch that was not even tried is refused whole.
+        Err(fault) if fault.error.code == ErrorCode::ServerBusy => return Err(fault.error),
+        Err(fault) => vec![fault.reply(context, &heads)],
+    };
+    Ok(multipart_reply(context, &replies, &heads, true))
+}
+
+async fn answer_query(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    part: &Part<'_>,
+    principal: &Principal,
+) -> ApiResult<Reply> {
+    let head = PartHead::new(context, call, part);
+    let reply = match query(service, context, part, &head, principal).await {
+        Ok(reply) => reply,
+        // A query that fails names its index even though it is alone (T-6.55).
+        Err(error) => head.error_reply(context, &error, Some(0)),
+    };
+    Ok(multipart_reply(context, &[reply], &[head], false))
 }
 
 /// What a part says beside its method, target and body.

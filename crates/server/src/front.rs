@@ -307,8 +307,8 @@ impl Front {
     ) -> ApiResult<Reply> {
         match call.operation {
             Operation::Transaction => {
-                let run = batch::handle(&self.service, context, call, principal);
-                Box::pin(self.answers.hold(run)).await
+                Box::pin(batch::handle(&self.service, &self.answers, context, call, principal))
+                    .await
             }
             Operation::GetUserDelegationKey if self.options.auth.user_delegation => {
                 delegation::give_key(context, call, principal)
@@ -324,7 +324,7 @@ impl Front {
             }
             operation if operation.is_query() => {
                 let run = table::handle(&self.service, context, call, principal);
-                Box::pin(self.answers.hold(run)).await
+                Box::pin(self.answers.hold_page(run)).await
             }
             _ => table::handle(&self.service, context, call, principal).await,
         }
