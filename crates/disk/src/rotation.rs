@@ -4,7 +4,7 @@
 //! into few rows first; then every moment around the change is taken, as `power.rs` does. Where two
 //! journals lie side by side, each of them vanishes besides.
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Recording};
 use crate::power::{self, Plan, Walk};
 use crate::trace::Event;
 use crate::vanished;
@@ -47,18 +47,32 @@ pub fn run(
     let is_near = |after: usize| changes.iter().any(|change| change.abs_diff(after) <= near);
     let power = power::run_on(bench, plan, &recording, &is_near, progress)?;
     let mut counts = Counts { power, changes: changes.len(), ..Counts::default() };
-    let mut walk = Walk::new(&recording);
-    let acknowledged = |at: &usize| {
-        matches!(recording.events.get(*at), Some(Event::Acknowledged { .. })) && is_near(*at)
-    };
-    for at in (0..recording.events.len()).filter(acknowledged) {
+    counts.vanished = let_journals_vanish(bench, plan, &recording)?;
+    Ok(counts)
+}
+
+/// Lets each journal vanish at the first and the last acknowledgement while there are several.
+fn let_journals_vanish(
+    bench: &Bench,
+    plan: &Plan,
+    recording: &Recording,
+) -> Result<vanished::Counts> {
+    let mut walk = Walk::new(recording);
+    let mut moments = Vec::new();
+    for (at, event) in recording.events.iter().enumerate() {
         walk.go_to(at + 1)?;
-        let image = walk.disk.live();
-        let journals: Vec<&String> = image.0.keys().filter(|path| is_journal(path)).collect();
-        if journals.len() > 1 {
-            vanished::each(bench, &image, &journals, &walk.account(), &mut counts.vanished)
-                .with_context(|| format!("after event {at}, --seed {}", plan.seed))?;
+        let is_answer = matches!(event, Event::Acknowledged { .. });
+        if is_answer && walk.disk.live().0.keys().filter(|path| is_journal(path)).count() > 1 {
+            // All but the first give way to the last.
+            moments.truncate(1);
+            moments.push((at, walk.disk.live(), walk.account()));
         }
+    }
+    let mut counts = vanished::Counts::default();
+    for (at, image, account) in moments {
+        let journals: Vec<&String> = image.0.keys().filter(|path| is_journal(path)).collect();
+        vanished::each(bench, &image, &journals, &account, &mut counts)
+            .with_context(|| format!("after event {at}, --seed {}", plan.seed))?;
     }
     Ok(counts)
 }

@@ -144,6 +144,8 @@ fn parse(bytes: &[u8]) -> Option<Vec<Line>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{LocalEngine, LocalOptions};
+    use lazuli_engine::{Commit, Engine, Key, Write};
 
     /// A store with the journals `found`, in which those of `noted` were begun, each after the
     /// revision of its number, and whose tables hold revisions up to `stored`.
@@ -194,6 +196,36 @@ mod tests {
         let lines = parse(&fs::read(dir.path().join(FILE)).unwrap()).unwrap();
         let line = |journal, after| Line { journal, after: Revision(after) };
         assert_eq!(lines, [line(7, 0), line(8, 100)]);
+    }
+
+    /// A closed store that has given up its first journal, with one write in it; `flush` says whether
+    /// that lies in tables.
+    async fn without_first_journal(flush: bool) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
+        let writes = vec![Write::Put(Key::from(b"La".to_vec()), "value".into())];
+        let commit = Commit { not_before: Revision(7), checks: vec![], writes };
+        let after = engine.commit(commit).await.unwrap();
+        if flush {
+            engine.store.flush();
+        }
+        drop(engine);
+        let store = dir.path().join("store");
+        fs::remove_file(store.join("0.jnl")).unwrap();
+        fs::write(store.join("1.jnl"), "").unwrap();
+        let lines = [Line { journal: 0, after: Revision(0) }, Line { journal: 1, after }];
+        fs::write(store.join(FILE), format(&lines)).unwrap();
+        dir
+    }
+
+    #[tokio::test]
+    async fn store_opens_without_a_journal_only_when_its_tables_hold_what_was_in_it() {
+        let dir = without_first_journal(true).await;
+        let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
+        assert!(engine.view().await.unwrap().get(b"La").await.unwrap().is_some());
+        let dir = without_first_journal(false).await;
+        let refusal = LocalEngine::open(dir.path(), LocalOptions::default()).err().unwrap();
+        assert!(refusal.to_string().ends_with("/store/0.jnl is missing"), "{refusal}");
     }
 
     #[test]

@@ -401,6 +401,7 @@ impl Store {
     /// Brings all that was written into files.
     pub(crate) fn flush(&self) {
         self.data.rotate_memtable_and_wait().unwrap();
+        self.meta.rotate_memtable_and_wait().unwrap();
     }
 
     pub(crate) fn file_bytes(&self) -> u64 {
