@@ -6,12 +6,12 @@
 //! state that could still be lost.
 
 use crate::options::{Durability, LocalOptions};
-use crate::stage::{Stage, Staged};
+use crate::stage::{Prepared, Stage, Staged};
 use crate::store::{Store, WriteFailure};
 use crate::view::Snapshot;
 use arc_swap::ArcSwap;
 use fjall::PersistMode;
-use lazuli_engine::{Commit, CommitError, EngineError, Key, KeyRange, Limits, Revision};
+use lazuli_engine::{CommitError, EngineError, Key, KeyRange, Limits, Revision};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 /// What the committer is asked to do.
 pub(crate) enum Job {
     Commit {
-        commit: Commit,
+        commit: Prepared,
         bytes: usize,
         /// The place in the queue, given back when the job is taken up.
         place: OwnedSemaphorePermit,

@@ -123,7 +123,7 @@ impl LocalEngine {
         let bytes = commit_bytes(&commit);
         let place = self.place(bytes).await?;
         let (reply, answer) = oneshot::channel();
-        self.send(Job::Commit { commit, bytes, place, reply })?;
+        self.send(Job::Commit { commit: commit.into(), bytes, place, reply })?;
         match answer.await {
             Ok(result) => result,
             Err(gone) => Err(CommitError::Undetermined(gone.into())),

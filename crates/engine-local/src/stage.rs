@@ -2,12 +2,12 @@
 //! leave behind.
 
 use crate::committer::Chore;
-use crate::store::Changes;
+use crate::store::{Changes, Stored, Unstamped};
 use crate::view::Snapshot;
-use bytes::Bytes;
 use lazuli_engine::{
-    Commit, CommitError, EngineError, Found, Key, KeyRange, Limits, Modify, Revision, Write,
+    Check, Commit, CommitError, EngineError, Found, Key, KeyRange, Limits, Modify, Revision, Write,
 };
+use std::sync::Arc;
 
 /// What a group will write.
 pub(crate) struct Staged {
@@ -28,6 +28,31 @@ impl Staged {
     }
 }
 
+/// A commit whose values are laid out as they will be stored.
+pub(crate) struct Prepared {
+    not_before: Revision,
+    checks: Vec<Check>,
+    writes: Vec<(Key, PreparedChange)>,
+}
+
+enum PreparedChange {
+    Put(Unstamped),
+    Delete,
+    Modify(Arc<dyn Modify>),
+}
+
+impl From<Commit> for Prepared {
+    fn from(commit: Commit) -> Self {
+        let prepared = |write| match write {
+            Write::Put(key, value) => (key, PreparedChange::Put(Unstamped::new(&value))),
+            Write::Delete(key) => (key, PreparedChange::Delete),
+            Write::Modify(key, function) => (key, PreparedChange::Modify(function)),
+        };
+        let Commit { not_before, checks, writes } = commit;
+        Self { not_before, checks, writes: writes.into_iter().map(prepared).collect() }
+    }
+}
+
 pub(crate) struct Stage<'s> {
     base: &'s Snapshot,
     limits: &'s Limits,
@@ -43,22 +68,22 @@ impl<'s> Stage<'s> {
     }
 
     /// Adds `commit` to the group, or says why it cannot be; then the group is as it was.
-    pub(crate) fn apply(&mut self, commit: Commit) -> Result<Revision, CommitError> {
+    pub(crate) fn apply(&mut self, commit: Prepared) -> Result<Revision, CommitError> {
         for (index, check) in commit.checks.iter().enumerate() {
             let found = self.current(&check.key)?.map(|found| found.revision);
             if !check.expect.holds(found) {
                 return Err(CommitError::CheckFailed { index, found });
             }
         }
-        let values = self.new_values(&commit.writes)?;
+        let next = |(index, (key, change))| Ok((self.next(index, &key, change)?, key));
+        let values: Vec<_> =
+            commit.writes.into_iter().enumerate().map(next).collect::<Result<_, CommitError>>()?;
         let revision = commit.not_before.max(Revision(self.staged.last.0.saturating_add(1)));
         self.staged.last = revision;
-        self.staged.changes.reserve(commit.writes.len());
-        for (write, value) in commit.writes.into_iter().zip(values) {
-            let (Write::Put(key, _) | Write::Delete(key) | Write::Modify(key, _)) = write;
-            let change = value.map(|value| Found { value, revision });
-            self.staged.changes.insert(key, change);
-        }
+        let stamped = |(value, key): (Option<Unstamped>, Key)| {
+            (key, value.map(|value| value.stamp(revision)))
+        };
+        self.staged.changes.extend(values.into_iter().map(stamped));
         Ok(revision)
     }
 
@@ -78,32 +103,29 @@ impl<'s> Stage<'s> {
 
     fn current(&self, key: &Key) -> Result<Option<Found>, EngineError> {
         match self.staged.changes.get(key) {
-            Some(change) => Ok(change.clone()),
+            Some(change) => Ok(change.as_ref().map(Stored::found)),
             None => self.base.find(key.as_slice()),
         }
     }
 
-    /// The value each write leaves behind; `None` where it deletes.
-    fn new_values(&self, writes: &[Write]) -> Result<Vec<Option<Bytes>>, CommitError> {
-        let next = |(index, write): (usize, &Write)| match write {
-            Write::Put(_, value) => Ok(Some(value.clone())),
-            Write::Delete(_) => Ok(None),
-            Write::Modify(key, function) => self.modified(index, key, function.as_ref()).map(Some),
-        };
-        writes.iter().enumerate().map(next).collect()
-    }
-
-    fn modified(
+    /// The value that a write leaves behind; `None` where it deletes.
+    fn next(
         &self,
         index: usize,
         key: &Key,
-        function: &dyn Modify,
-    ) -> Result<Bytes, CommitError> {
-        let current = self.current(key)?;
-        let value = function
-            .modify(current.as_ref().map(|found| found.value.as_ref()))
-            .map_err(|reason| CommitError::Refused { index, reason })?;
-        self.limits.check_value(value.len())?;
-        Ok(value.into())
+        change: PreparedChange,
+    ) -> Result<Option<Unstamped>, CommitError> {
+        match change {
+            PreparedChange::Put(value) => Ok(Some(value)),
+            PreparedChange::Delete => Ok(None),
+            PreparedChange::Modify(function) => {
+                let current = self.current(key)?;
+                let value = function
+                    .modify(current.as_ref().map(|found| found.value.as_ref()))
+                    .map_err(|reason| CommitError::Refused { index, reason })?;
+                self.limits.check_value(value.len())?;
+                Ok(Some(Unstamped::new(&value)))
+            }
+        }
     }
 }

@@ -57,7 +57,7 @@ const COMPRESSION: [CompressionType; 4] =
 const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// What a group leaves of each key it wrote: a value, or nothing.
-pub(crate) type Changes = HashMap<Key, Option<Found>>;
+pub(crate) type Changes = HashMap<Key, Option<Stored>>;
 
 pub(crate) struct Store {
     database: Database,
@@ -155,7 +155,7 @@ impl Store {
             .durability(Some(mode));
         for (key, change) in changes {
             match change {
-                Some(found) => batch.insert(&self.data, key.into_bytes(), encode(&found)),
+                Some(stored) => batch.insert(&self.data, key.into_bytes(), stored.bytes),
                 None => batch.remove(&self.data, key.into_bytes()),
             }
         }
@@ -314,8 +314,34 @@ pub(crate) fn follows_synced(key: &[u8], value: &[u8]) -> bool {
     key == LAST_REVISION && value.get(REVISION_BYTES) == Some(&FOLLOWS_SYNCED)
 }
 
-fn encode(found: &Found) -> Vec<u8> {
-    [&found.revision.0.to_be_bytes(), found.value.as_ref()].concat()
+/// A payload laid out as it will be stored, in front of it the room for its revision. Made by whoever
+/// asks for a commit, so that the committer, of whom there is one, need not copy it.
+pub(crate) struct Unstamped(Vec<u8>);
+
+impl Unstamped {
+    pub(crate) fn new(payload: &[u8]) -> Self {
+        Self([&[0; REVISION_BYTES], payload].concat())
+    }
+
+    pub(crate) fn stamp(mut self, revision: Revision) -> Stored {
+        if let Some(room) = self.0.first_chunk_mut() {
+            *room = revision.0.to_be_bytes();
+        }
+        Stored { bytes: self.0.into(), revision }
+    }
+}
+
+/// A value as it is stored.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    bytes: Bytes,
+    revision: Revision,
+}
+
+impl Stored {
+    pub(crate) fn found(&self) -> Found {
+        Found { value: self.bytes.slice(REVISION_BYTES..), revision: self.revision }
+    }
 }
 
 /// Splits what is stored into revision and payload; the payload stays where it lies.
@@ -415,10 +441,11 @@ mod tests {
 
     #[test]
     fn stored_value_is_revision_then_payload() {
+        let stored = Unstamped::new(b"abc").stamp(Revision(0x0102));
+        assert_eq!(*stored.bytes, *b"\0\0\0\0\0\0\x01\x02abc");
         let found = Found { value: "abc".into(), revision: Revision(0x0102) };
-        let stored = encode(&found);
-        assert_eq!(stored, b"\0\0\0\0\0\0\x01\x02abc");
-        assert_eq!(decode(stored.into()).unwrap(), found);
+        assert_eq!(stored.found(), found);
+        assert_eq!(decode(stored.bytes.into()).unwrap(), found);
     }
 
     #[test]
