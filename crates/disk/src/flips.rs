@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 /// What the log says of a journal whose last write is not whole.
 const CUT_OFF: &str = "with a write that a crash cut off";
 
+/// Bits at the end of a file of which one is flipped first.
+const END_BITS: usize = 64 * 8;
 /// How long the log may take to say where damage lies.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -97,12 +99,15 @@ impl Trial<'_> {
         let files = image.0.iter().filter_map(|(path, content)| Some((path, content.as_ref()?)));
         for (index, (path, content)) in files.enumerate() {
             let mut random = random.stream(500 + index as u64);
-            for flips in 0..plan.flips_max.min(content.written_bytes() * 8) {
+            let bits = content.written_bytes() * 8;
+            for flips in 0..plan.flips_max.min(bits) {
                 let is_late = || plan.deadline.is_some_and(|deadline| Instant::now() > deadline);
                 if flips > 0 && is_late() {
                     break;
                 }
-                let bit = random.below(content.written_bytes() * 8);
+                // The end of a file is where a crash leaves its marks: each has a flip there.
+                let from = if flips == 0 { bits.saturating_sub(END_BITS) } else { 0 };
+                let bit = from + random.below(bits - from);
                 let flipped = flip(image, path, content, bit);
                 let outcome = self.open(&flipped, path).with_context(|| {
                     let again = kept::keep(&flipped, &self.recording.account());

@@ -10,6 +10,6 @@ use lazuli_testkit::server::binary;
 fn a_flipped_bit_is_told_and_never_shown() {
     let bench = Bench::new(binary().unwrap()).unwrap();
     let amount = Amount::new(1, 40);
-    let plan = Plan { seed: 20_261_116, amount, flips_max: 1, deadline: None };
+    let plan = Plan { seed: 20_261_116, amount, flips_max: 2, deadline: None };
     println!("{}", run(&bench, &plan, &|_| {}).unwrap());
 }
