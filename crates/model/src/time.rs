@@ -392,9 +392,9 @@ fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
     era * 146_097 + day_of_era - 306
 }
 
-/// The inverse of [`days_from_civil`].
+/// The inverse of [`days_from_civil`], in 32 bits, which divide faster: all days have room there.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
-    let days = days + 306;
+    let days = days as u32 + 306;
     let era = days / 146_097;
     let day_of_era = days % 146_097;
     let year_of_era =
@@ -403,8 +403,8 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let march_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * march_month + 2) / 5 + 1;
     let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    (year, month, day)
+    let year = era * 400 + year_of_era + u32::from(month <= 2);
+    (year.into(), month.into(), day.into())
 }
 
 #[cfg(test)]

@@ -54,7 +54,10 @@ async fn answer_changes(
     parts: &[Part<'_>],
     principal: &Principal,
 ) -> ApiResult<Reply> {
-    let heads: Vec<_> = parts.iter().map(|part| PartHead::new(context, call, part)).collect();
+    let mut heads = Vec::with_capacity(parts.len());
+    for part in parts {
+        heads.push(PartHead::new(context, call, part, heads.last()));
+    }
     let replies = match change(service, context, parts, &heads, principal).await {
         Ok(replies) => replies,
         // A batch that was not even tried is refused whole.
@@ -71,7 +74,7 @@ async fn answer_query(
     part: &Part<'_>,
     principal: &Principal,
 ) -> ApiResult<Reply> {
-    let head = PartHead::new(context, call, part);
+    let head = PartHead::new(context, call, part, None);
     let reply = match query(service, context, part, &head, principal).await {
         Ok(reply) => reply,
         // A query that fails names its index even though it is alone (T-6.55).
@@ -82,42 +85,60 @@ async fn answer_query(
 
 /// What a part says beside its method, target and body.
 struct PartHead<'a> {
-    headers: CallHeaders<'a>,
+    headers: PartHeaders<'a>,
     query: Query<'a>,
     path: &'a str,
+    takes_prefer: bool,
+}
+
+/// The headers of the request in a part.
+#[derive(Clone, Copy)]
+struct PartHeaders<'a> {
+    all: multipart::Headers<'a>,
+    of_call: CallHeaders<'a>,
     /// Echoed when it stands among the headers of the inner request (T-6.14).
     content_id: Option<&'a str>,
     /// Whether there is an `X-HTTP-Method`.
     is_tunnelled: bool,
-    takes_prefer: bool,
 }
 
-impl<'a> PartHead<'a> {
-    fn new(context: &RequestContext, batch: &Call<'a>, part: &'a Part<'a>) -> Self {
-        let target = Target::parse(part.target);
-        let (mut headers, mut content_id, mut is_tunnelled) = (CallHeaders::default(), None, false);
-        for (name, value) in part.headers.iter() {
-            headers.add(name, value);
+impl<'a> PartHeaders<'a> {
+    fn new(context: &RequestContext, batch: &Call<'a>, all: multipart::Headers<'a>) -> Self {
+        let (mut of_call, mut content_id, mut is_tunnelled) = (CallHeaders::default(), None, false);
+        for (name, value) in all.iter() {
+            of_call.add(name, value);
             if name.eq_ignore_ascii_case("content-id") {
                 content_id.get_or_insert(value);
             }
             is_tunnelled |= name.eq_ignore_ascii_case(TUNNEL);
         }
-        headers = headers.known_at(context.version);
-        headers.accept = headers.accept.or(batch.headers.accept);
+        of_call = of_call.known_at(context.version);
+        of_call.accept = of_call.accept.or(batch.headers.accept);
+        Self { all, of_call, content_id, is_tunnelled }
+    }
+}
+
+impl<'a> PartHead<'a> {
+    /// Headers that are those of the part before, as they mostly are, are not read again.
+    fn new(
+        context: &RequestContext,
+        batch: &Call<'a>,
+        part: &'a Part<'a>,
+        before: Option<&Self>,
+    ) -> Self {
+        let target = Target::parse(part.target);
+        let repeated = before.map(|before| before.headers).filter(|h| h.all == part.headers);
         Self {
-            headers,
+            headers: repeated.unwrap_or_else(|| PartHeaders::new(context, batch, part.headers)),
             // A query that cannot be read at all is none.
             query: Query::parse_lenient(target.query.unwrap_or_default()).unwrap_or_default(),
             path: target.path,
-            content_id,
-            is_tunnelled,
             takes_prefer: part.method == "POST",
         }
     }
 
     fn call<'c>(&'c self, operation: &'c Operation, part: &'c Part<'c>) -> Call<'c> {
-        Call { operation, headers: self.headers, query: &self.query, body: part.body }
+        Call { operation, headers: self.headers.of_call, query: &self.query, body: part.body }
     }
 
     fn error_reply(
@@ -126,10 +147,10 @@ impl<'a> PartHead<'a> {
         error: &ApiError,
         index: Option<usize>,
     ) -> Reply {
-        let accepted = media::negotiate(self.headers.accept, self.query.get("$format"));
+        let accepted = media::negotiate(self.headers.of_call.accept, self.query.get("$format"));
         let form = ErrorForm::of(accepted, false);
         let applies = self.takes_prefer && error.stage != Stage::Parsing;
-        let preference = self.headers.preference().filter(|_| applies);
+        let preference = self.headers.of_call.preference().filter(|_| applies);
         let preference_applied = preference.map(Preference::text);
         Reply { preference_applied, ..error_reply(error, form, index, context.trailer()) }
     }
@@ -188,7 +209,7 @@ async fn change(
         let (Some(part), Some(head)) = (parts.get(index), heads.get(index)) else { break };
         let call = head.call(operation, part);
         match decode(context, &call, principal) {
-            Ok((table, mutation)) => mutations.push((table.clone(), mutation)),
+            Ok((table, mutation)) => mutations.push((table, mutation)),
             Err(error) => {
                 let error = table::blame(service, context, operation, error).await;
                 fault = Some(Fault { index, error });
@@ -225,7 +246,7 @@ async fn change(
 /// Makes a batch; one across partitions only where that is let pass (TR-69).
 fn assemble<'a>(
     context: &RequestContext,
-    operations: Vec<(TableName, Mutation<'a>)>,
+    operations: Vec<(&TableName, Mutation<'a>)>,
 ) -> Result<Batch<'a>, Fault> {
     let tolerance = &context.tolerance;
     if tolerance.is_lenient()
@@ -294,7 +315,7 @@ async fn query(
 fn resolve(context: &RequestContext, part: &Part<'_>, head: &PartHead<'_>) -> ApiResult<Operation> {
     let account = &context.account.name;
     let mut verb = Verb::parse(part.method);
-    if head.is_tunnelled {
+    if head.headers.is_tunnelled {
         let tunnels = part.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(TUNNEL));
         verb = verb.tunnelled(tunnels.map(|(_, value)| value))?;
     }
@@ -338,7 +359,7 @@ fn multipart_reply(
     let mut etag = Vec::with_capacity(64);
     for (reply, head) in replies.iter().zip(heads) {
         // An error part names no Content-ID (T-6.49).
-        let content_id = head.content_id.filter(|_| !reply.is_error());
+        let content_id = head.headers.content_id.filter(|_| !reply.is_error());
         etag.clear();
         reply.etag.iter().for_each(|tag| tag.write(&mut etag));
         writer.response(reply.status, part_headers(reply, content_id, &etag), &reply.body);
@@ -354,42 +375,23 @@ fn part_headers<'r>(
     reply: &'r Reply,
     content_id: Option<&'r str>,
     etag: &'r [u8],
-) -> Vec<(&'static str, &'r [u8])> {
-    let has_body = !reply.body.is_empty();
-    let header = |name, text: &'r str| (name, text.as_bytes());
-    let version = header("DataServiceVersion", reply.data_service_version.text());
+) -> impl Iterator<Item = (&'r str, &'r [u8])> {
+    let header = |name: &'r str, text: &'r str| (name, text.as_bytes());
+    let version = Some(header("DataServiceVersion", reply.data_service_version.text()));
     let content_type = reply.content_type.as_deref().map(|text| header("Content-Type", text));
     let content_id = content_id.map(|id| header("Content-ID", id));
     let sniffing = Some(header("X-Content-Type-Options", "nosniff"));
     let uncached = reply.no_cache.then_some(header("Cache-Control", "no-cache"));
-    let uncached = sniffing.into_iter().chain(uncached);
     let preference = reply.preference_applied.map(|text| header("Preference-Applied", text));
-    let location = reply.location.as_deref();
+    let location = reply.location.as_deref().map(|uri| header("Location", uri));
+    let id = reply.location.as_deref().map(|uri| header("DataServiceId", uri));
     let etag = (!etag.is_empty()).then_some(("ETag", etag));
-
-    let mut headers = Vec::with_capacity(8);
-    if reply.is_error() {
-        headers.extend(uncached);
-        headers.extend(preference);
-        headers.push(version);
-        headers.extend(content_type);
-        return headers;
-    }
-    if has_body {
-        headers.push(version);
-        headers.extend(content_type);
-        headers.extend(content_id);
-        headers.extend(uncached);
-        headers.extend(preference);
-        headers.extend(location.map(|uri| header("Location", uri)));
-    } else {
-        headers.extend(content_id);
-        headers.extend(uncached);
-        headers.extend(preference);
-        headers.push(version);
-        headers.extend(location.map(|uri| header("Location", uri)));
-        headers.extend(location.map(|uri| header("DataServiceId", uri)));
-    }
-    headers.extend(etag);
-    headers
+    let order = match (reply.is_error(), reply.body.is_empty()) {
+        (true, _) => [sniffing, uncached, preference, version, content_type, None, None, None],
+        (false, false) => {
+            [version, content_type, content_id, sniffing, uncached, preference, location, etag]
+        }
+        (false, true) => [content_id, sniffing, uncached, preference, version, location, id, etag],
+    };
+    order.into_iter().flatten()
 }

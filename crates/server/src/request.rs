@@ -152,14 +152,20 @@ pub(crate) fn response_format(accepted: Accepted, version: ApiVersion) -> ApiRes
     }
 }
 
+const JSON: &str = "application/json";
+
 /// The format of a request body, by its Content-Type (T-2.3, T-2.4).
 pub(crate) fn body_format(
     content_type: Option<&str>,
     version: ApiVersion,
 ) -> ApiResult<BodyFormat> {
     let unsupported = || ApiError::from(ErrorCode::MediaTypeNotSupported);
-    let media = content_type.ok_or_else(unsupported)?.split(';').next().unwrap_or_default().trim();
-    if media.eq_ignore_ascii_case("application/json") {
+    let media = match content_type.ok_or_else(unsupported)? {
+        // What nearly all clients send, without taking it apart.
+        JSON => JSON,
+        text => text.split(';').next().unwrap_or_default().trim(),
+    };
+    if media.eq_ignore_ascii_case(JSON) {
         match version.has_json() {
             true => Ok(BodyFormat::Json),
             false => Err(ErrorCode::JsonFormatNotSupported.into()),
@@ -180,14 +186,15 @@ pub(crate) enum BodyFormat {
     Atom,
 }
 
-/// How long an operation may take: what `timeout` says in seconds, at most 30 (T-1.37, T-1.38).
-pub(crate) fn operation_time(query: &Query<'_>) -> ApiResult<Duration> {
+/// How long an operation may take by what `timeout` says in seconds; `None` when it is as long as the
+/// request may take, 30 seconds (T-1.37, T-1.38).
+pub(crate) fn operation_time(query: &Query<'_>) -> ApiResult<Option<Duration>> {
     let longest = Duration::from_millis(REQUEST_MS_MAX);
     match query.get("timeout") {
-        None | Some("") => Ok(longest),
+        None | Some("") => Ok(None),
         Some(text) => match text.parse::<u64>() {
-            Ok(0) => Ok(longest),
-            Ok(seconds) => Ok(Duration::from_secs(seconds).min(longest)),
+            Ok(0) => Ok(None),
+            Ok(seconds) => Ok(Some(Duration::from_secs(seconds)).filter(|time| *time < longest)),
             Err(_) => Err(ErrorCode::InvalidQueryParameterValue.into()),
         },
     }

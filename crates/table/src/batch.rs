@@ -5,6 +5,7 @@ use crate::mutate::{Mutation, Step};
 use crate::service::TableService;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
 use lazuli_model::{AccountName, TableName, Timestamp};
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 /// 1 to 100 mutations of one table and one partition, no entity twice. A batch that exists keeps
@@ -17,7 +18,9 @@ pub struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     /// The first operation that breaks any rule is to blame.
-    pub fn new(operations: Vec<(TableName, Mutation<'a>)>) -> Result<Self, BatchFailure> {
+    pub fn new(
+        operations: Vec<(impl Borrow<TableName>, Mutation<'a>)>,
+    ) -> Result<Self, BatchFailure> {
         check_rules(&operations, Partitions::One)?;
         Self::assemble(operations)
     }
@@ -25,14 +28,16 @@ impl<'a> Batch<'a> {
     /// The same for entities of any partitions of the table, which the service refuses and
     /// emulators take. It is applied all or nothing like any other.
     pub fn across_partitions(
-        operations: Vec<(TableName, Mutation<'a>)>,
+        operations: Vec<(impl Borrow<TableName>, Mutation<'a>)>,
     ) -> Result<Self, BatchFailure> {
         check_rules(&operations, Partitions::Any)?;
         Self::assemble(operations)
     }
 
     /// Whether the operations keep the rules of a batch.
-    pub fn check(operations: &[(TableName, Mutation<'a>)]) -> Result<(), BatchFailure> {
+    pub fn check(
+        operations: &[(impl Borrow<TableName>, Mutation<'a>)],
+    ) -> Result<(), BatchFailure> {
         check_rules(operations, Partitions::One)
     }
 
@@ -41,11 +46,13 @@ impl<'a> Batch<'a> {
         Self { mutations: self.mutations.into_iter().map(Mutation::relaxed).collect(), ..self }
     }
 
-    fn assemble(operations: Vec<(TableName, Mutation<'a>)>) -> Result<Self, BatchFailure> {
+    fn assemble(
+        operations: Vec<(impl Borrow<TableName>, Mutation<'a>)>,
+    ) -> Result<Self, BatchFailure> {
         let mut mutations = Vec::with_capacity(operations.len());
         let mut table = None;
         for (name, mutation) in operations {
-            table.get_or_insert(name);
+            table.get_or_insert_with(|| name.borrow().clone());
             mutations.push(mutation);
         }
         let table = table.ok_or(BatchFailure::new(0, TableError::EmptyBatch))?;
@@ -81,12 +88,13 @@ enum Partitions {
 }
 
 fn check_rules(
-    operations: &[(TableName, Mutation<'_>)],
+    operations: &[(impl Borrow<TableName>, Mutation<'_>)],
     partitions: Partitions,
 ) -> Result<(), BatchFailure> {
     let Some((table, first)) = operations.first() else {
         return Ok(());
     };
+    let table = table.borrow();
     let partition = &first.key().partition;
     let mut rows = BTreeSet::new();
     for (index, (name, mutation)) in operations.iter().enumerate() {
@@ -98,7 +106,7 @@ fn check_rules(
         };
         let broken = if surplus && index + 1 == BATCH_OPERATIONS_MAX {
             TableError::TooManyOperations
-        } else if name != table {
+        } else if name.borrow() != table {
             TableError::DifferentTable
         } else if partitions == Partitions::One && mutation.key().partition != *partition {
             TableError::DifferentPartition

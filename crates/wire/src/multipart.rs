@@ -11,7 +11,7 @@ pub use write::BatchWriter;
 
 use crate::words::find_byte;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
-use split::{split_headers, split_parts, take_line};
+use split::{HeaderReader, split_headers, split_parts, take_line};
 
 /// Bytes of one header block, of a part or of the request in it. Ours.
 pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
@@ -71,7 +71,7 @@ pub struct Part<'a> {
 }
 
 /// The headers of a message inside a batch, still as text.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers<'a>(&'a str);
 
 /// An answer inside a batch.
@@ -111,11 +111,13 @@ pub fn parse_batch<'a>(body: &'a [u8], boundary: &str) -> Result<BatchBody<'a>, 
         (BatchPart::Http(_), Some(BatchPart::Http(_))) => Err(MultipartError::SeveralQueries),
         (_, Some(_)) => Err(MultipartError::QueryWithChanges),
         (BatchPart::ChangeSet(parts), None) => {
-            let changes: Result<Vec<_>, _> = parts.into_iter().map(parse_change).collect();
+            let (mut mime, mut http) = (HeaderReader::default(), HeaderReader::default());
+            let change = |part| Part::parse(http_message(part, &mut mime)?, &mut http);
+            let changes: Result<Vec<_>, _> = parts.into_iter().map(change).collect();
             Ok(BatchBody::ChangeSet(changes?))
         }
         (BatchPart::Http(message), None) => {
-            let query = Part::parse(message)?;
+            let query = Part::parse(message, &mut HeaderReader::default())?;
             match query.method {
                 "GET" => Ok(BatchBody::Query(query)),
                 _ => Err(MultipartError::ChangeOutsideChangeSet),
@@ -133,7 +135,9 @@ pub fn parse_batch_response<'a>(
     match BatchPart::parse(part)? {
         BatchPart::Http(message) => Ok(vec![ResponsePart::parse(message)?]),
         BatchPart::ChangeSet(parts) => {
-            parts.into_iter().map(|part| ResponsePart::parse(http_message(part)?)).collect()
+            let mut mime = HeaderReader::default();
+            let part = |part| ResponsePart::parse(http_message(part, &mut mime)?);
+            parts.into_iter().map(part).collect()
         }
     }
 }
@@ -144,11 +148,11 @@ impl<'a> Part<'a> {
         self.headers.get(name)
     }
 
-    fn parse(message: &'a [u8]) -> Result<Self, MultipartError> {
+    fn parse(message: &'a [u8], reader: &mut HeaderReader<'a>) -> Result<Self, MultipartError> {
         let (line, rest) = take_line(message);
         let line = std::str::from_utf8(line).map_err(|_| MultipartError::MalformedRequestLine)?;
         let (method, target) = request_line(line).ok_or(MultipartError::MalformedRequestLine)?;
-        let (headers, body) = split_headers(rest)?;
+        let (headers, body) = reader.split_headers(rest)?;
         Ok(Self { method, target, headers, body })
     }
 }
@@ -209,13 +213,12 @@ impl<'a> BatchPart<'a> {
     }
 }
 
-fn parse_change(part: &[u8]) -> Result<Part<'_>, MultipartError> {
-    Part::parse(http_message(part)?)
-}
-
 /// What a part of a change set holds. Content-Transfer-Encoding may be missing (T-6.16).
-fn http_message(part: &[u8]) -> Result<&[u8], MultipartError> {
-    let (headers, message) = split_headers(part)?;
+fn http_message<'a>(
+    part: &'a [u8],
+    reader: &mut HeaderReader<'a>,
+) -> Result<&'a [u8], MultipartError> {
+    let (headers, message) = reader.split_headers(part)?;
     match headers.get("Content-Type") {
         Some(content_type) if is_http(content_type) => Ok(message),
         _ => Err(MultipartError::UnknownPart),
@@ -223,8 +226,9 @@ fn http_message(part: &[u8]) -> Result<&[u8], MultipartError> {
 }
 
 fn is_http(content_type: &str) -> bool {
+    const HTTP: &str = "application/http";
     let media_type = content_type.split(';').next().unwrap_or_default();
-    media_type.trim().eq_ignore_ascii_case("application/http")
+    content_type == HTTP || media_type.trim().eq_ignore_ascii_case(HTTP)
 }
 
 fn starts_with_ignoring_case(text: &str, prefix: &str) -> bool {

@@ -54,6 +54,34 @@ pub(super) fn split_headers(text: &[u8]) -> Result<(Headers<'_>, &[u8]), Multipa
     Ok((Headers(headers), skip_blank_lines(rest)))
 }
 
+/// Splits the headers off one part after the other. Most repeat those of the part before, and are then
+/// not read again.
+#[derive(Default)]
+pub(super) struct HeaderReader<'a> {
+    /// The last block of headers, with the blank line that ends it.
+    block: &'a [u8],
+    headers: Headers<'a>,
+}
+
+impl<'a> HeaderReader<'a> {
+    pub(super) fn split_headers(
+        &mut self,
+        text: &'a [u8],
+    ) -> Result<(Headers<'a>, &'a [u8]), MultipartError> {
+        match text.strip_prefix(self.block) {
+            Some(rest) if !self.block.is_empty() => Ok((self.headers, skip_blank_lines(rest))),
+            _ => {
+                let (headers, rest) = split_headers(text)?;
+                let block = text.get(..text.len() - rest.len()).unwrap_or_default();
+                // Without a blank line at its end it might be the beginning of a longer one.
+                let is_ended = block.len() > headers.0.len();
+                *self = if is_ended { Self { block, headers } } else { Self::default() };
+                Ok((headers, rest))
+            }
+        }
+    }
+}
+
 /// The first line without its line break, CRLF or LF, and the text after it.
 pub(super) fn take_line(text: &[u8]) -> (&[u8], &[u8]) {
     let Some((line, rest)) = line_end(text).and_then(|at| text.split_at_checked(at)) else {

@@ -251,6 +251,19 @@ fn status_lines_hold_three_digits() {
 }
 
 proptest! {
+    /// Headers that are those of the part before are not read again, and must not be taken for others.
+    #[test]
+    fn headers_after_others_are_read_as_if_alone(
+        texts in prop::collection::vec("(a:1\r?\n|b:2\r?\n){0,3}(\r?\n){0,3}(a:1|x)?", 1..6),
+    ) {
+        let mut reader = HeaderReader::default();
+        for text in &texts {
+            let (headers, rest) = split_headers(text.as_bytes()).unwrap_or_default();
+            let read = reader.split_headers(text.as_bytes()).unwrap_or_default();
+            prop_assert_eq!(read, (headers, rest));
+        }
+    }
+
     #[test]
     fn arbitrary_bytes_never_panic(body in prop::collection::vec(any::<u8>(), 0..64)) {
         let _ = parse_batch(&body, "b");

@@ -346,20 +346,24 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
 /// The content of a JSON string. All but ASCII is escaped, and the delete character is ASCII
 /// (T-2.35).
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
-    let special =
-        |word| or_not_ascii(word, below(word, b' ') | equal(word, b'"') | equal(word, b'\\'));
     let mut rest = text;
     loop {
-        let len = plain_prefix(rest.as_bytes(), special);
+        let len = unescaped_prefix(rest);
+        if len == rest.len() {
+            return out.extend_from_slice(rest.as_bytes());
+        }
         let (run, tail) = rest.split_at_checked(len).unwrap_or((rest, ""));
         out.extend_from_slice(run.as_bytes());
         let mut chars = tail.chars();
-        match chars.next() {
-            None => return,
-            Some(c) => write_escape(out, c),
-        }
+        chars.next().into_iter().for_each(|c| write_escape(out, c));
         rest = chars.as_str();
     }
+}
+
+fn unescaped_prefix(text: &str) -> usize {
+    plain_prefix(text.as_bytes(), |word| {
+        or_not_ascii(word, below(word, b' ') | equal(word, b'"') | equal(word, b'\\'))
+    })
 }
 
 fn write_escape(out: &mut Vec<u8>, c: char) {
