@@ -90,8 +90,8 @@ struct PowerLoss {
 struct RotationOptions {
     #[command(flatten)]
     bounds: Bounds,
-    /// Requests of each of two clients, those that fill the first journal among them
-    #[arg(long, default_value_t = rotation::BULK + 120)]
+    /// Requests of each of two clients, those that fill the journals among them
+    #[arg(long, default_value_t = rotation::BULK + 60)]
     steps: usize,
     /// Calls before and after each change of journals whose states are taken
     #[arg(long, default_value_t = 40)]

@@ -1,7 +1,7 @@
 //! Crashes while fjall begins a new journal and gives up an old one.
 //!
-//! It does so when a journal has 64 MB, which no small run reaches. So here clients write that much
-//! into few rows first; then every moment around the change is taken, as `power.rs` does. Where two
+//! It does so when a journal has 64 MB, which no small run reaches. So here clients write twice that
+//! much into few rows first; then every moment around the change is taken, as `power.rs` does. Where two
 //! journals lie side by side, each of them vanishes besides.
 
 use crate::bench::{Bench, Recording};
@@ -12,8 +12,8 @@ use anyhow::{Context, Result, ensure};
 use lazuli_testkit::seed::Seeded;
 use std::fmt;
 
-/// Batches of 3 MB that fill a journal.
-pub const BULK: usize = 26;
+/// Batches of 3 MB that fill two journals: the first may be given up only when the second is full.
+pub const BULK: usize = 48;
 
 /// What a run has shown.
 #[derive(Clone, Debug, Default)]
