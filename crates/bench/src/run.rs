@@ -55,9 +55,9 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
             target.pid.thaw()?;
         }
     }
-    targets.into_iter().try_for_each(Target::terminate)?;
     results.judge();
     report::tell(&results, plan.name, &options.out)?;
+    targets.into_iter().try_for_each(Target::terminate)?;
     Ok(results)
 }
 

@@ -332,7 +332,6 @@ impl Unstamped {
 }
 
 /// A value as it is stored.
-#[derive(Clone)]
 pub(crate) struct Stored {
     bytes: Bytes,
     revision: Revision,
