@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark tells what it measures")]
 
 mod answer;
+mod compare;
 mod entity;
 mod exchange;
 mod goal;
@@ -53,9 +54,10 @@ fn bench(options: &Options) -> Result<()> {
     std::fs::create_dir_all(&options.out)
         .with_context(|| format!("make {}", options.out.display()))?;
     let interrupt = Interrupt::install().context("listen for signals")?;
-    let errors = match options.scale {
-        true => scale::run(options, &interrupt)?.errors,
-        false => run::run(options, &interrupt)?.errors(),
+    let errors = match &options.before {
+        Some(before) => compare::run(before, options, &interrupt)?,
+        None if options.scale => scale::run(options, &interrupt)?.errors,
+        None => run::run(options, &interrupt)?.errors(),
     };
     ensure!(errors == 0, "{errors} operations failed: the figures above do not count");
     Ok(())

@@ -40,11 +40,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) entities: Option<usize>,
 
-    /// Rounds, of which the median counts [default: 3, quick: 1]
+    /// Rounds, of which the median counts [default: 3, quick: 1, before: 11]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<usize>,
 
-    /// Seconds that each measurement counts [default: 3, quick: 1]
+    /// Seconds that each measurement counts [default: 3, quick: 1, before: 1]
     #[arg(long, value_name = "S")]
     pub(crate) seconds: Option<f64>,
 
@@ -59,6 +59,10 @@ pub(crate) struct Options {
     /// The binary to measure
     #[arg(long, value_name = "FILE", default_value = "target/release/lazuli")]
     pub(crate) lazuli: PathBuf,
+
+    /// Compare with this other build of Lazuli, in turns of short windows, and measure nothing else
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "scale"])]
+    pub(crate) before: Option<PathBuf>,
 
     /// Directory for results, data and Azurite; must be on a disk for syncs to mean anything
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
@@ -79,7 +83,11 @@ pub(crate) struct Plan {
 impl Options {
     pub(crate) fn plan(&self) -> Plan {
         let entities = if self.quick { 10_000 } else { 100_000 };
-        let rounds = if self.quick { 1 } else { 3 };
+        let rounds = match (self.quick, &self.before) {
+            (true, _) => 1,
+            (false, Some(_)) => 11,
+            (false, None) => 3,
+        };
         Plan {
             name: if self.quick { "quick" } else { "bench" },
             dataset: Dataset::of(self.entities.unwrap_or(entities)),
@@ -90,7 +98,7 @@ impl Options {
     }
 
     pub(crate) fn pace(&self) -> Pace {
-        let default = if self.quick { 1.0 } else { 3.0 };
+        let default = if self.quick || self.before.is_some() { 1.0 } else { 3.0 };
         // A signature is good for fifteen minutes, and a measurement may take four windows.
         let window = Duration::from_secs_f64(self.seconds.unwrap_or(default).clamp(0.1, 120.0));
         Pace { warm_up: window / 5, window }
@@ -105,11 +113,14 @@ impl Options {
     fn cases(&self) -> Vec<Case> {
         let wanted = |workload: &&Workload| self.only.is_empty() || self.only.contains(workload);
         let cases = |&workload: &Workload| {
-            let connections = match (self.connections.as_slice(), self.quick) {
-                ([], false) => workload.connections().to_vec(),
-                ([], true) => vec![workload.compared_connections()],
-                (given, _) => given.iter().map(|&connections| connections.clamp(1, 1024)).collect(),
-            };
+            let connections =
+                match (self.connections.as_slice(), self.quick || self.before.is_some()) {
+                    ([], false) => workload.connections().to_vec(),
+                    ([], true) => vec![workload.compared_connections()],
+                    (given, _) => {
+                        given.iter().map(|&connections| connections.clamp(1, 1024)).collect()
+                    }
+                };
             connections.into_iter().map(move |connections| Case { workload, connections })
         };
         Workload::value_variants().iter().filter(wanted).flat_map(cases).collect()

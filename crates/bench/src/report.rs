@@ -4,6 +4,7 @@ mod chart;
 mod svg;
 mod table;
 
+use crate::compare::Comparison;
 use crate::goal::Goal;
 use crate::results::Results;
 use crate::scale::Growth;
@@ -25,6 +26,11 @@ pub(crate) fn tell_growth(growth: &Growth, out: &Path) -> Result<()> {
     println!("\n{}", table::sizes(&growth.sizes));
     println!("{}", table::goals(&growth.goals));
     write(growth, &chart::growth(growth), "scale", out)
+}
+
+/// Prints how two builds differ.
+pub(crate) fn tell_comparisons(comparisons: &[Comparison]) {
+    println!("\n{}", table::comparisons(comparisons));
 }
 
 fn write(results: &impl Serialize, chart: &str, name: &str, out: &Path) -> Result<()> {

@@ -1,7 +1,9 @@
 //! Tables of aligned text.
 
 use super::{duration, goals_met, thousands};
+use crate::compare::{Comparison, Ratio};
 use crate::goal::Goal;
+use crate::measure::Figures;
 use crate::results::{Measurement, Results};
 use crate::scale::Size;
 
@@ -53,6 +55,45 @@ pub(super) fn goals(goals: &[Goal]) -> String {
     };
     let rows: Vec<_> = std::iter::once(header).chain(goals.iter().map(row)).collect();
     align(&rows, 1) + &goals_met(goals) + "\n"
+}
+
+/// One line for each workload and number of connections: what it was, what it is, and the ratio.
+pub(super) fn comparisons(comparisons: &[Comparison]) -> String {
+    let header = ["workload", "conns", "figure", "before", "now", "ratio", "half of the turns", ""];
+    let mut rows = vec![header.map(str::to_owned)];
+    type Figure = fn(&Figures) -> f64;
+    let figures: [(&str, Figure, bool); 2] = [
+        ("CPU µs/op", |it| it.server_cpu_us_per_operation, false),
+        ("ops/s", |it| it.operations_per_second, true),
+    ];
+    for comparison in comparisons {
+        for (name, figure, more_is_better) in figures {
+            let (before, now) = comparison.medians(figure);
+            let ratio @ Ratio { median, quartiles: (low, high) } = comparison.ratio(figure);
+            rows.push([
+                comparison.case.workload.name(),
+                comparison.case.connections.to_string(),
+                name.to_owned(),
+                thousands(before),
+                thousands(now),
+                format!("{median:.3}×"),
+                format!("{low:.3} to {high:.3}"),
+                verdict(ratio, more_is_better).to_owned(),
+            ]);
+        }
+    }
+    align(&rows, 3)
+}
+
+/// A word only where half of the turns agree.
+fn verdict(ratio: Ratio, more_is_better: bool) -> &'static str {
+    let (low, high) = ratio.quartiles;
+    match (low > 1.0, high < 1.0) {
+        (true, _) if more_is_better => "better",
+        (_, true) if !more_is_better => "better",
+        (false, false) => "",
+        _ => "worse",
+    }
 }
 
 /// One column for each size.
