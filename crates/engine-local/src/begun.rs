@@ -89,6 +89,15 @@ impl Begun {
             let before = line.journal.checked_sub(1);
             before.is_some_and(|before| !journals.contains(&before))
         };
+        // One behind the newest was begun and not noted any more. How far the newest went is not
+        // known then, but a write in it was noted, and that came behind all before it.
+        let unnoted = |line: &&Line| !journals.contains(&line.journal) && line.after > Revision(0);
+        if let Some(line) = self.lines.last().filter(unnoted) {
+            return match stored()? > line.after {
+                true => Ok(()),
+                false => Err(missing(&self.store, &self.path(line.journal))),
+            };
+        }
         // The later the journal, the later the revision.
         let Some(line) = self.lines.iter().rev().find(is_gone) else { return Ok(()) };
         if line.after > stored()? {
@@ -178,6 +187,8 @@ mod tests {
         check(&[], &[5], 0, None);
         check(&[0, 1], &[0, 1], 0, None);
         check(&[0, 1], &[0], 0, Some("1.jnl"));
+        check(&[0, 1], &[0, 2], 1, Some("1.jnl"));
+        check(&[0, 1], &[0, 2], 2, None);
         check(&[0, 1], &[1], 0, Some("0.jnl"));
         check(&[0, 1], &[1], 1, None);
         check(&[3, 4, 5], &[3, 5], 4, Some("4.jnl"));
