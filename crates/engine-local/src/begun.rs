@@ -90,8 +90,8 @@ impl Begun {
             before.is_some_and(|before| !journals.contains(&before))
         };
         // One behind the newest was begun and not noted any more. How far the newest went is not
-        // known then, but a write in it was noted, and that came behind all before it.
-        let unnoted = |line: &&Line| !journals.contains(&line.journal) && line.after > Revision(0);
+        // known then, but it was full, with writes behind all before it.
+        let unnoted = |line: &&Line| !journals.contains(&line.journal);
         if let Some(line) = self.lines.last().filter(unnoted) {
             return match stored()? > line.after {
                 true => Ok(()),
@@ -185,6 +185,8 @@ mod tests {
         check(&[0], &[], 0, Some("0.jnl"));
         check(&[], &[], 0, Some("0.jnl"));
         check(&[], &[5], 0, None);
+        check(&[0], &[1], 0, Some("0.jnl"));
+        check(&[0], &[1], 1, None);
         check(&[0, 1], &[0, 1], 0, None);
         check(&[0, 1], &[0], 0, Some("1.jnl"));
         check(&[0, 1], &[0, 2], 1, Some("1.jnl"));
