@@ -9,7 +9,7 @@ use crate::options::{Options, Plan};
 use crate::report;
 use crate::results::Machine;
 use crate::target::{Target, settle};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::time::Duration;
 
@@ -60,6 +60,7 @@ impl Comparison {
 /// Measures `before` and the binary of `options` in turns, and tells how they differ. Returns how
 /// many operations failed.
 pub(crate) fn run(before: &Path, options: &Options, interrupt: &Interrupt) -> Result<u64> {
+    ensure!(before.is_file(), "there is no build at {}", before.display());
     let plan = options.plan();
     let directory = tempfile::Builder::new()
         .prefix("data-")
