@@ -9,7 +9,7 @@ use crate::options::{Options, Plan};
 use crate::report;
 use crate::results::Machine;
 use crate::target::{Target, settle};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::path::Path;
 use std::time::Duration;
 
@@ -62,10 +62,7 @@ impl Comparison {
 pub(crate) fn run(before: &Path, options: &Options, interrupt: &Interrupt) -> Result<u64> {
     ensure!(before.is_file(), "there is no build at {}", before.display());
     let plan = options.plan();
-    let directory = tempfile::Builder::new()
-        .prefix("data-")
-        .tempdir_in(&options.out)
-        .context("make a directory for data")?;
+    let directory = options.data_directory()?;
     println!("{}", Machine::look().text());
     let start = |binary: &Path, name| Target::lazuli(binary, &directory.path().join(name));
     let targets = [start(before, "before")?, start(&options.lazuli, "now")?];

@@ -4,9 +4,11 @@ use crate::entity::Dataset;
 use crate::limit::Limit;
 use crate::measure::{Case, Pace};
 use crate::workload::Workload;
+use anyhow::{Context, Result};
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
+use tempfile::TempDir;
 
 /// Measure Lazuli side by side with Azurite and with what the machine allows
 #[derive(Debug, Parser)]
@@ -95,6 +97,12 @@ impl Options {
             pace: self.pace(),
             cases: self.cases(),
         }
+    }
+
+    /// A directory for data, which goes with what is returned.
+    pub(crate) fn data_directory(&self) -> Result<TempDir> {
+        let directory = tempfile::Builder::new().prefix("data-").tempdir_in(&self.out);
+        directory.context("make a directory for data")
     }
 
     pub(crate) fn pace(&self) -> Pace {

@@ -10,7 +10,7 @@ use crate::options::{Options, Plan};
 use crate::report::{self, thousands};
 use crate::results::{Machine, Measurement, Results};
 use crate::target::{AZURITE_VERSION, Target, settle};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,10 +21,7 @@ const SETTLE_MAX: Duration = Duration::from_secs(90);
 /// Measures as `options` say, tells the figures, and writes them down.
 pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
     let plan = options.plan();
-    let directory = tempfile::Builder::new()
-        .prefix("data-")
-        .tempdir_in(&options.out)
-        .context("make a directory for data")?;
+    let directory = options.data_directory()?;
     let mut results = Results {
         machine: Machine::look(),
         azurite: AZURITE_VERSION,

@@ -61,10 +61,7 @@ pub(crate) struct Size {
 
 /// Grows one data directory through the sizes and measures at each.
 pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Growth> {
-    let directory = tempfile::Builder::new()
-        .prefix("data-")
-        .tempdir_in(&options.out)
-        .context("make a directory for data")?;
+    let directory = options.data_directory()?;
     let bench = Bench {
         binary: &options.lazuli,
         data: &directory.path().join("lazuli"),

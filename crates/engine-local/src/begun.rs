@@ -3,8 +3,9 @@
 //! fjall begins a journal when the last one is full, and removes it when all that it holds lies in
 //! tables. It takes those that it finds for all there are: where one is gone it would go on without
 //! the writes in it. So the number of each journal is noted before a write in it is acknowledged,
-//! with a revision that lies in those before it. The newest must be there; one that is gone must
-//! have left its last revision in the tables.
+//! with a revision that lies in those before it. The newest must be there, unless one behind it
+//! was begun and not noted yet; one that is gone must have left its last revision in the tables, as
+//! far as that is known.
 //!
 //! ```text
 //! 7 639000000000000000      a journal, and a revision before it, 0 where none is known

@@ -158,6 +158,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_change_is_judged_where_half_of_the_turns_agree() {
+        let judged = |low, high, more_is_better| {
+            verdict(Ratio { median: 1.0, quartiles: (low, high) }, more_is_better)
+        };
+        assert_eq!([judged(1.1, 1.2, true), judged(1.1, 1.2, false)], ["better", "worse"]);
+        assert_eq!([judged(0.8, 0.9, true), judged(0.8, 0.9, false)], ["worse", "better"]);
+        assert_eq!([judged(0.9, 1.1, true), judged(0.9, 1.1, false)], ["", ""]);
+    }
+
+    #[test]
     fn columns_are_aligned_by_characters() {
         let rows = [["a", "1"], ["µs", "22"], ["long", "3"]].map(|row| row.map(str::to_owned));
         assert_eq!(align(&rows, 1), "a      1\nµs    22\nlong   3\n");
