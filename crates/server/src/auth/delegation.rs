@@ -6,12 +6,12 @@
 //! the one that signed tells what its owner may grant. A change of role counts from the next
 //! key on, a week later at most; replacing the account's key ends all of them at once.
 
-use crate::accounts::Account;
-use crate::error::{ApiError, ApiResult};
-use crate::permit::Principal;
-use crate::reply::Reply;
-use crate::request::RequestContext;
-use crate::table::Call;
+use crate::auth::accounts::Account;
+use crate::auth::permit::Principal;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::reply::Reply;
+use crate::http::request::RequestContext;
+use crate::table::handlers::Call;
 use lazuli_model::Timestamp;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::sas::{
@@ -119,7 +119,7 @@ fn derive(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+    use crate::auth::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
     use lazuli_wire::sas::TableSas;
 
     const KEY: UserDelegationKey<'_> = UserDelegationKey {

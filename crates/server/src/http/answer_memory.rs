@@ -1,8 +1,8 @@
 //! Bounds what answers take of the memory: pages in the making, and pages on their way.
 
-use crate::error::ApiResult;
-use crate::memory::Memory;
-use crate::reply::Reply;
+use crate::http::error::ApiResult;
+use crate::http::memory::Memory;
+use crate::http::reply::Reply;
 use std::future::Future;
 use std::time::Duration;
 

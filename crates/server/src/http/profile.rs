@@ -5,7 +5,7 @@
 //! promise of ours (atomicity, conditions, authentication, size) is tolerated in no profile.
 //! `docs/portability.md` tells users the same.
 
-use crate::error::{ApiError, ApiResult};
+use crate::http::error::{ApiError, ApiResult};
 use lazuli_model::{EntityError, PropertyLimits, Value};
 use lazuli_wire::error_code::ErrorCode;
 use std::borrow::Cow;
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn every_fault_is_documented() {
-        let page = include_str!("../../../docs/portability.md");
+        let page = include_str!("../../../../docs/portability.md");
         for (fault, rules) in Fault::ALL {
             assert!(page.contains(rules), "{fault:?}: {rules}");
         }

@@ -1,10 +1,10 @@
 //! What a valid credential lets its holder do: the permissions of each operation.
 
-use crate::bearer::{Identity, RoleGrant};
-use crate::error::{ApiError, ApiResult};
-use crate::explain;
-use crate::operation::Operation;
-use crate::table::Call;
+use crate::auth::bearer::{Identity, RoleGrant};
+use crate::auth::explain;
+use crate::http::error::{ApiError, ApiResult};
+use crate::table::handlers::Call;
+use crate::table::operation::Operation;
 use lazuli_model::EntityKey;
 use lazuli_table::KeyBounds;
 use lazuli_wire::error_code::ErrorCode;

@@ -1,12 +1,12 @@
 //! What the head of a request says, read once.
 
-use crate::accounts::Account;
-use crate::error::{ApiError, ApiResult};
-use crate::profile::{Fault, Tolerance};
-use crate::request_headers::{NO_ETAG, RequestHeaders};
-use crate::request_id::RequestId;
-use crate::respond::Trailer;
-use crate::simulate::Simulator;
+use crate::auth::accounts::Account;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::profile::{Fault, Tolerance};
+use crate::http::request_headers::{NO_ETAG, RequestHeaders};
+use crate::http::request_id::RequestId;
+use crate::http::respond::Trailer;
+use crate::http::simulate::Simulator;
 use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_wire::error_code::ErrorCode;

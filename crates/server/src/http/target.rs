@@ -3,9 +3,9 @@
 //! The account is a label of the host (`acct.table.localhost`) when the host lies under a configured
 //! suffix, and the first segment of the path otherwise (T-1.2).
 
-use crate::accounts::{Account, Accounts};
-use crate::error::ApiResult;
-use crate::request_headers::RequestHeaders;
+use crate::auth::accounts::{Account, Accounts};
+use crate::http::error::ApiResult;
+use crate::http::request_headers::RequestHeaders;
 use http::Uri;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::uri::{

@@ -1,7 +1,7 @@
 //! Writes OData answers in the negotiated format.
 
-use crate::reply::Reply;
-use crate::request::RequestContext;
+use crate::http::reply::Reply;
+use crate::http::request::RequestContext;
 use lazuli_model::{EntityKey, TableName, Timestamp, ValueRef};
 use lazuli_wire::media::{Format, MetadataLevel};
 use lazuli_wire::odata::{Context, Select, atom, json};

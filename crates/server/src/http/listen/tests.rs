@@ -1,7 +1,7 @@
 use super::*;
-use crate::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
-use crate::front::FrontOptions;
-use crate::tls::{Certificate, SelfSigned};
+use crate::auth::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+use crate::http::front::FrontOptions;
+use crate::http::tls::{Certificate, SelfSigned};
 use lazuli_engine::MemoryEngine;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_table::TableService;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
-use crate::request_headers::RequestHeaders;
+use crate::auth::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+use crate::http::request_headers::RequestHeaders;
 use http::HeaderMap;
 use lazuli_wire::sas::{AccountSas, Caller, TableSas};
 use lazuli_wire::shared_key::SigningKey;

@@ -5,11 +5,11 @@
 //! meet; what was counted in a minute is added to the tables after that minute, by whoever calls
 //! [`Analytics::flush`]. So no request waits for analytics, and a crash loses a minute of counts.
 
-use crate::accounts::{Account, Accounts};
-use crate::properties::PropertiesCache;
-use crate::reply::Reply;
-use crate::request_id::RequestId;
-use crate::respond::Heading;
+use crate::auth::accounts::{Account, Accounts};
+use crate::http::reply::Reply;
+use crate::http::request_id::RequestId;
+use crate::http::respond::Heading;
+use crate::table::properties::PropertiesCache;
 use http::HeaderMap;
 use http::request::Parts;
 use http::{Response, header};

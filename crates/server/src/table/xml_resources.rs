@@ -1,11 +1,11 @@
 //! Handlers of the XML operations: access policies, service properties, statistics.
 
-use crate::error::{ApiError, ApiResult};
-use crate::operation::Operation;
-use crate::profile::Fault;
-use crate::reply::Reply;
-use crate::request::RequestContext;
-use crate::table::{Call, listed_table_error};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::profile::Fault;
+use crate::http::reply::Reply;
+use crate::http::request::RequestContext;
+use crate::table::handlers::{Call, listed_table_error};
+use crate::table::operation::Operation;
 use lazuli_model::TableName;
 use lazuli_table::TableService;
 use lazuli_wire::error_code::ErrorCode;

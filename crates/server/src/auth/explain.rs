@@ -4,8 +4,8 @@
 //! the mistakes that clients make: when one of them fits the signature, both strings are known and
 //! so is the first byte in which they differ. Neither keys nor signatures ever stand in the text.
 
-use crate::accounts::Account;
-use crate::auth::Presented;
+use crate::auth::accounts::Account;
+use crate::auth::authenticate::Presented;
 use lazuli_model::Timestamp;
 use lazuli_wire::sas::{Sas, SasError};
 use lazuli_wire::shared_key::{Scheme, Signature, SignedRequest};

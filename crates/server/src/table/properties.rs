@@ -1,6 +1,6 @@
 //! The service properties of each account, kept at hand because every answer asks for them.
 
-use crate::error::ApiResult;
+use crate::http::error::ApiResult;
 use arc_swap::ArcSwap;
 use lazuli_model::{AccountName, ServiceProperties};
 use lazuli_table::TableService;

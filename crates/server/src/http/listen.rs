@@ -1,8 +1,8 @@
 //! Accepts connections, bounds them, and ends them without cutting a request short.
 
-use crate::front::Front;
-use crate::stall::StallGuard;
-use crate::tls::{self, Tls};
+use crate::http::front::Front;
+use crate::http::stall::StallGuard;
+use crate::http::tls::{self, Tls};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};

@@ -1,12 +1,12 @@
 //! Turns a [`Reply`] into an HTTP response, and a failure into a reply.
 
-use crate::accounts::Account;
-use crate::error::{ApiError, Stage};
-use crate::explain;
-use crate::reply::Reply;
-use crate::request::{ErrorForm, Preference};
-use crate::request_headers::RequestHeaders;
-use crate::request_id::RequestId;
+use crate::auth::accounts::Account;
+use crate::auth::explain;
+use crate::http::error::{ApiError, Stage};
+use crate::http::reply::Reply;
+use crate::http::request::{ErrorForm, Preference};
+use crate::http::request_headers::RequestHeaders;
+use crate::http::request_id::RequestId;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Response, StatusCode};

@@ -1,16 +1,16 @@
 //! Entity group transactions: parts in, one commit, parts out.
 
-use crate::answer_memory::AnswerMemory;
-use crate::error::{ApiError, ApiResult, Stage};
-use crate::operation::Operation;
-use crate::permit::Principal;
-use crate::profile;
-use crate::reply::Reply;
-use crate::request::{CallHeaders, ErrorForm, Preference, RequestContext};
-use crate::request_headers::TUNNEL;
-use crate::respond::error_reply;
-use crate::route::{self, Verb};
-use crate::table::{self, Call};
+use crate::auth::permit::Principal;
+use crate::http::answer_memory::AnswerMemory;
+use crate::http::error::{ApiError, ApiResult, Stage};
+use crate::http::profile;
+use crate::http::reply::Reply;
+use crate::http::request::{CallHeaders, ErrorForm, Preference, RequestContext};
+use crate::http::request_headers::TUNNEL;
+use crate::http::respond::error_reply;
+use crate::table::handlers::{self as table, Call};
+use crate::table::operation::Operation;
+use crate::table::route::{self, Verb};
 use lazuli_model::{AccountName, EntityError, TableName, Timestamp};
 use lazuli_table::{Batch, BatchFailure, Mutation, TableError, TableService};
 use lazuli_wire::error_code::{ErrorCode, message};

@@ -1,7 +1,7 @@
 //! Cross-origin requests: preflights, and the headers on answers to real ones.
 
-use crate::error::{ApiError, ApiResult};
-use crate::reply::Reply;
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::reply::Reply;
 use http::HeaderMap;
 use http::header;
 use lazuli_model::service_properties::CorsRule;

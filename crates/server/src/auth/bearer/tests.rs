@@ -1,7 +1,7 @@
 //! What becomes of the tokens of a small issuer of our own.
 
 use super::*;
-use crate::tls::{Certificate, SelfSigned, Tls};
+use crate::http::tls::{Certificate, SelfSigned, Tls};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};

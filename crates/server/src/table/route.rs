@@ -1,7 +1,7 @@
 //! From method, path and query to an [`Operation`]; no I/O.
 
-use crate::error::{ApiError, ApiResult, url_key_error};
-use crate::operation::Operation;
+use crate::http::error::{ApiError, ApiResult, url_key_error};
+use crate::table::operation::Operation;
 use lazuli_model::{AccountName, EntityKey, TableName};
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::uri::{PathError, Query, ResourcePath};

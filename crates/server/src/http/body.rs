@@ -1,7 +1,7 @@
 //! Reads request bodies, bounded one by one and all together.
 
-use crate::error::{ApiError, ApiResult};
-use crate::memory::{Memory, Share};
+use crate::http::error::{ApiError, ApiResult};
+use crate::http::memory::{Memory, Share};
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;

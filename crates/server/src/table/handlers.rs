@@ -1,0 +1,482 @@
+//! Handlers of the OData operations: decode, call the service, encode.
+
+use crate::auth::permit::Principal;
+use crate::http::error::{ApiError, ApiResult, body_key_error, filter_error};
+use crate::http::profile::{Fault, Tolerance};
+use crate::http::reply::{DataServiceVersion, Reply};
+use crate::http::request::{
+    BodyFormat, CallHeaders, Preference, RequestContext, body_format, check_options,
+    response_format,
+};
+use crate::table::encode::{self, Encoder};
+use crate::table::operation::Operation;
+use lazuli_model::limits::PAGE_ITEMS_MAX;
+use lazuli_model::{
+    ETag, EntityError, EntityKey, Filter, IfMatch, PartitionKey, Properties, RowKey, TableName,
+    Timestamp,
+};
+use lazuli_table::{
+    Continuation, EntityQuery, KeyBounds, Mutation, MutationKind, TableError, TableService,
+    TablesQuery,
+};
+use lazuli_wire::continuation;
+use lazuli_wire::error_code::{ErrorCode, message};
+use lazuli_wire::media::{self, Accepted};
+use lazuli_wire::odata::{self, EntityBody, Select};
+use lazuli_wire::uri::{self, Query};
+use lazuli_wire::version::ApiVersion;
+
+/// One operation with what it was sent, alone or as a part of a batch.
+pub(crate) struct Call<'a> {
+    pub(crate) operation: &'a Operation,
+    pub(crate) headers: CallHeaders<'a>,
+    pub(crate) query: &'a Query<'a>,
+    pub(crate) body: &'a [u8],
+}
+
+impl Call<'_> {
+    pub(crate) fn accepted(&self) -> Accepted {
+        media::negotiate(self.headers.accept, self.query.get("$format"))
+    }
+
+    /// The preference that applies to this operation.
+    pub(crate) fn preference(&self) -> Option<Preference> {
+        self.headers.preference().filter(|_| self.operation.takes_prefer())
+    }
+
+    fn encoder<'e>(&self, context: &'e RequestContext) -> ApiResult<Encoder<'e>> {
+        let format = response_format(self.accepted(), context.version)?;
+        Ok(Encoder { context, format })
+    }
+}
+
+/// Runs an operation on tables or entities, if `principal` may.
+pub(crate) async fn handle(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    principal: &Principal,
+) -> ApiResult<Reply> {
+    principal.permit(call)?;
+    match call.operation {
+        Operation::QueryTables => query_tables(service, context, call).await,
+        Operation::CreateTable => create_table(service, context, call).await,
+        Operation::GetTable { table } => get_table(service, context, call, table).await,
+        Operation::DeleteTable { table } => delete_table(service, context, call, table).await,
+        Operation::QueryEntities { table } => {
+            query_entities(service, context, call, table, principal.bounds()).await
+        }
+        Operation::GetEntity { table, key } => {
+            principal.permit_key(key)?;
+            admit(context, table, key, 1)?;
+            get_entity(service, context, call, table, key).await
+        }
+        Operation::KeyedNested { table } => {
+            let account = &context.account.name;
+            service.get_table(account, table).await?;
+            let text = message::number_of_keys(account.as_str(), table.as_str());
+            Err(ApiError::invalid_input(text).while_parsing())
+        }
+        _ => {
+            let (table, mutation) = match decode_mutation(context, call) {
+                Ok(decoded) => decoded,
+                Err(error) => return Err(blame(service, context, call.operation, error).await),
+            };
+            principal.permit_key(mutation.key())?;
+            admit(context, table, mutation.key(), 1)?;
+            let timestamp = mutate(service, context, table, &mutation).await?;
+            mutation_reply(context, call, table, &mutation, timestamp)
+        }
+    }
+}
+
+async fn query_tables(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+) -> ApiResult<Reply> {
+    check_options(call.query, &context.tolerance)?;
+    let encoder = call.encoder(context)?;
+    let from = match call.query.get("NextTableName") {
+        None => None,
+        Some(token) => {
+            let decoded = continuation::decode_table(token);
+            Some(decoded.ok_or(ErrorCode::InvalidInput)?)
+        }
+    };
+    let (filter, top) = (filter(call.query, context)?, top(call.query, &context.tolerance)?);
+    let query = TablesQuery { filter, top, from, rows_read_max: context.page_rows() };
+    let mut tables = encoder.tables(select(call.query, context.version)?.as_ref());
+    let end = service
+        .query_tables(&context.account.name, query, &mut |table| tables.push(table.name.as_str()))
+        .await?;
+    let mut reply = tables.finish();
+    if let Some(next) = end.next {
+        let token = continuation::encode_table(next.name.lower(), next.created);
+        reply.more.push(("x-ms-continuation-nexttablename", token));
+    }
+    Ok(reply)
+}
+
+async fn create_table(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+) -> ApiResult<Reply> {
+    refuse_condition_on_table(context, &call.headers)?;
+    let preference = call.preference();
+    let encoder = match preference {
+        Some(Preference::NoContent) => None,
+        _ => Some(call.encoder(context)?),
+    };
+    let name = match body_format(call.headers.content_type, context.version)? {
+        BodyFormat::Json => odata::json::read_table_name(call.body)?,
+        BodyFormat::Atom => odata::atom::read_table_name(call.body)?,
+    };
+    let table = TableName::parse(&name.ok_or(ErrorCode::PropertiesNeedValue)?)?;
+    let account = &context.account.name;
+    context.simulate(|simulator| simulator.check_deleted(account, &table, context.now))?;
+    service.create_table(account, &table).await?;
+    let reply = match encoder {
+        Some(encoder) => encoder.table(201, None, table.as_str()),
+        None => Reply { data_service_version: DataServiceVersion::V3, ..Reply::odata(204) },
+    };
+    let location = encode::uri(context, |out| uri::write_table_uri(out, table.as_str()));
+    let preference_applied = preference.map(Preference::text);
+    Ok(Reply { location: Some(location), preference_applied, ..reply })
+}
+
+async fn get_table(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    table: &TableName,
+) -> ApiResult<Reply> {
+    check_options(call.query, &context.tolerance)?;
+    let encoder = call.encoder(context)?;
+    let info = service.get_table(&context.account.name, table).await;
+    let info = info.map_err(listed_table_error)?;
+    let select = select(call.query, context.version)?;
+    Ok(encoder.table(200, select.as_ref(), info.name.as_str()))
+}
+
+async fn delete_table(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    table: &TableName,
+) -> ApiResult<Reply> {
+    refuse_condition_on_table(context, &call.headers)?;
+    let account = &context.account.name;
+    service.delete_table(account, table).await.map_err(listed_table_error)?;
+    if let Some(simulator) = &context.simulator {
+        simulator.table_deleted(account, table, context.now);
+    }
+    Ok(Reply::odata(204))
+}
+
+async fn query_entities(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    table: &TableName,
+    bounds: KeyBounds,
+) -> ApiResult<Reply> {
+    check_options(call.query, &context.tolerance)?;
+    let encoder = call.encoder(context)?;
+    let select = select(call.query, context.version)?;
+    let query = EntityQuery {
+        filter: filter(call.query, context)?,
+        top: top(call.query, &context.tolerance)?,
+        from: entity_continuation(call.query, &context.tolerance)?,
+        bounds,
+        rows_read_max: context.page_rows(),
+    };
+    let mut entities = encoder.entities(table, select.as_ref());
+    let end = service
+        .query(&context.account.name, table, query, &mut |entity| {
+            entities.push(
+                entity.partition_key,
+                entity.row_key,
+                entity.timestamp,
+                entity.properties.iter().copied(),
+            );
+        })
+        .await?;
+    tracing::debug!(
+        plan = end.plan.name(),
+        read = end.rows_read,
+        returned = end.rows_returned,
+        "query"
+    );
+    let mut reply = entities.finish();
+    if let Some(next) = end.next {
+        let token = |text: String| continuation::encode(text.as_bytes());
+        reply.more.push(("x-ms-continuation-nextpartitionkey", token(next.partition)));
+        if let Some(row) = next.row {
+            reply.more.push(("x-ms-continuation-nextrowkey", token(row)));
+        }
+    }
+    Ok(reply)
+}
+
+async fn get_entity(
+    service: &TableService,
+    context: &RequestContext,
+    call: &Call<'_>,
+    table: &TableName,
+    key: &EntityKey,
+) -> ApiResult<Reply> {
+    check_options(call.query, &context.tolerance)?;
+    let encoder = call.encoder(context)?;
+    let select = select(call.query, context.version)?;
+    let entity = service.get(&context.account.name, table, key).await?;
+    let properties = entity.properties()?.into_iter();
+    let reply = encoder.entity(200, table, select.as_ref(), key, entity.timestamp, properties);
+    Ok(Reply { etag: Some(ETag(entity.timestamp)), ..reply })
+}
+
+/// Changes one entity. That a merge makes it too wide is found out where it is stored (TR-29).
+async fn mutate(
+    service: &TableService,
+    context: &RequestContext,
+    table: &TableName,
+    mutation: &Mutation<'_>,
+) -> ApiResult<Timestamp> {
+    let account = &context.account.name;
+    match service.mutate(account, table, mutation).await {
+        Err(TableError::Entity(error @ EntityError::TooManyProperties))
+            if context.tolerance.is_lenient() =>
+        {
+            context.tolerance.tolerate_properties(error)?;
+            Ok(service.mutate(account, table, &mutation.clone().relaxed()).await?)
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Whether an entity has its keys is asked after whether its table exists; the official clients tell
+/// by it that a table name stands in the URL of an account.
+pub(crate) async fn blame(
+    service: &TableService,
+    context: &RequestContext,
+    operation: &Operation,
+    error: ApiError,
+) -> ApiError {
+    match operation.table() {
+        Some(table) if error.code == ErrorCode::PropertiesNeedValue => {
+            let found = service.get_table(&context.account.name, table).await;
+            found.map_or_else(ApiError::from, |_| error)
+        }
+        _ => error,
+    }
+}
+
+/// Turns a call into the change it asks for; the same for a lone request and a part of a batch.
+pub(crate) fn decode_mutation<'a>(
+    context: &RequestContext,
+    call: &Call<'a>,
+) -> ApiResult<(&'a TableName, Mutation<'a>)> {
+    let (table, url_key) = match call.operation {
+        Operation::InsertEntity { table } => (table, None),
+        Operation::PutEntity { table, key }
+        | Operation::MergeEntity { table, key }
+        | Operation::DeleteEntity { table, key } => (table, Some(key)),
+        _ => return Err(ErrorCode::MethodNotAllowed.into()),
+    };
+    let kind = mutation_kind(call, context.version)?;
+    if matches!(kind, MutationKind::Insert) && call.preference() != Some(Preference::NoContent) {
+        // The answer will have a body, so its format must be one we may use (T-2.14).
+        response_format(call.accepted(), context.version)?;
+    }
+    let body = match kind {
+        MutationKind::Delete(_) => EntityBody::default(),
+        _ => decode_entity(context, call)?,
+    };
+    // The keys of the URL win over those of the body (T-3.51, T-3.52).
+    let key = match url_key {
+        Some(key) => key.clone(),
+        None => body_key(&body)?,
+    };
+    let limits = context.tolerance.property_limits(&body.properties)?;
+    let properties = Properties::within(limits, body.properties)?;
+    Ok((table, Mutation::new(key, kind, properties)?))
+}
+
+/// The answer to a change that was made.
+pub(crate) fn mutation_reply(
+    context: &RequestContext,
+    call: &Call<'_>,
+    table: &TableName,
+    mutation: &Mutation<'_>,
+    timestamp: Timestamp,
+) -> ApiResult<Reply> {
+    let etag = Some(ETag(timestamp));
+    match mutation.kind() {
+        MutationKind::Insert => {}
+        MutationKind::Delete(_) => return Ok(Reply::odata(204)),
+        _ => return Ok(Reply { etag, ..Reply::odata(204) }),
+    }
+    let key = mutation.key();
+    let preference = call.preference();
+    let reply = match preference {
+        Some(Preference::NoContent) => {
+            Reply { data_service_version: DataServiceVersion::V3, ..Reply::odata(204) }
+        }
+        _ => {
+            let properties = mutation.properties().iter();
+            call.encoder(context)?.entity(201, table, None, key, timestamp, properties)
+        }
+    };
+    let location = encode::uri(context, |out| {
+        uri::write_entity_uri(out, table.as_str(), key.partition.as_str(), key.row.as_str());
+    });
+    let preference_applied = preference.map(Preference::text);
+    Ok(Reply { etag, location: Some(location), preference_applied, ..reply })
+}
+
+fn decode_entity<'a>(context: &RequestContext, call: &Call<'a>) -> ApiResult<EntityBody<'a>> {
+    match body_format(call.headers.content_type, context.version)? {
+        BodyFormat::Json => Ok(odata::json::read_entity(call.body)?),
+        BodyFormat::Atom => Ok(odata::atom::read_entity(call.body)?),
+    }
+}
+
+fn body_key(body: &EntityBody<'_>) -> ApiResult<EntityKey> {
+    if body.has_mistyped_key {
+        return Err(ApiError::invalid_input(message::INPUT_NOT_VALID));
+    }
+    let missing = ErrorCode::PropertiesNeedValue;
+    let partition = body.partition_key.as_deref().ok_or(missing)?;
+    let row = body.row_key.as_deref().ok_or(missing)?;
+    let partition_key = PartitionKey::parse(partition)
+        .map_err(|error| body_key_error(error, "PartitionKey", partition))?;
+    let row_key = RowKey::parse(row).map_err(|error| body_key_error(error, "RowKey", row))?;
+    Ok(EntityKey::new(partition_key, row_key))
+}
+
+/// Reads the condition headers (T-5.1 to T-5.12).
+fn mutation_kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind> {
+    let CallHeaders { if_match, if_none_match, .. } = call.headers;
+    if let Operation::InsertEntity { .. } = call.operation {
+        return Ok(MutationKind::Insert);
+    }
+    let deletes = matches!(call.operation, Operation::DeleteEntity { .. });
+    match (if_match, if_none_match) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid_input(message::IF_MATCH_AND_IF_NONE_MATCH));
+        }
+        (None, Some(_)) if deletes => {
+            return Err(ApiError::invalid_input(message::IF_NONE_MATCH_ON_DELETE));
+        }
+        (None, Some(_)) => return Err(ApiError::invalid_input(message::IF_NONE_MATCH_ON_PUT)),
+        (_, None) => {}
+    }
+    let condition = match if_match {
+        None => None,
+        Some(text) => {
+            let malformed = || ApiError::invalid_input(message::etag_not_valid(text));
+            Some(IfMatch::parse(text).ok_or_else(malformed)?)
+        }
+    };
+    match (call.operation, condition) {
+        // An update that must name its condition, like a delete (T-5.40).
+        (_, None) if !version.has_upsert() => Err(ErrorCode::MissingRequiredHeader.into()),
+        (Operation::PutEntity { .. }, None) => Ok(MutationKind::InsertOrReplace),
+        (Operation::PutEntity { .. }, Some(condition)) => Ok(MutationKind::Replace(condition)),
+        (Operation::MergeEntity { .. }, None) => Ok(MutationKind::InsertOrMerge),
+        (Operation::MergeEntity { .. }, Some(condition)) => Ok(MutationKind::Merge(condition)),
+        (_, Some(condition)) => Ok(MutationKind::Delete(condition)),
+        (_, None) => Err(ErrorCode::MissingRequiredHeader.into()),
+    }
+}
+
+/// Tables have no etag (T-5.11).
+fn refuse_condition_on_table(context: &RequestContext, headers: &CallHeaders<'_>) -> ApiResult<()> {
+    match (headers.if_match, headers.if_none_match) {
+        (None, None) => Ok(()),
+        _ => {
+            let error = ApiError::invalid_input(message::TARGET_HAS_NO_ETAG);
+            context.tolerance.tolerate(Fault::ConditionOnTable, error, || Some(()))
+        }
+    }
+}
+
+/// A table that is asked for itself, and not for its entities, is a resource (T-1.12).
+pub(crate) fn listed_table_error(error: TableError) -> ApiError {
+    match error {
+        TableError::TableNotFound => ApiError::at_execution(ErrorCode::ResourceNotFound),
+        other => other.into(),
+    }
+}
+
+fn filter(query: &Query<'_>, context: &RequestContext) -> ApiResult<Option<Filter>> {
+    let text = query.get("$filter").unwrap_or_default();
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let filter = odata::filter::parse(text).or_else(|error| {
+        let error = filter_error(&error, text);
+        let lenient = || odata::filter::parse_lenient(text).ok();
+        context.tolerance.tolerate(Fault::FilterDialect, error, lenient)
+    })?;
+    context.simulate(|simulator| simulator.check_filter(&filter))?;
+    Ok(Some(filter))
+}
+
+/// Refuses operations on a partition whose rate is exceeded, where rates are simulated.
+pub(crate) fn admit(
+    context: &RequestContext,
+    table: &TableName,
+    key: &EntityKey,
+    operations: usize,
+) -> ApiResult<()> {
+    let (account, partition) = (&context.account.name, key.partition.as_str());
+    context.simulate(|simulator| {
+        simulator.admit_to_partition(account, table, partition, operations, context.now)
+    })
+}
+
+/// Versions without `$select` take it for an option they do not know (T-4.45c).
+fn select(query: &Query<'_>, version: ApiVersion) -> ApiResult<Option<Select>> {
+    match query.get("$select") {
+        None => Ok(None),
+        Some(text) if version.has_select() => {
+            Select::parse(text).map(Some).map_err(|_| ErrorCode::InvalidInput.into())
+        }
+        Some(_) => Err(ErrorCode::InvalidInput.into()),
+    }
+}
+
+/// `$top` is a page size from 0 to 1000 (T-4.47 to T-4.51).
+fn top(query: &Query<'_>, tolerance: &Tolerance) -> ApiResult<usize> {
+    let Some(text) = query.get("$top") else { return Ok(PAGE_ITEMS_MAX) };
+    match text.trim().parse() {
+        Ok(top @ 0..=PAGE_ITEMS_MAX) => Ok(top),
+        Ok(_) => {
+            let error = ErrorCode::InvalidInput.into();
+            tolerance.tolerate(Fault::TopTooLarge, error, || Some(PAGE_ITEMS_MAX))
+        }
+        Err(_) => Err(ErrorCode::InvalidInput.into()),
+    }
+}
+
+/// The place a query goes on from; an empty or forged token is refused (T-4.54 to T-4.59, T-4.69).
+fn entity_continuation(
+    query: &Query<'_>,
+    tolerance: &Tolerance,
+) -> ApiResult<Option<Continuation>> {
+    let invalid = || ApiError::from(ErrorCode::InvalidInput);
+    let token = |name| match query.get(name) {
+        None => Ok(None),
+        Some("") if name == "NextRowKey" => {
+            tolerance.tolerate(Fault::EmptyContinuation, invalid(), || Some(None))
+        }
+        Some(text) => continuation::decode_key(text).map(Some).ok_or_else(invalid),
+    };
+    match (token("NextPartitionKey")?, token("NextRowKey")?) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(ErrorCode::InvalidInput.into()),
+        (Some(partition), row) => Ok(Some(Continuation { partition, row })),
+    }
+}
