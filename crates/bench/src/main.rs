@@ -10,6 +10,7 @@ mod compare;
 mod entity;
 mod exchange;
 mod goal;
+mod instructions;
 mod interrupt;
 mod limit;
 mod load;
@@ -55,6 +56,7 @@ fn bench(options: &Options) -> Result<()> {
         .with_context(|| format!("make {}", options.out.display()))?;
     let interrupt = Interrupt::install().context("listen for signals")?;
     let errors = match &options.before {
+        _ if options.instructions => instructions::run(options, &interrupt)?,
         Some(before) => compare::run(before, options, &interrupt)?,
         None if options.scale => scale::run(options, &interrupt)?.errors,
         None => run::run(options, &interrupt)?.errors(),

@@ -66,6 +66,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "scale"])]
     pub(crate) before: Option<PathBuf>,
 
+    /// Count the instructions of one operation under valgrind, beside --before if given, and
+    /// measure nothing else
+    #[arg(long, conflicts_with_all = ["quick", "scale", "entities", "rounds", "seconds", "connections"])]
+    pub(crate) instructions: bool,
+
     /// Directory for results, data and Azurite; must be on a disk for syncs to mean anything
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) out: PathBuf,

@@ -21,6 +21,11 @@ impl ProcessId {
         Self(pid)
     }
 
+    /// The number that other programs know the process by.
+    pub(crate) fn raw(self) -> u32 {
+        self.0
+    }
+
     pub(crate) fn this() -> Self {
         Self(std::process::id())
     }

@@ -79,8 +79,13 @@ enum Process {
 impl Target {
     /// Lazuli as it comes, in its default durability.
     pub(crate) fn lazuli(binary: &Path, data: &Path) -> Result<Self> {
+        Self::lazuli_through(&Command::new(binary), data)
+    }
+
+    /// Lazuli, started by `launcher`, which is given Lazuli's arguments after its own.
+    pub(crate) fn lazuli_through(launcher: &Command, data: &Path) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
-        command.arg("follow").arg(binary);
+        command.arg("follow").arg(launcher.get_program()).args(launcher.get_args());
         Ok(Self::of_server(Server::start_command(command, data, &["--durability", "sync"])?))
     }
 

@@ -1,0 +1,196 @@
+//! Instructions that the server executes for one operation, counted by valgrind's callgrind.
+//!
+//! Seconds differ from minute to minute; instructions do not, whatever else the machine is doing. So
+//! this is the figure that shows a change of a percent. It does not see what waiting for memory or
+//! for the kernel costs: `--before` without `--instructions` measures that.
+
+use crate::entity::Dataset;
+use crate::exchange::create_table;
+use crate::interrupt::Interrupt;
+use crate::load::{self, Bounds};
+use crate::options::Options;
+use crate::report::thousands;
+use crate::request::Signer;
+use crate::target::Target;
+use crate::workload::{BATCH, Workload};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Entities in the table: few enough that they stay in the write buffer of both builds, so that no
+/// flush or compaction falls into a count.
+const ENTITIES: usize = 5_000;
+/// Counts of each workload, of which the smallest is taken: a timer or a chore only ever adds.
+const ROUNDS: usize = 3;
+
+/// A workload whose operations are counted, and how many make one count.
+struct Case {
+    workload: Workload,
+    operations: u64,
+}
+
+const CASES: [Case; 5] = [
+    Case { workload: Workload::Point, operations: 1_000 },
+    Case { workload: Workload::Upsert, operations: 500 },
+    Case { workload: Workload::Merge, operations: 500 },
+    Case { workload: Workload::Insert, operations: 500 },
+    Case { workload: Workload::Egt100, operations: 10 },
+];
+
+impl Case {
+    /// What one count is divided by: operations, or the entities of transactions.
+    fn divisor(&self) -> u64 {
+        match self.workload {
+            Workload::Egt100 => self.operations * BATCH as u64,
+            _ => self.operations,
+        }
+    }
+
+    fn unit(&self) -> &'static str {
+        if self.workload == Workload::Egt100 { "entity" } else { "operation" }
+    }
+}
+
+/// Counts the instructions of the binary of `options` and, if given, of the build before. Returns how
+/// many operations failed, which is none: a failed one ends the run.
+pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<u64> {
+    let directory = options.data_directory()?;
+    let count = |binary: &Path, name: &str| -> Result<Vec<u64>> {
+        ensure!(binary.is_file(), "there is no build at {}", binary.display());
+        let counted = Counted::start(binary, &directory.path().join(name))?;
+        counted.count(&options.only, interrupt)
+    };
+    let before = options.before.as_deref().map(|before| count(before, "before")).transpose()?;
+    let now = count(&options.lazuli, "now")?;
+    println!("{}", table(&wanted(&options.only), before.as_deref(), &now));
+    Ok(0)
+}
+
+fn wanted(only: &[Workload]) -> Vec<&'static Case> {
+    CASES.iter().filter(|case| only.is_empty() || only.contains(&case.workload)).collect()
+}
+
+/// A server under callgrind.
+struct Counted {
+    target: Target,
+    directory: PathBuf,
+}
+
+impl Counted {
+    fn start(binary: &Path, directory: &Path) -> Result<Self> {
+        fs::create_dir_all(directory).context("make a directory for counts")?;
+        let mut launcher = Command::new("valgrind");
+        launcher.args(["--quiet", "--tool=callgrind"]);
+        launcher.arg(format!("--callgrind-out-file={}", directory.join("counts").display()));
+        launcher.arg(binary);
+        let target = Target::lazuli_through(&launcher, &directory.join("data"))
+            .context("start Lazuli under valgrind, which must be installed")?;
+        Ok(Self { target, directory: directory.to_owned() })
+    }
+
+    /// Instructions for each operation of each wanted case.
+    fn count(self, only: &[Workload], interrupt: &Interrupt) -> Result<Vec<u64>> {
+        let dataset = Dataset::of(ENTITIES);
+        self.target.load(dataset, interrupt)?;
+        let counts = wanted(only).into_iter().map(|case| {
+            let rounds = (0..ROUNDS).map(|round| self.count_once(case, round, dataset, interrupt));
+            let counts = rounds.collect::<Result<Vec<u64>>>()?;
+            Ok(counts.into_iter().min().unwrap_or_default() / case.divisor())
+        });
+        let counts = counts.collect::<Result<Vec<u64>>>()?;
+        self.target.terminate()?;
+        Ok(counts)
+    }
+
+    fn count_once(
+        &self,
+        case: &Case,
+        round: usize,
+        dataset: Dataset,
+        interrupt: &Interrupt,
+    ) -> Result<u64> {
+        let Target { address, pid, .. } = self.target;
+        let own_table = format!("Own{}r{round}", case.workload as usize);
+        if case.workload.inserts() {
+            create_table(address, &own_table)?;
+        }
+        let run = |operations| -> Result<()> {
+            let signer = Signer::new(address)?;
+            let scripts = case.workload.scripts(&signer, 1, dataset, &own_table);
+            let bounds = Bounds::operations(operations);
+            let outcome = load::run(address, pid, scripts, &bounds, interrupt)?;
+            match outcome.first_error {
+                Some(error) => bail!("{}: {error}", case.workload.name()),
+                None => Ok(()),
+            }
+        };
+        // What runs for the first time looks things up that later operations find.
+        if round == 0 && !case.workload.inserts() {
+            run(case.operations / 5)?;
+        }
+        self.dump()?;
+        run(case.operations)?;
+        self.dump()
+    }
+
+    /// Instructions since the last dump.
+    fn dump(&self) -> Result<u64> {
+        let before = self.dumps()?;
+        let pid = format!("--pid={}", self.target.pid.raw());
+        let output = Command::new("vgdb").args([pid.as_str(), "dump"]).output();
+        let output = output.context("run vgdb, which comes with valgrind")?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "vgdb: {}", words.trim());
+        let new: Vec<_> = self.dumps()?.into_iter().filter(|file| !before.contains(file)).collect();
+        let [file] = new.as_slice() else { bail!("vgdb made {} dumps", new.len()) };
+        let text = fs::read_to_string(file).context("read a dump")?;
+        total(&text).with_context(|| format!("no total in {}", file.display()))
+    }
+
+    fn dumps(&self) -> Result<Vec<PathBuf>> {
+        let entries = fs::read_dir(&self.directory).context("list dumps")?;
+        let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        let is_dump = |path: &PathBuf| path.extension().is_some();
+        Ok(paths.into_iter().filter(is_dump).collect())
+    }
+}
+
+/// The count of a dump: `totals: 1154794`.
+fn total(dump: &str) -> Option<u64> {
+    dump.lines().find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok())
+}
+
+fn table(cases: &[&Case], before: Option<&[u64]>, now: &[u64]) -> String {
+    let mut text = String::from("instructions        before       now   ratio\n");
+    for (index, (case, now)) in cases.iter().zip(now).enumerate() {
+        let before = before.and_then(|before| before.get(index)).copied();
+        let ratio =
+            before.map_or_else(String::new, |before| format!("{:.3}", *now as f64 / before as f64));
+        let before = before.map_or_else(|| "-".to_owned(), |it| thousands(it as f64));
+        let (name, now) = (case.workload.name(), thousands(*now as f64));
+        text += &format!("{name:14} {before:>11} {now:>9} {ratio:>7}  per {}\n", case.unit());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_of_a_dump_is_read() {
+        let dump = "version: 1\nevents: Ir\n\nfn=(1) main\n1 5\n\ntotals: 1154794\n";
+        assert_eq!(total(dump), Some(1_154_794));
+        assert_eq!(total("version: 1\n"), None);
+    }
+
+    #[test]
+    fn transactions_are_counted_by_entity() {
+        let text = table(&[&CASES[0], &CASES[4]], Some(&[50_000, 40_000]), &[49_000, 42_000]);
+        let rows: Vec<Vec<&str>> =
+            text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["point", "50,000", "49,000", "0.980", "per", "operation"]);
+        assert_eq!(rows[1], ["egt100", "40,000", "42,000", "1.050", "per", "entity"]);
+    }
+}
