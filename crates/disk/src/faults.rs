@@ -256,8 +256,7 @@ impl Trial<'_> {
             }
         }
         if !account.doubts.is_empty() {
-            let log = running.server.log();
-            ensure!(log.contains("a write failed"), "no reason is logged");
+            running.server.wait_for_log("a write failed").context("no reason is logged")?;
         }
         control.clear()?;
         write_at_last(&mut connection)?;

@@ -11,19 +11,16 @@ use crate::image::Image;
 use crate::kept;
 use anyhow::{Context, Result, bail, ensure};
 use lazuli_testkit::seed::Seeded;
-use lazuli_testkit::server::Server;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// What the log says of a journal whose last write is not whole.
 const CUT_OFF: &str = "with a write that a crash cut off";
 
 /// Bits at the end of a file of which one is flipped first.
 const END_BITS: usize = 64 * 8;
-/// How long the log may take to say where damage lies.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
@@ -134,7 +131,8 @@ impl Trial<'_> {
         };
         let read = running.server.connect().map_err(Into::into).and_then(|mut c| read_all(&mut c));
         if read.as_ref().is_err_and(is_refusal) {
-            wait_for_the_place(&running.server, path);
+            let place = running.server.wait_for_log(&place_of_damage(path));
+            place.context("the log does not say where")?;
         }
         let log = running.server.log();
         running.server.kill().context("kill the server")?;
@@ -143,10 +141,7 @@ impl Trial<'_> {
             Ok(found) => {
                 self.look_at(&found, &log).with_context(|| format!("the server's log ends:\n{log}"))
             }
-            Err(error) if is_refusal(&error) => {
-                ensure!(tells_place(&log, path), "the log does not say where:\n{log}");
-                Ok(Outcome::Noticed)
-            }
+            Err(error) if is_refusal(&error) => Ok(Outcome::Noticed),
             Err(error) => bail!("{error:#}; the server's log ends:\n{log}"),
         }
     }
@@ -175,16 +170,9 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     error.to_string().contains(": 500 ")
 }
 
-fn tells_place(log: &str, path: &str) -> bool {
-    log.contains(&format!("{path} is damaged: it is whole up to byte "))
-}
-
 /// A read that met damage is answered at once; where it lies is looked for meanwhile.
-fn wait_for_the_place(server: &Server, path: &str) {
-    let give_up = Instant::now() + PATIENCE;
-    while Instant::now() < give_up && !tells_place(&server.log(), path) {
-        std::thread::park_timeout(Duration::from_millis(5));
-    }
+fn place_of_damage(path: &str) -> String {
+    format!("{path} is damaged: it is whole up to byte ")
 }
 
 fn refused(text: &str, path: &str) -> Result<Outcome> {

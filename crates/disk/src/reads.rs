@@ -191,7 +191,7 @@ impl Trial<'_> {
         }
         refused += self.read(&mut connection, account, control, counts)?;
         if refused > 0 {
-            ensure!(running.server.log().contains(REASON), "no reason is logged");
+            running.server.wait_for_log(REASON).context("no reason is logged")?;
         }
         control.clear()?;
         write_at_last(&mut connection)?;

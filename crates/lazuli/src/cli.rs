@@ -4,6 +4,7 @@
 //! the file, in the table `auth` for [`AuthArguments`] and `simulate` for [`SimulateArguments`]. Nothing is filled in here; defaults are given in `config`, where the sources meet.
 
 use crate::auth::AuthArguments;
+use crate::logging::LogFormat;
 use crate::simulate::SimulateArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use lazuli_engine_local::Durability;
@@ -173,6 +174,18 @@ pub(crate) struct ServeOptions {
     /// [default: info]
     #[arg(long, value_name = "LEVEL", env = "LAZULI_LOG")]
     pub(crate) log: Option<String>,
+
+    /// Append the log to FILE instead of standard error; SIGHUP opens it again
+    #[arg(long, value_name = "FILE", env = "LAZULI_LOG_FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+
+    /// How the log is written [default: human on a terminal, json otherwise]
+    #[arg(long, value_name = "FORMAT", env = "LAZULI_LOG_FORMAT")]
+    pub(crate) log_format: Option<LogFormat>,
+
+    /// Lines of the log that may wait to be written; more are dropped and counted [default: 8192]
+    #[arg(long, value_name = "N")]
+    pub(crate) log_queue_lines: Option<NonZeroU32>,
 
     /// Print and log nothing but errors
     #[arg(

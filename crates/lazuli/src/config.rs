@@ -4,6 +4,7 @@
 use crate::auth::AuthArguments;
 use crate::cli::{DurabilityName, ServeOptions};
 use crate::failure::with_hint;
+use crate::logging::{LOG_QUEUE_LINES, LogSettings};
 use crate::simulate::SimulateArguments;
 use anyhow::Result;
 use lazuli_engine_local::Durability;
@@ -11,6 +12,7 @@ use lazuli_server::{
     Account, Accounts, AccountsError, Profile, VersionCheck, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
 use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 const DATA: &str = "lazuli-data";
@@ -20,6 +22,7 @@ const DURABILITY: DurabilityName = DurabilityName(Durability::Sync);
 const CONNECTIONS_MAX: u32 = 16 * 1024;
 const CACHE_MIB: u32 = 128;
 const LOG: &str = "info";
+const LOG_SILENT: &str = "error";
 
 /// All that the server is told.
 #[derive(Debug)]
@@ -41,7 +44,7 @@ pub(crate) struct Settings {
     /// `None`: what the engine thinks best.
     pub(crate) memtable_kib: Option<u32>,
     pub(crate) port_file: Option<PathBuf>,
-    pub(crate) log: String,
+    pub(crate) log: LogSettings,
     pub(crate) silent: bool,
     pub(crate) simulate: SimulateArguments,
     pub(crate) auth: AuthArguments,
@@ -86,6 +89,7 @@ impl Settings {
         };
         let given = given.or(file);
         Ok(Self {
+            log: log(&given),
             tls,
             accounts: accounts.map_or(AccountsChoice::WellKnown, AccountsChoice::Given),
             version_check: version_check(&given)?,
@@ -100,7 +104,6 @@ impl Settings {
             cache_mib: given.cache_mib.unwrap_or(CACHE_MIB),
             memtable_kib: given.memtable_kib,
             port_file: given.port_file,
-            log: given.log.unwrap_or_else(|| LOG.to_owned()),
             silent: given.silent.unwrap_or(false),
             simulate: given.simulate,
             auth: given.auth,
@@ -132,6 +135,9 @@ impl ServeOptions {
             memtable_kib: self.memtable_kib.or(file.memtable_kib),
             port_file: self.port_file.or(file.port_file),
             log: self.log.or(file.log),
+            log_file: self.log_file.or(file.log_file),
+            log_format: self.log_format.or(file.log_format),
+            log_queue_lines: self.log_queue_lines.or(file.log_queue_lines),
             silent: self.silent.or(file.silent),
             simulate: self.simulate.or(file.simulate),
             auth: self.auth.or(file.auth),
@@ -146,6 +152,7 @@ impl ServeOptions {
             &mut self.tls_key,
             &mut self.accounts_file,
             &mut self.port_file,
+            &mut self.log_file,
         ];
         for path in paths.into_iter().flatten() {
             *path = directory.join(&path);
@@ -216,6 +223,19 @@ fn accounts(source: &ServeOptions) -> Result<Option<Vec<Account>>> {
         )
     })?;
     Ok(Some(accounts))
+}
+
+fn log(given: &ServeOptions) -> LogSettings {
+    let level = given.log.as_deref().unwrap_or(LOG);
+    let level = if given.silent == Some(true) { LOG_SILENT } else { level };
+    LogSettings {
+        filter: level.to_owned(),
+        file: given.log_file.clone(),
+        format: given.log_format,
+        queue_lines: given.log_queue_lines.map_or(LOG_QUEUE_LINES, |lines| {
+            NonZeroUsize::try_from(lines).unwrap_or(NonZeroUsize::MAX)
+        }),
+    }
 }
 
 /// A certificate given by hand wins over the switch, unless that is turned off by the same source

@@ -2,6 +2,7 @@
 
 use anyhow::Error;
 use std::fmt;
+use std::io::{self, Write};
 
 /// Advice that ends an error message. Attach it as context.
 #[derive(Debug)]
@@ -23,13 +24,12 @@ pub(crate) fn with_hint(problem: impl Into<String>, advice: impl Into<String>) -
     Error::new(Hint { problem: problem.into(), advice: advice.into() })
 }
 
-/// Prints the error to stderr, with its hint when there is one.
-#[expect(clippy::print_stderr, reason = "errors of the command line go to stderr")]
+/// Prints the error to stderr, with its hint when there is one. Where that fails, the exit code is
+/// left to tell of it.
 pub(crate) fn report(error: &Error) {
-    eprintln!("error: {error:#}");
-    if let Some(hint) = error.downcast_ref::<Hint>() {
-        eprintln!("hint: {}", hint.advice);
-    }
+    let hint = error.downcast_ref::<Hint>();
+    let hint = hint.map(|hint| format!("hint: {}\n", hint.advice)).unwrap_or_default();
+    let _ = io::stderr().write_all(format!("error: {error:#}\n{hint}").as_bytes());
 }
 
 /// An error, its causes and its hint on one line, for the log.

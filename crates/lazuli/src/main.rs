@@ -6,11 +6,14 @@ mod cli;
 mod config;
 mod descriptors;
 mod failure;
+mod logging;
 mod reload;
 mod serve;
 mod simulate;
 
+use anyhow::Context;
 use clap::Parser;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Many short-lived buffers per request: mimalloc hands them out cheaper than the system does.
@@ -33,10 +36,12 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "printing is what the command is for")]
 fn print_version() -> anyhow::Result<()> {
-    println!("lazuli {}", env!("CARGO_PKG_VERSION"));
-    println!("table service versions up to {}", lazuli_wire::version::ApiVersion::NEWEST);
-    println!("data directory format {}", lazuli_engine_local::FORMAT_VERSION);
-    Ok(())
+    let text = format!(
+        "lazuli {}\ntable service versions up to {}\ndata directory format {}\n",
+        env!("CARGO_PKG_VERSION"),
+        lazuli_wire::version::ApiVersion::NEWEST,
+        lazuli_engine_local::FORMAT_VERSION
+    );
+    io::stdout().write_all(text.as_bytes()).context("print the versions")
 }

@@ -1,9 +1,11 @@
-//! What SIGHUP does: reads accounts and certificate again, while requests are served.
+//! What SIGHUP does while requests are served: reads accounts and certificate again, and opens the
+//! log file again.
 
 use crate::certificate;
 use crate::cli::ServeOptions;
 use crate::config::{AccountsChoice, Settings};
 use crate::failure::{log_line, with_hint};
+use crate::logging::LogQueue;
 use anyhow::Result;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{Accounts, Tls};
@@ -19,6 +21,7 @@ pub(crate) struct Reload {
     /// Whether accounts were given at the start.
     pub(crate) accounts_given: bool,
     pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) log: LogQueue,
     /// Where a self-signed certificate is kept, and what it is for.
     pub(crate) data: PathBuf,
     pub(crate) names: Vec<String>,
@@ -28,6 +31,7 @@ impl Reload {
     /// Reads again at each signal. What cannot be read leaves everything as it is.
     pub(crate) async fn at_each(self, mut signal: Signal) {
         while signal.recv().await.is_some() {
+            self.log.reopen();
             // The files are small, and signals rare.
             match self.once() {
                 Ok(accounts) => tracing::info!(accounts, "read accounts and certificate again"),

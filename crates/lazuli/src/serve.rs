@@ -5,6 +5,7 @@ use crate::cli::ServeOptions;
 use crate::config::{AccountsChoice, Settings, TlsChoice};
 use crate::descriptors;
 use crate::failure::{chain, with_hint};
+use crate::logging::{LogQueue, Logging};
 use crate::reload::Reload;
 use anyhow::{Context, Result};
 use lazuli_engine::{Engine, Reclaimed};
@@ -15,14 +16,13 @@ use lazuli_server::{
     WELL_KNOWN_KEY,
 };
 use lazuli_table::TableService;
-use std::io::{self, IsTerminal};
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// How long the chore that gives back the space of dropped tables rests when there is nothing to do.
 const RECLAIM_REST: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ const BACKLOG: u32 = 4096;
 
 pub(crate) fn run(options: &ServeOptions) -> Result<()> {
     let settings = Settings::load(options.clone())?;
-    start_logging(&settings)?;
+    let logging = Logging::start(&settings.log)?;
     let temporary = match settings.in_memory {
         true => Some(tempfile::tempdir().context("make a temporary directory")?),
         false => None,
@@ -43,12 +43,17 @@ pub(crate) fn run(options: &ServeOptions) -> Result<()> {
         .thread_name("lazuli-http")
         .build()
         .context("start the runtime")?;
-    let outcome = runtime.block_on(serve(options, &settings, data));
+    let outcome = runtime.block_on(serve(options, &settings, data, logging.queue()));
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome
 }
 
-async fn serve(options: &ServeOptions, settings: &Settings, data: &Path) -> Result<()> {
+async fn serve(
+    options: &ServeOptions,
+    settings: &Settings,
+    data: &Path,
+    log: LogQueue,
+) -> Result<()> {
     let signals = Signals::install().context("listen to signals")?;
     let hangup = signal(SignalKind::hangup()).context("listen to signals")?;
     // Before the engine opens its files.
@@ -68,6 +73,7 @@ async fn serve(options: &ServeOptions, settings: &Settings, data: &Path) -> Resu
         accounts: accounts.clone(),
         accounts_given: matches!(settings.accounts, AccountsChoice::Given(_)),
         tls: tls.clone(),
+        log,
         data: data.to_path_buf(),
         names,
     };
@@ -104,34 +110,6 @@ fn table_service(engine: Arc<dyn Engine>, settings: &Settings) -> TableService {
     match settings.durability.0 {
         Durability::Sync => service.remembering_tables(),
         Durability::Interval(_) | Durability::Memory => service,
-    }
-}
-
-fn start_logging(settings: &Settings) -> Result<()> {
-    let level = if settings.silent { "error" } else { settings.log.as_str() };
-    let filter = EnvFilter::try_new(log_filter(level)).map_err(|error| {
-        let advice = "use error, warn, info, debug or trace";
-        with_hint(format!("--log '{level}' is not a filter: {error}"), advice)
-    })?;
-    let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(colours)
-        .init();
-    Ok(())
-}
-
-/// A bare level is for our own words; what we build on speaks up from warnings on.
-fn log_filter(level: &str) -> String {
-    match level {
-        "error" => level.to_owned(),
-        "warn" | "info" | "debug" | "trace" => {
-            let ours = ["lazuli", "lazuli_server", "lazuli_table", "lazuli_engine_local"];
-            let ours: Vec<String> = ours.iter().map(|name| format!("{name}={level}")).collect();
-            format!("warn,{}", ours.join(","))
-        }
-        filter => filter.to_owned(),
     }
 }
 
@@ -236,36 +214,34 @@ fn announce(settings: &Settings, data: &Path, address: SocketAddr) -> Result<()>
         );
     }
     if !settings.silent {
-        print(settings, data, scheme, &endpoint);
+        // Nobody may read it, and the server is of use all the same.
+        let _ = io::stdout().write_all(greeting(settings, data, scheme, &endpoint).as_bytes());
     }
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "the first lines of the server are for the person")]
-fn print(settings: &Settings, data: &Path, scheme: &str, endpoint: &str) {
-    println!("lazuli {}", env!("CARGO_PKG_VERSION"));
-    println!("  tables   {endpoint}");
-    match settings.in_memory {
-        true => println!("  data     nowhere (--in-memory)"),
-        false => println!("  data     {} (durability: {})", data.display(), settings.durability),
-    }
+/// What a person who starts the server wants to know.
+fn greeting(settings: &Settings, data: &Path, scheme: &str, endpoint: &str) -> String {
+    let mut text = format!("lazuli {}\n  tables   {endpoint}\n", env!("CARGO_PKG_VERSION"));
+    text += &match settings.in_memory {
+        true => "  data     nowhere (--in-memory)\n".to_owned(),
+        false => format!("  data     {} (durability: {})\n", data.display(), settings.durability),
+    };
     if settings.tls == TlsChoice::SelfSigned {
-        println!("  trust    {}", certificate::trust_file(data).display());
+        text += &format!("  trust    {}\n", certificate::trust_file(data).display());
     }
-    match &settings.accounts {
+    text += &match &settings.accounts {
         AccountsChoice::Given(accounts) => {
             let names: Vec<_> = accounts.iter().map(|account| account.name.as_str()).collect();
-            println!("  accounts {}", names.join(", "));
+            format!("  accounts {}\n", names.join(", "))
         }
-        AccountsChoice::WellKnown => {
-            println!();
-            println!("connection string:");
-            println!(
-                "DefaultEndpointsProtocol={scheme};AccountName={WELL_KNOWN_ACCOUNT};\
-                 AccountKey={WELL_KNOWN_KEY};TableEndpoint={endpoint}/{WELL_KNOWN_ACCOUNT};"
-            );
-        }
-    }
+        AccountsChoice::WellKnown => format!(
+            "\nconnection string:\n\
+             DefaultEndpointsProtocol={scheme};AccountName={WELL_KNOWN_ACCOUNT};\
+             AccountKey={WELL_KNOWN_KEY};TableEndpoint={endpoint}/{WELL_KNOWN_ACCOUNT};\n"
+        ),
+    };
+    text
 }
 
 /// An address that clients on this machine can connect to.

@@ -69,7 +69,7 @@ fn a_bad_file_keeps_the_accounts_and_says_why() {
     let check = |text: &str, reason: &str| {
         fs::write(&file, text).unwrap();
         server.signal("HUP").unwrap();
-        wait_until(reason, || server.log().contains(reason));
+        server.wait_for_log(reason).unwrap();
         assert_eq!(status(&server, OLD), 200);
     };
     check("accounts = [", "lazuli.toml, line 1: ");

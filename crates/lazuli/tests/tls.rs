@@ -115,7 +115,7 @@ fn tls_to_a_plain_port_is_told_in_the_log() {
     start(data.path(), &["--tls"]).terminate().unwrap();
     let server = start(data.path(), &[]);
     assert!(handshake(&server, "localhost", &certificate(data.path())).is_err());
-    assert!(server.log().contains("a client speaks TLS to this port"), "{}", server.log());
+    server.wait_for_log("a client speaks TLS to this port").unwrap();
 }
 
 #[test]

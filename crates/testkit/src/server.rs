@@ -18,6 +18,9 @@ pub const ACCOUNT_KEY: &str =
 /// How long a server may take to start or, once asked, to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Between two looks at the log.
+const LOG_PAUSE: Duration = Duration::from_millis(2);
+
 /// Bytes of the log that a failure shows.
 const LOG_TAIL_BYTES: usize = 8 * 1024;
 
@@ -137,6 +140,18 @@ impl Server {
         let bytes = std::fs::read(self.scratch.path().join("stderr")).unwrap_or_default();
         let start = bytes.len().saturating_sub(LOG_TAIL_BYTES);
         String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
+    }
+
+    /// Waits until the end of the log holds `text`: lines are written a little after they are logged.
+    pub fn wait_for_log(&self, text: &str) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.log().contains(text) {
+            if Instant::now() > deadline {
+                return Err(self.failure(&format!("does not log {text:?}")));
+            }
+            std::thread::park_timeout(LOG_PAUSE);
+        }
+        Ok(())
     }
 
     /// The port file is complete once it exists, and it exists before the first line is printed.

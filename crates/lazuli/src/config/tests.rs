@@ -52,7 +52,10 @@ fn the_help_tells_the_defaults() {
     let durability = DURABILITY.to_string();
     let numbers = [u32::from(TABLE_PORT), CONNECTIONS_MAX, CACHE_MIB].map(|n| n.to_string());
     let [port, connections, cache] = numbers.each_ref().map(String::as_str);
-    assert_eq!(told, [DATA, HOST, port, &durability, "azure", connections, cache, LOG]);
+    let format = "human on a terminal, json otherwise";
+    let lines = LOG_QUEUE_LINES.to_string();
+    let before_log = [DATA, HOST, port, &durability, "azure", connections, cache];
+    assert_eq!(told, [&before_log[..], &[LOG, format, &lines]].concat());
 }
 
 #[test]

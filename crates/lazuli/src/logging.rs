@@ -1,0 +1,114 @@
+//! The log of the process: what is logged, in which form, and where it goes.
+//!
+//! A log that cannot be written never stops, slows or fails a request. Whoever logs formats a line
+//! and puts it into a bounded queue; one thread writes (`writer.rs`). Lines that find no room, or
+//! that cannot be written, are dropped and counted.
+
+mod json;
+mod writer;
+
+use crate::failure::with_hint;
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use json::{JsonFields, JsonLines};
+use serde::Deserialize;
+use std::io::{self, IsTerminal};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::time::Duration;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
+use writer::LogSink;
+
+pub(crate) use writer::LogQueue;
+
+/// Lines that may wait for the writer.
+pub(crate) const LOG_QUEUE_LINES: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
+/// How long the end of the process waits for the last lines to be written.
+const FLUSH_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// What to log, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct LogSettings {
+    /// A level, or a filter as `tracing_subscriber::EnvFilter` reads it.
+    pub(crate) filter: String,
+    /// `None`: standard error.
+    pub(crate) file: Option<PathBuf>,
+    /// `None`: human on a terminal, json elsewhere.
+    pub(crate) format: Option<LogFormat>,
+    pub(crate) queue_lines: NonZeroUsize,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    Human,
+    Json,
+}
+
+/// The running log. Dropping it waits a bounded time until what was logged is written.
+#[derive(Debug)]
+pub(crate) struct Logging {
+    queue: LogQueue,
+}
+
+impl Logging {
+    /// Starts the writer, and makes it the log of the whole process.
+    pub(crate) fn start(settings: &LogSettings) -> Result<Self> {
+        let filter = EnvFilter::try_new(directives(&settings.filter)).map_err(|error| {
+            let advice = "use error, warn, info, debug or trace";
+            with_hint(format!("--log '{}' is not a filter: {error}", settings.filter), advice)
+        })?;
+        let sink = match &settings.file {
+            None => LogSink::Stderr,
+            Some(path) => LogSink::open(path).map_err(|error| {
+                with_hint(
+                    format!("cannot open the log file {}: {error}", path.display()),
+                    "check that its directory exists and that this user may write there",
+                )
+            })?,
+        };
+        let on_terminal = settings.file.is_none() && io::stderr().is_terminal();
+        let colours = on_terminal && std::env::var_os("NO_COLOR").is_none();
+        let queue = LogQueue::start(sink, settings.queue_lines).context("start the log writer")?;
+        let layer = fmt::layer()
+            .with_writer(queue.clone())
+            .with_ansi(colours)
+            // It would write to standard error with `eprintln!`, which panics where that fails.
+            .log_internal_errors(false);
+        let layer = match settings.format {
+            Some(LogFormat::Human) => layer.boxed(),
+            None if on_terminal => layer.boxed(),
+            Some(LogFormat::Json) | None => {
+                layer.fmt_fields(JsonFields).event_format(JsonLines).boxed()
+            }
+        };
+        tracing_subscriber::registry().with(layer.with_filter(filter)).init();
+        Ok(Self { queue })
+    }
+
+    /// The queue, which counts the lines that were dropped and reopens the log file.
+    pub(crate) fn queue(&self) -> LogQueue {
+        self.queue.clone()
+    }
+}
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        self.queue.flush(FLUSH_WAIT_MAX);
+    }
+}
+
+/// A bare level is for our own crates; those we build on log from `warn` on.
+fn directives(level: &str) -> String {
+    match level {
+        "error" => level.to_owned(),
+        "warn" | "info" | "debug" | "trace" => {
+            let ours = ["lazuli", "lazuli_server", "lazuli_table", "lazuli_engine_local"];
+            let ours: Vec<String> = ours.iter().map(|name| format!("{name}={level}")).collect();
+            format!("warn,{}", ours.join(","))
+        }
+        filter => filter.to_owned(),
+    }
+}
