@@ -14,6 +14,8 @@ mod process;
 mod readme;
 mod sim;
 mod soak;
+#[cfg(test)]
+mod spec;
 mod table;
 mod tally;
 mod test;
