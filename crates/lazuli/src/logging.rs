@@ -11,7 +11,6 @@ use crate::failure::with_hint;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use json::{JsonFields, JsonLines};
-use serde::Deserialize;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -23,8 +22,6 @@ use writer::LogSink;
 
 pub(crate) use writer::LogQueue;
 
-/// Lines that may wait for the writer.
-pub(crate) const LOG_QUEUE_LINES: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
 /// How long the end of the process waits for the last lines to be written.
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -37,11 +34,11 @@ pub(crate) struct LogSettings {
     pub(crate) file: Option<PathBuf>,
     /// `None`: human on a terminal, json elsewhere.
     pub(crate) format: Option<LogFormat>,
+    /// Lines that may wait for the writer.
     pub(crate) queue_lines: NonZeroUsize,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     Human,
     Json,

@@ -1,4 +1,4 @@
-//! The `lazuli` binary: reads the command line, starts what it names, says what went wrong.
+//! The `lazuli` binary: reads the command line, runs the command, reports errors.
 
 mod auth;
 mod certificate;
@@ -7,25 +7,32 @@ mod config;
 mod descriptors;
 mod failure;
 mod logging;
+mod memory;
+mod options;
 mod reload;
 mod serve;
 mod simulate;
 
 use anyhow::Context;
-use clap::Parser;
+use cli::{Cli, Command};
+use options::Defaults;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Many short-lived buffers per request: mimalloc hands them out cheaper than the system does.
+/// Many short-lived buffers per request: mimalloc is cheaper than the system allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let cli = match Cli::read(&arguments, &Defaults::default()) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
     let outcome = match cli.command {
-        Some(cli::Command::Serve(options)) => serve::run(&options),
-        Some(cli::Command::Version) => print_version(),
-        None => serve::run(&cli.serve),
+        None | Some(Command::Serve(_)) => serve::run(&arguments),
+        Some(Command::Version) => print_version(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

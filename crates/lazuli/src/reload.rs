@@ -2,13 +2,14 @@
 //! log file again.
 
 use crate::certificate;
-use crate::cli::ServeOptions;
 use crate::config::{AccountsChoice, Settings};
 use crate::failure::{log_line, with_hint};
 use crate::logging::LogQueue;
+use crate::memory;
 use anyhow::Result;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{Accounts, Tls};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::Signal;
@@ -16,7 +17,8 @@ use tokio::signal::unix::Signal;
 /// What can be read again, and where it goes.
 #[derive(Debug)]
 pub(crate) struct Reload {
-    pub(crate) options: ServeOptions,
+    /// The command line, which names the files.
+    pub(crate) arguments: Vec<OsString>,
     pub(crate) accounts: Arc<Accounts>,
     /// Whether accounts were given at the start.
     pub(crate) accounts_given: bool,
@@ -45,7 +47,7 @@ impl Reload {
 
     /// Everything is read before anything is replaced. Returns the number of accounts.
     fn once(&self) -> Result<usize> {
-        let settings = Settings::load(self.options.clone())?;
+        let settings = Settings::load(&self.arguments, memory::cgroup_limit())?;
         if self.accounts_given && matches!(settings.accounts, AccountsChoice::WellKnown) {
             return Err(with_hint(
                 "no account is given any more",

@@ -1,11 +1,12 @@
 //! `lazuli serve`: opens the engine, listens, and shuts down in order.
 
 use crate::certificate;
-use crate::cli::ServeOptions;
 use crate::config::{AccountsChoice, Settings, TlsChoice};
 use crate::descriptors;
 use crate::failure::{chain, with_hint};
 use crate::logging::{LogQueue, Logging};
+use crate::memory::{self, Budget};
+use crate::options::{Bounds, MIB};
 use crate::reload::Reload;
 use anyhow::{Context, Result};
 use lazuli_engine::{Engine, Reclaimed};
@@ -16,6 +17,7 @@ use lazuli_server::{
     WELL_KNOWN_KEY,
 };
 use lazuli_table::TableService;
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -30,46 +32,48 @@ const RECLAIM_REST: Duration = Duration::from_secs(2);
 /// crowd, those left out try again a second later.
 const BACKLOG: u32 = 4096;
 
-pub(crate) fn run(options: &ServeOptions) -> Result<()> {
-    let settings = Settings::load(options.clone())?;
+pub(crate) fn run(arguments: &[OsString]) -> Result<()> {
+    let settings = Settings::load(arguments, memory::cgroup_limit())?;
     let logging = Logging::start(&settings.log)?;
-    let temporary = match settings.in_memory {
+    say_how_memory_is_shared(&settings);
+    let temporary = match settings.options.in_memory {
         true => Some(tempfile::tempdir().context("make a temporary directory")?),
         false => None,
     };
-    let data = temporary.as_ref().map_or(settings.data.as_path(), |dir| dir.path());
+    let data = temporary.as_ref().map_or(settings.options.data.as_path(), |dir| dir.path());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("lazuli-http")
         .build()
         .context("start the runtime")?;
-    let outcome = runtime.block_on(serve(options, &settings, data, logging.queue()));
+    let outcome = runtime.block_on(serve(arguments, &settings, data, logging.queue()));
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome
 }
 
 async fn serve(
-    options: &ServeOptions,
+    arguments: &[OsString],
     settings: &Settings,
     data: &Path,
     log: LogQueue,
 ) -> Result<()> {
+    let bounds = &settings.options.bounds;
     let signals = Signals::install().context("listen to signals")?;
     let hangup = signal(SignalKind::hangup()).context("listen to signals")?;
     // Before the engine opens its files.
-    let connections_max = descriptors::connections_max(settings.connections_max);
-    let auth = settings.auth.options().await?;
+    let connections_max = descriptors::connections_max(bounds.connections_max.get());
+    let auth = settings.options.auth.options().await?;
     // The port first: a second start fails on it without waiting for the data directory.
-    let listener = listen(&settings.host, settings.table_port).await?;
+    let listener = listen(&settings.options.host, settings.options.table_port).await?;
     let address = listener.local_addr().context("read the listening address")?;
     let engine = Arc::new(open(data, settings)?);
     let accounts = Arc::new(Accounts::new(settings.accounts.list()?)?);
-    let names = certificate::names(&settings.host, &settings.host_suffixes);
+    let names = certificate::names(&settings.options.host, &settings.host_suffixes);
     let certificate = certificate::load(&settings.tls, data, &names, SystemClock.now())?;
     let tls = certificate.map(|certificate| Arc::new(Tls::new(certificate)));
     let service = table_service(engine.clone(), settings);
     let reload = Reload {
-        options: options.clone(),
+        arguments: arguments.to_vec(),
         accounts: accounts.clone(),
         accounts_given: matches!(settings.accounts, AccountsChoice::Given(_)),
         tls: tls.clone(),
@@ -88,7 +92,7 @@ async fn serve(
     announce(settings, data, address)?;
 
     let connections_max = usize::try_from(connections_max)?;
-    let options = ListenOptions { tls, connections_max, ..ListenOptions::default() };
+    let options = ListenOptions { tls, connections_max, ..listen_options(bounds) };
     let cut = lazuli_server::serve(listener, Arc::new(front), options, signals.first()).await;
     if cut > 0 {
         tracing::warn!(connections = cut, "connections were cut at the end of the grace period");
@@ -107,17 +111,22 @@ async fn serve(
 /// that was synced: then tables may be remembered.
 fn table_service(engine: Arc<dyn Engine>, settings: &Settings) -> TableService {
     let service = TableService::new(engine, Arc::new(SystemClock));
-    match settings.durability.0 {
+    match settings.options.durability.0 {
         Durability::Sync => service.remembering_tables(),
         Durability::Interval(_) | Durability::Memory => service,
     }
 }
 
 fn front_options(settings: &Settings) -> FrontOptions {
+    let bounds = &settings.options.bounds;
     let mut options = FrontOptions {
         version_check: settings.version_check,
-        profile: settings.profile,
-        simulate: settings.simulate.options(),
+        profile: settings.options.profile.into(),
+        simulate: settings.options.simulate.options(),
+        body_bytes_max: mib(bounds.body_memory_mib.get()),
+        answer_bytes_max: mib(bounds.answer_memory_mib.get()),
+        queries_max: bounds.queries_max.get() as usize,
+        memory_wait_max: bounds.memory_wait_seconds.duration(),
         // The low digits of the clock come first, so that ids of two runs differ at a glance.
         request_id_seed: SystemClock.now().ticks().reverse_bits(),
         ..FrontOptions::default()
@@ -173,14 +182,7 @@ async fn resolve(host: &str) -> Result<IpAddr> {
 }
 
 fn open(data: &Path, settings: &Settings) -> Result<ReopeningEngine> {
-    let mut options = LocalOptions {
-        durability: settings.durability.0,
-        cache_bytes: u64::from(settings.cache_mib) * 1024 * 1024,
-        ..LocalOptions::default()
-    };
-    if let Some(kib) = settings.memtable_kib {
-        options.memtable_bytes = u64::from(kib) * 1024;
-    }
+    let options = engine_options(settings);
     ReopeningEngine::open(data, options).map_err(|error| {
         let advice = match &error {
             OpenError::Locked { .. } => {
@@ -198,11 +200,54 @@ fn open(data: &Path, settings: &Settings) -> Result<ReopeningEngine> {
     })
 }
 
+fn engine_options(settings: &Settings) -> LocalOptions {
+    let bounds = &settings.options.bounds;
+    let memtable_bytes = match bounds.memtable_kib {
+        Some(kib) => u64::from(kib.get()) * 1024,
+        None => u64::from(bounds.memtable_mib.get()) * MIB,
+    };
+    LocalOptions {
+        durability: settings.options.durability.0,
+        cache_bytes: u64::from(bounds.cache_mib) * MIB,
+        memtable_bytes,
+        queue_bytes_max: mib(bounds.commit_queue_mib.get()),
+        queue_wait_max: bounds.commit_wait_seconds.duration(),
+        group_commits_max: bounds.commit_group_max.get() as usize,
+        ..LocalOptions::default()
+    }
+}
+
+fn listen_options(bounds: &Bounds) -> ListenOptions {
+    ListenOptions {
+        header_bytes_max: bounds.header_kib_max as usize * 1024,
+        headers_max: bounds.headers_max as usize,
+        header_read_timeout: bounds.idle_seconds.duration(),
+        write_timeout: bounds.stall_seconds.duration(),
+        handshake_timeout: bounds.handshake_seconds.duration(),
+        shutdown_grace: bounds.grace_seconds.duration(),
+        ..ListenOptions::default()
+    }
+}
+
+fn mib(number: u32) -> usize {
+    usize::try_from(u64::from(number) * MIB).unwrap_or(usize::MAX)
+}
+
+/// Whoever gives a container little memory finds in the log what became of it.
+fn say_how_memory_is_shared(settings: &Settings) {
+    let Some(Budget { bytes, cgroup_bytes: Some(limit) }) = settings.memory else { return };
+    tracing::info!(
+        limit_mib = limit / MIB,
+        shared_mib = bytes / MIB,
+        "the memory pools share 70 % of the cgroup's limit; --memory sets another amount"
+    );
+}
+
 /// Tells people what is served, and programs too when they asked.
 fn announce(settings: &Settings, data: &Path, address: SocketAddr) -> Result<()> {
     let scheme = if settings.tls == TlsChoice::Off { "http" } else { "https" };
     let endpoint = format!("{scheme}://{}", reachable(address));
-    if let Some(file) = &settings.port_file {
+    if let Some(file) = &settings.options.port_file {
         write_whole(file, &format!("{{\"table\":\"{endpoint}\"}}\n"))
             .with_context(|| format!("write {}", file.display()))?;
     }
@@ -213,7 +258,7 @@ fn announce(settings: &Settings, data: &Path, address: SocketAddr) -> Result<()>
              give accounts of your own"
         );
     }
-    if !settings.silent {
+    if !settings.options.silent {
         // Nobody may read it, and the server is of use all the same.
         let _ = io::stdout().write_all(greeting(settings, data, scheme, &endpoint).as_bytes());
     }
@@ -222,10 +267,11 @@ fn announce(settings: &Settings, data: &Path, address: SocketAddr) -> Result<()>
 
 /// What a person who starts the server wants to know.
 fn greeting(settings: &Settings, data: &Path, scheme: &str, endpoint: &str) -> String {
+    let options = &settings.options;
     let mut text = format!("lazuli {}\n  tables   {endpoint}\n", env!("CARGO_PKG_VERSION"));
-    text += &match settings.in_memory {
+    text += &match options.in_memory {
         true => "  data     nowhere (--in-memory)\n".to_owned(),
-        false => format!("  data     {} (durability: {})\n", data.display(), settings.durability),
+        false => format!("  data     {} (durability: {})\n", data.display(), options.durability),
     };
     if settings.tls == TlsChoice::SelfSigned {
         text += &format!("  trust    {}\n", certificate::trust_file(data).display());

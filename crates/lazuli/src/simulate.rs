@@ -1,49 +1,36 @@
-//! The flags that make the server behave as the service does now and then, for tests of clients.
+//! Options that make the server show the occasional behaviour of the cloud, for tests of clients.
 
 use clap::Args;
 use lazuli_server::SimulateOptions;
-use serde::Deserialize;
 use std::num::{NonZeroU32, NonZeroU64};
 
-/// Behaviours of the service that clients must bear; see docs/configuration.md.
-#[derive(Args, Clone, Copy, Debug, Default, Deserialize)]
+/// Behaviour of the cloud that clients must cope with; see docs/configuration.md.
+#[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Tests of clients")]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct SimulateArguments {
-    /// End pages of queries early, some of them empty, at places that SEED decides
-    #[arg(long, value_name = "SEED", env = "LAZULI_EARLY_PAGES")]
+    /// End pages of queries early, some of them empty, at places that SEED determines
+    #[arg(long, value_name = "SEED")]
     pub(crate) early_pages: Option<u64>,
 
-    /// Refuse to create a table for so long after it was deleted; the service takes about 40
-    #[arg(long, value_name = "SECONDS", env = "LAZULI_TABLE_DELETION_SECONDS")]
+    /// Refuse to create a table for this long after its deletion; the cloud takes about 40
+    #[arg(long, value_name = "SECONDS")]
     pub(crate) table_deletion_seconds: Option<NonZeroU64>,
 
-    /// Refuse filters with more comparisons; the service documents 15
-    #[arg(long, value_name = "N", env = "LAZULI_FILTER_COMPARISONS_MAX")]
+    /// Refuse filters with more than N comparisons; the cloud documents 15
+    #[arg(long, value_name = "N")]
     pub(crate) filter_comparisons_max: Option<NonZeroU32>,
 
-    /// Answer `ServerBusy` to more requests of one account in a second; the service documents 20000
-    #[arg(long, value_name = "N", env = "LAZULI_ACCOUNT_RATE_MAX")]
+    /// Answer `ServerBusy` to requests of one account beyond N in a second; the cloud documents 20000
+    #[arg(long, value_name = "N")]
     pub(crate) account_rate_max: Option<NonZeroU32>,
 
-    /// Answer `ServerBusy` to more operations on entities of one partition in a second; the service
+    /// Answer `ServerBusy` to operations on entities of one partition beyond N in a second; the cloud
     /// documents 2000
-    #[arg(long, value_name = "N", env = "LAZULI_PARTITION_RATE_MAX")]
+    #[arg(long, value_name = "N")]
     pub(crate) partition_rate_max: Option<NonZeroU32>,
 }
 
 impl SimulateArguments {
-    /// What is said here wins over what `file` says.
-    pub(crate) fn or(self, file: Self) -> Self {
-        Self {
-            early_pages: self.early_pages.or(file.early_pages),
-            table_deletion_seconds: self.table_deletion_seconds.or(file.table_deletion_seconds),
-            filter_comparisons_max: self.filter_comparisons_max.or(file.filter_comparisons_max),
-            account_rate_max: self.account_rate_max.or(file.account_rate_max),
-            partition_rate_max: self.partition_rate_max.or(file.partition_rate_max),
-        }
-    }
-
     pub(crate) fn options(self) -> SimulateOptions {
         let options = SimulateOptions {
             early_pages: self.early_pages,
@@ -55,7 +42,7 @@ impl SimulateArguments {
         if options != SimulateOptions::default() {
             tracing::warn!(
                 ?options,
-                "THE TROUBLES OF THE SERVICE ARE SIMULATED; use this only to test a client"
+                "FAILURES OF THE CLOUD ARE SIMULATED; use this only to test a client"
             );
         }
         options

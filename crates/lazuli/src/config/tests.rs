@@ -1,8 +1,8 @@
 use super::*;
-use crate::cli::Cli;
 use crate::failure::Hint;
-use clap::{CommandFactory, Parser};
+use crate::options::{MIB, ProfileName};
 use lazuli_server::SimulateOptions;
+use std::path::Path;
 
 const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
 
@@ -18,8 +18,14 @@ fn load(line: &str, file: &str) -> Result<Settings> {
     std::fs::write(&path, file).unwrap();
     std::fs::write(scratch.path().join("accounts"), "# two keys\nfiled:AAAA:BBBB\n").unwrap();
     let line = line.replace("FILE", path.to_str().unwrap());
-    let cli = Cli::try_parse_from(format!("lazuli {line}").split_whitespace()).unwrap();
-    Settings::load(cli.serve)
+    load_in(&line, None)
+}
+
+/// The settings of a command line in a memory cgroup.
+fn load_in(line: &str, cgroup_bytes: Option<u64>) -> Result<Settings> {
+    let arguments: Vec<OsString> =
+        format!("lazuli {line}").split_whitespace().map(Into::into).collect();
+    Settings::load(&arguments, cgroup_bytes)
 }
 
 #[track_caller]
@@ -35,59 +41,56 @@ fn names(settings: &Settings) -> Vec<String> {
 }
 
 #[test]
-fn without_a_word_the_defaults_hold() {
+fn defaults_hold_where_nothing_is_given() {
     let settings = load("", "").unwrap();
-    assert_eq!(settings.data, Path::new("lazuli-data"));
-    assert_eq!((settings.host.as_str(), settings.table_port), ("127.0.0.1", 10002));
-    assert_eq!((&settings.tls, settings.profile), (&TlsChoice::Off, Profile::Azure));
+    let options = &settings.options;
+    assert_eq!(options.data, Path::new("lazuli-data"));
+    assert_eq!((options.host.as_str(), options.table_port), ("127.0.0.1", 10002));
+    assert_eq!((&settings.tls, options.profile), (&TlsChoice::Off, ProfileName::Azure));
     assert_eq!(names(&settings), [WELL_KNOWN_ACCOUNT]);
+    assert_eq!(settings.memory, None);
 }
 
 #[test]
-fn the_help_tells_the_defaults() {
-    let help = Cli::command().render_long_help().to_string();
-    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    let told: Vec<&str> =
-        help.split("[default: ").skip(1).filter_map(|s| s.split(']').next()).collect();
-    let durability = DURABILITY.to_string();
-    let numbers = [u32::from(TABLE_PORT), CONNECTIONS_MAX, CACHE_MIB].map(|n| n.to_string());
-    let [port, connections, cache] = numbers.each_ref().map(String::as_str);
-    let format = "human on a terminal, json otherwise";
-    let lines = LOG_QUEUE_LINES.to_string();
-    let before_log = [DATA, HOST, port, &durability, "azure", connections, cache];
-    assert_eq!(told, [&before_log[..], &[LOG, format, &lines]].concat());
-}
-
-#[test]
-fn the_documented_file_is_read_and_names_every_option() {
-    let options = parse(example()).unwrap();
-    assert_eq!(options.tls_cert.as_deref(), Some(Path::new("tls/fullchain.pem")));
+fn the_documented_file_is_read() {
     let settings = load("--config FILE", example()).unwrap();
     assert_eq!(names(&settings), ["orders", "reports"]);
-    // What is hidden is for tests, and has no place in the file.
-    for argument in Cli::command().get_arguments().filter(|argument| !argument.is_hide_set()) {
-        let Some(name) = argument.get_long().filter(|name| *name != "config") else { continue };
-        let is_named =
-            example().contains(&format!("{name} = ")) || example().contains(&format!("[[{name}]]"));
-        assert!(is_named || ["help", "version"].contains(&name), "{name} is not documented");
-    }
+    let TlsChoice::Files { certificate, .. } = settings.tls else { panic!("not HTTPS") };
+    assert!(certificate.ends_with("tls/fullchain.pem"));
+}
+
+#[test]
+fn pools_share_the_memory_that_is_given() {
+    let pools = |settings: Settings| {
+        let bounds = settings.options.bounds;
+        (bounds.cache_mib, bounds.body_memory_mib.get(), bounds.commit_queue_mib.get())
+    };
+    assert_eq!(pools(load("", "").unwrap()), (128, 256, 64));
+    assert_eq!(pools(load("--memory 1000M", "").unwrap()), (450, 120, 60));
+    let file = "memory = '200M'\ncache-mib = 7";
+    assert_eq!(pools(load("--config FILE", file).unwrap()), (7, 24, 12));
+    let both = load("--config FILE --memory 1000M --cache-mib 9", file).unwrap();
+    assert_eq!(pools(both), (9, 120, 60));
+    assert_eq!(pools(load_in("", Some(500 * MIB)).unwrap()), (157, 42, 21));
+    assert_eq!(pools(load_in("", Some(2000 * MIB)).unwrap()), (128, 256, 64));
 }
 
 #[test]
 fn flags_win_over_the_file() {
     let file = "table-port = 1\nhost = 'localhost'\ntls = true\nsilent = true\nprofile = 'lenient'";
     let settings = load("--config FILE --table-port 2 --tls=false", file).unwrap();
-    assert_eq!((settings.table_port, settings.host.as_str()), (2, "localhost"));
-    assert_eq!((settings.tls, settings.silent), (TlsChoice::Off, true));
-    assert_eq!(settings.profile, Profile::Lenient);
+    let options = &settings.options;
+    assert_eq!((options.table_port, options.host.as_str()), (2, "localhost"));
+    assert_eq!((&settings.tls, options.silent), (&TlsChoice::Off, true));
+    assert_eq!(options.profile, ProfileName::Lenient);
 }
 
 #[test]
-fn troubles_are_simulated_where_they_are_asked_for() {
-    assert_eq!(load("", "").unwrap().simulate.options(), SimulateOptions::default());
+fn failures_are_simulated_where_they_are_asked_for() {
+    assert_eq!(load("", "").unwrap().options.simulate.options(), SimulateOptions::default());
     let file = "[simulate]\nearly-pages = 1\npartition-rate-max = 5";
     let settings = load("--config FILE --early-pages 2 --filter-comparisons-max 15", file).unwrap();
-    let options = settings.simulate.options();
+    let options = settings.options.simulate.options();
     assert_eq!(options.early_pages, Some(2));
     assert_eq!(options.partition_rate_max.map(u32::from), Some(5));
     assert_eq!(options.filter_comparisons_max.map(u32::from), Some(15));
@@ -96,9 +99,9 @@ fn troubles_are_simulated_where_they_are_asked_for() {
 #[test]
 fn paths_of_a_file_are_relative_to_it() {
     let settings = load("--config FILE", "data = 'd'\nport-file = '/p'").unwrap();
-    assert!(settings.data.is_absolute() && settings.data.ends_with("d"));
-    assert_eq!(settings.port_file.as_deref(), Some(Path::new("/p")));
-    assert_eq!(load("--data d", "").unwrap().data, Path::new("d"));
+    assert!(settings.options.data.is_absolute() && settings.options.data.ends_with("d"));
+    assert_eq!(settings.options.port_file.as_deref(), Some(Path::new("/p")));
+    assert_eq!(load("--data d", "").unwrap().options.data, Path::new("d"));
 }
 
 #[test]
@@ -140,30 +143,41 @@ fn contradictions_are_refused() {
     check_refused("--tls-key k", "", "without its certificate");
     check_refused("--strict-versions --skip-api-version-check", "", "contradict");
     check_refused("--accounts a:AAAA --accounts-file f", "", "given twice");
+    check_refused("--config FILE", "accounts = 'a:AAAA'\naccounts-file = 'f'", "given twice");
     check_refused("--host-suffix a/b", "", "not part of a host name");
     check_refused("--host-suffix .", "", "not part of a host name");
 }
 
 #[test]
-fn a_bad_file_is_told_by_its_line_and_without_its_keys() {
+fn errors_in_a_file_name_the_line_and_show_no_key() {
     check_refused("--config nowhere.toml", "", "cannot read nowhere.toml");
     check_refused("--accounts-file nowhere", "", "cannot read nowhere");
     let check = |file, problem| check_refused("--config FILE", file, problem);
-    check("silent = true\ntabel-port = 1", "line 2: unknown field `tabel-port`");
-    check("table-port = 70000", "line 1: invalid value");
-    check("durability = 'fast'", "line 1: expected `sync`");
-    check("connections-max = 0", "line 1: ");
-    check("config = 'x'", "unknown field `config`");
+    check("silent = true\ntabel-port = 1", "line 2: unknown option `tabel-port`");
+    check("table-port = 70000", "line 1: table-port: 70000 is not in 0..=65535");
+    check("durability = 'fast'", "line 1: durability: expected `sync`");
+    check("profile = 'c2VjcmV0'", "line 1: profile: expected one of azure, lenient");
+    check("connections-max = 0", "line 1: connections-max: ");
+    check("tls = 'c2VjcmV0'", "line 1: tls: expected one of true, false");
+    check("data = ''", "line 1: data: ");
+    check("data = ['a']", "line 1: data: expected a text, a number or a switch");
+    check("config = 'x'", "unknown option `config`");
+    check("memtable-kib = 1", "unknown option `memtable-kib`");
+    check("auth = 1", "line 1: auth is a table");
+    check("oidc-issuer = 'x'", "line 1: unknown option `oidc-issuer`");
+    check("[auth]\ntls = true", "line 2: unknown option `tls`");
     check("[[accounts]]\nname = 'a'\nkey1 = 'c2VjcmV0!'", "a key of account 'a' is not base64");
+    check("[[accounts]]\nname = 'a'\nkey1 = 'AAAA;b:c2VjcmV0'", "line 3: names and keys hold no");
     check("[[accounts]]\nname = 'a'\nkey1 = \"c2VjcmV0", "line 3: ");
     check("[[accounts]]\nname = 'a'\nkey = 'c2VjcmV0'", "line 3: unknown field `key`");
-    check("[[accounts]]\nname = 'a'\nkey1 = ['c2VjcmV0']", "line 3: invalid type: sequence");
+    check("[[accounts]]\nname = 'a'\nkey1 = ['c2VjcmV0']", "line 3: names and keys are texts");
+    check("[[accounts]]\nname = 'c2VjcmV0'", "line 1: an account has a name and key1");
     check("accounts = 'c2VjcmV0'", "account 1 of the list is not name:key");
-    check("accounts = ['a:c2VjcmV0']", "line 1: invalid type: string …, expected");
+    check("accounts = ['a:c2VjcmV0']", "line 1: an account is a table");
     check("[[accounts]]\nname = 'a'\nkey1 = 'AAAA'\nkey2 = {c2VjcmV0 = 1}", "line 4: ");
-    check("table-port = 'c2VjcmV0'", "line 1: invalid type: string …, expected u16");
+    check("table-port = 'c2VjcmV0'", "line 1: table-port: invalid digit");
     check("accounts = []", "no account is given");
-    check("[accounts]\nc2V = 1", "line 1: invalid type: map");
+    check("[accounts]\nc2V = 1", "line 1: accounts: expected a text");
     check(
         "[[accounts]]\nname = 'a'\nkey1 = 'AAAA'\n[[accounts]]\nname = 'A'\nkey1 = 'AAAA'",
         "given twice",

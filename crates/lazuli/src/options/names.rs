@@ -1,0 +1,47 @@
+//! Gives every option its names, and values from elsewhere their place below flag and environment.
+
+use super::file::Defaults;
+use crate::cli::Cli;
+use clap::{Arg, Command, CommandFactory};
+use std::any::TypeId;
+
+/// The command line, with `defaults` in the place of those that the declarations give.
+pub(crate) fn command(defaults: &Defaults) -> Command {
+    let complete = |arg: Arg| match option_name(&arg) {
+        Some(name) => {
+            let values = defaults.of(&name);
+            let arg = with_switch(arg).env(environment_name(&name)).hide_env(true);
+            if values.is_empty() { arg } else { arg.default_values(values.to_vec()) }
+        }
+        None => arg,
+    };
+    Cli::command().mut_args(complete).mut_subcommand("serve", |serve| serve.mut_args(complete))
+}
+
+/// The name of an option of the server; `None` for `--help` and its like.
+pub(super) fn option_name(arg: &Arg) -> Option<String> {
+    let name = arg.get_long()?;
+    (!["help", "version"].contains(&name)).then(|| name.to_owned())
+}
+
+/// `cache-mib` is `LAZULI_CACHE_MIB`.
+pub(super) fn environment_name(option: &str) -> String {
+    format!("LAZULI_{}", option.replace('-', "_").to_ascii_uppercase())
+}
+
+pub(super) fn takes<T: 'static>(arg: &Arg) -> bool {
+    arg.get_value_parser().type_id() == TypeId::of::<T>()
+}
+
+/// A switch is on without a value, and takes one only after `=`: `--tls`, `--tls=false`.
+pub(super) fn with_switch(arg: Arg) -> Arg {
+    if !takes::<bool>(&arg) {
+        return arg;
+    }
+    arg.value_name("BOOL")
+        .num_args(0..=1)
+        .require_equals(true)
+        .default_missing_value("true")
+        .hide_default_value(true)
+        .hide_possible_values(true)
+}

@@ -1,0 +1,99 @@
+//! The types of option values that have a form of their own.
+
+use crate::failure::with_hint;
+use anyhow::Result;
+use clap::ValueEnum;
+use lazuli_engine_local::Durability;
+use lazuli_server::{Account, Accounts, AccountsError, Profile};
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A profile by its name: see docs/portability.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileName {
+    Azure,
+    Lenient,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Azure => Self::Azure,
+            ProfileName::Lenient => Self::Lenient,
+        }
+    }
+}
+
+/// A durability by its name: `sync`, `interval=<ms>` or `memory`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DurabilityName(pub(crate) Durability);
+
+impl FromStr for DurabilityName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const EXPECTED: &str = "expected `sync`, `interval=<milliseconds>` or `memory`";
+        match text {
+            "sync" => Ok(Self(Durability::Sync)),
+            "memory" => Ok(Self(Durability::Memory)),
+            other => match other.strip_prefix("interval=").and_then(|ms| ms.parse().ok()) {
+                Some(ms @ 1..=60_000) => Ok(Self(Durability::Interval(Duration::from_millis(ms)))),
+                Some(_) => Err("an interval is 1 to 60000 milliseconds".to_owned()),
+                None => Err(EXPECTED.to_owned()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for DurabilityName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Durability::Sync => f.write_str("sync"),
+            Durability::Interval(interval) => write!(f, "interval={}", interval.as_millis()),
+            Durability::Memory => f.write_str("memory"),
+        }
+    }
+}
+
+/// A list of accounts, `name:key1[:key2];…`, or why it cannot be used.
+///
+/// Parsing never fails: the message of a failure would show the text, and with it keys.
+#[derive(Clone, Debug)]
+pub(crate) struct AccountList(pub(crate) Result<Vec<Account>, AccountsError>);
+
+impl AccountList {
+    pub(crate) fn parse(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(Accounts::parse(text)))
+    }
+}
+
+/// Reads a text file that the option `flag` names.
+pub(crate) fn read_text(path: &Path, flag: &str) -> Result<String> {
+    std::fs::read_to_string(path).map_err(|error| {
+        let advice = match error.kind() {
+            io::ErrorKind::NotFound => format!("check the path given with {flag}"),
+            io::ErrorKind::InvalidData => "it must be text in UTF-8".to_owned(),
+            _ => "check that this user may read it".to_owned(),
+        };
+        with_hint(format!("cannot read {}: {error}", path.display()), advice)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durability_is_one_of_three() {
+        for text in ["sync", "interval=50", "memory"] {
+            assert_eq!(DurabilityName::from_str(text).unwrap().to_string(), text);
+        }
+        for bad in ["", "fast", "interval", "interval=", "interval=0", "interval=-1"] {
+            assert!(DurabilityName::from_str(bad).is_err(), "{bad}");
+        }
+    }
+}
