@@ -6,16 +6,21 @@
 //! state that could still be lost.
 
 use crate::options::{Durability, LocalOptions};
+use crate::poison::Poison;
 use crate::stage::{Prepared, Stage, Staged};
 use crate::store::{Store, WriteFailure};
 use crate::view::Snapshot;
 use arc_swap::ArcSwap;
 use fjall::PersistMode;
 use lazuli_engine::{CommitError, EngineError, Key, KeyRange, Limits, Revision};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+const WRITES_REFUSED: &str = "a write failed, and writes are refused until the store is reopened";
 
 /// What the committer is asked to do.
 pub(crate) enum Job {
@@ -52,14 +57,23 @@ pub(crate) struct Committer {
     /// The last revision given out.
     pub(crate) last: Revision,
     /// Why writes are refused, once they are.
-    pub(crate) poison: Arc<OnceLock<String>>,
+    pub(crate) poison: Arc<Poison>,
     /// When the oldest write that is not synced must be.
     pub(crate) sync_due: Option<Instant>,
 }
 
 impl Committer {
-    /// Works until the engine closes, then syncs.
+    /// Works until the engine closes. A panic refuses writes, as a failed write does: nobody knows
+    /// what it left undone. Those whose group it interrupted learn that their outcome is unknown.
     pub(crate) fn run(mut self) {
+        while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work())) {
+            let panic = panic_message(panic.as_ref());
+            self.poison.set(format!("{WRITES_REFUSED}: the committer panicked: {panic}"));
+        }
+    }
+
+    /// Works until the engine closes, then syncs.
+    fn work(&mut self) {
         while let Some(first) = self.next_job() {
             let group = self.gather(first);
             self.commit(group);
@@ -162,23 +176,24 @@ impl Committer {
     }
 
     /// Nobody knows what a failed write or sync left on the disk, and a second sync may succeed
-    /// without having written what the first lost. So nothing is written any more: opening the
-    /// directory anew shows what is there.
+    /// without having written what the first lost. So nothing is written any more until the
+    /// directory is opened again and shows what is there.
     fn poisoned(&self, failure: WriteFailure) -> Refusal {
-        let reason = format!(
-            "a write failed, and writes are refused until the store is opened anew: {failure}"
-        );
-        tracing::error!("{reason}");
-        let reason = self.poison.get_or_init(|| reason).clone();
-        Refusal { reason, undetermined: failure.undetermined }
+        let reason = self.poison.set(format!("{WRITES_REFUSED}: {failure}"));
+        Refusal { reason: reason.to_owned(), undetermined: failure.undetermined }
     }
 
     fn refusal(&self) -> Result<(), Refusal> {
         match self.poison.get() {
             None => Ok(()),
-            Some(reason) => Err(Refusal { reason: reason.clone(), undetermined: false }),
+            Some(reason) => Err(Refusal { reason: reason.to_owned(), undetermined: false }),
         }
     }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref().map(String::as_str)).unwrap_or("no message")
 }
 
 /// Why a group was not written.

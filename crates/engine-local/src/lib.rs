@@ -12,6 +12,7 @@ mod directory;
 mod journal;
 mod manifest;
 mod options;
+mod poison;
 mod reclaim;
 mod reopen;
 mod stage;
@@ -29,10 +30,11 @@ use lazuli_engine::{
     BoxFuture, Commit, CommitError, Engine, EngineError, KeyRange, Limits, Reclaimed, Revision,
     View, Write,
 };
+use poison::Poison;
 use reclaim::Unfinished;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -48,7 +50,7 @@ pub struct LocalEngine {
     /// `None` once the engine is closed.
     jobs: ArcSwapOption<Sender<Job>>,
     committer: Mutex<Option<JoinHandle<()>>>,
-    poison: Arc<OnceLock<String>>,
+    poison: Arc<Poison>,
     unfinished: Mutex<Option<Unfinished>>,
     store: Arc<Store>,
     /// The last to go: it holds the lock of the directory.
@@ -61,11 +63,20 @@ const PLACE_BYTES: usize = 1024;
 impl LocalEngine {
     /// Opens the data directory `dir`, creating it if need be.
     pub fn open(dir: &Path, options: LocalOptions) -> Result<Self, OpenError> {
+        Self::open_watched(dir, options, || ())
+    }
+
+    /// As [`Self::open`]; calls `on_failure` when writes begin to be refused.
+    fn open_watched(
+        dir: &Path,
+        options: LocalOptions,
+        on_failure: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self, OpenError> {
         let directory = Directory::open(dir)?;
         let store = Arc::new(Store::open(&directory, &options)?);
         let last = reclaim::finish(&store, &options).map_err(|e| directory.unusable(e))?;
         let published = Arc::new(ArcSwap::from_pointee(store.snapshot()));
-        let poison = Arc::new(OnceLock::new());
+        let poison = Arc::new(Poison::new(on_failure));
         let (sender, jobs) = channel();
         let committer = Committer {
             store: store.clone(),
@@ -105,13 +116,13 @@ impl LocalEngine {
         }
         match self.poison.get() {
             None => Ok(()),
-            Some(reason) => Err(EngineError::Unavailable(reason.clone())),
+            Some(reason) => Err(EngineError::Unavailable(reason.to_owned())),
         }
     }
 
-    /// Why writes are refused until the directory is opened anew, if they are.
+    /// Why writes are refused until the directory is opened again, if they are.
     pub fn failure(&self) -> Option<&str> {
-        self.poison.get().map(String::as_str)
+        self.poison.get()
     }
 
     fn snapshot(&self) -> Arc<dyn View> {
@@ -147,7 +158,7 @@ impl LocalEngine {
 
     fn send(&self, job: Job) -> Result<(), EngineError> {
         if let Some(reason) = self.poison.get() {
-            return Err(EngineError::Unavailable(reason.clone()));
+            return Err(EngineError::Unavailable(reason.to_owned()));
         }
         match &*self.jobs.load() {
             Some(jobs) if jobs.send(job).is_ok() => Ok(()),

@@ -1,10 +1,13 @@
-//! Opens the store anew when a write has failed and the disk takes writes again.
+//! Reopens the store when a write has failed and the disk takes writes again.
 //!
-//! An engine whose write or sync failed writes nothing more: what reached the disk is known when the
-//! directory is read from the start. It goes on being read meanwhile, for as long as the disk is
-//! full or broken. When a trial write succeeds, nobody is given a view any more, those that are out
-//! come to their end, and the directory is opened again. That is as safe as starting the program
-//! again: nothing is taken from the old engine, and the journal is written anew (`journal.rs`).
+//! An engine whose write or sync failed writes nothing more: only reading the directory from the
+//! start shows what reached the disk. Reads go on meanwhile, for as long as the disk is full or
+//! broken. When a trial write succeeds, no new view is given out, open views come to their end, and
+//! the directory is opened again. That is as safe as restarting the program: nothing is taken from
+//! the old engine, and the journal is written from the start (`journal.rs`).
+//!
+//! The log gets one ERROR when writes begin to be refused, then a line per 10 s with a count. Callers
+//! need not log each refusal.
 
 use crate::{LocalEngine, LocalOptions, OpenError};
 use arc_swap::ArcSwapOption;
@@ -12,9 +15,11 @@ use lazuli_engine::{
     BoxFuture, Commit, CommitError, Engine, EngineError, KeyRange, Limits, Reclaimed, Revision,
     View,
 };
+use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,11 +27,13 @@ use std::time::{Duration, Instant};
 /// What a trial writes: enough for the store to do something with, not only to begin.
 const TRIAL_BYTES: usize = 4 * 1024 * 1024;
 const TRIAL_FILE: &str = "TRIAL";
-/// Between two trials, and before the engine is opened anew once more; doubled each time.
+/// Between two trials, and before the store is reopened once more; doubled each time.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// An engine that lasts so long has recovered.
 const LASTING: Duration = Duration::from_secs(60);
+/// Between two lines that say that writes are still refused.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A [`LocalEngine`] that is replaced by another on the same directory when a write has failed.
 pub struct ReopeningEngine {
@@ -39,26 +46,31 @@ struct Shared {
     options: LocalOptions,
     /// `None` while it is opened.
     current: ArcSwapOption<LocalEngine>,
-    state: Mutex<State>,
-    changed: Condvar,
+    signal: Arc<Signal>,
+    reopens: AtomicU64,
+    /// Calls that were answered `Unavailable` and are not in the log yet.
+    refused: AtomicU64,
 }
 
+/// What wakes the watcher: the end, or an engine that has failed.
 #[derive(Default)]
-struct State {
-    has_failed: bool,
-    is_closed: bool,
+struct Signal {
+    is_closed: Mutex<bool>,
+    changed: Condvar,
 }
 
 impl ReopeningEngine {
     /// Opens the data directory `dir`, creating it if need be.
     pub fn open(dir: &Path, options: LocalOptions) -> Result<Self, OpenError> {
-        let engine = LocalEngine::open(dir, options.clone())?;
+        let signal = Arc::new(Signal::default());
+        let engine = signal.open(dir, &options)?;
         let shared = Arc::new(Shared {
             dir: dir.to_path_buf(),
             options,
             current: ArcSwapOption::from_pointee(engine),
-            state: Mutex::default(),
-            changed: Condvar::new(),
+            signal,
+            reopens: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
         });
         let watched = shared.clone();
         let watcher = std::thread::Builder::new()
@@ -68,10 +80,20 @@ impl ReopeningEngine {
         Ok(Self { shared, watcher: Mutex::new(Some(watcher)) })
     }
 
+    /// How often the store was reopened.
+    pub fn reopens(&self) -> u64 {
+        self.shared.reopens.load(Ordering::Relaxed)
+    }
+
+    /// Whether writes are refused, because one has failed or because the store is being reopened.
+    pub fn refuses_writes(&self) -> bool {
+        self.shared.current.load().as_ref().is_none_or(|engine| engine.failure().is_some())
+    }
+
     /// See [`LocalEngine::close`].
     pub fn close(&self) -> Result<(), EngineError> {
-        self.shared.state().is_closed = true;
-        self.shared.changed.notify_all();
+        *self.shared.signal.is_closed() = true;
+        self.shared.signal.changed.notify_all();
         let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
         if watcher.is_some_and(|watcher| watcher.join().is_err()) {
             return Err(EngineError::Unavailable("the watcher panicked".into()));
@@ -98,111 +120,167 @@ impl Engine for ReopeningEngine {
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
         let view = match &*self.shared.current.load() {
             Some(engine) => Ok(engine.snapshot()),
-            None => Err(reopening()),
+            None => Err(self.shared.reopening()),
         };
         Box::pin(std::future::ready(view))
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         Box::pin(async {
-            let engine = self.shared.current.load_full().ok_or_else(reopening)?;
-            let result = engine.submit(commit).await;
-            self.shared.look_at(&engine, result.is_err());
+            let result = self.shared.engine()?.submit(commit).await;
+            if let Err(CommitError::Engine(error)) = &result {
+                self.shared.count_refusal(error);
+            }
             result
         })
     }
 
     fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
         Box::pin(async {
-            let engine = self.shared.current.load_full().ok_or_else(reopening)?;
-            let result = engine.reclaim_some(range).await;
-            self.shared.look_at(&engine, result.is_err());
-            result
+            let result = self.shared.engine()?.reclaim_some(range).await;
+            result.inspect_err(|error| self.shared.count_refusal(error))
         })
     }
 }
 
-fn reopening() -> EngineError {
-    EngineError::Unavailable("the store is opened anew after a write failed".into())
-}
-
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl Signal {
+    /// Opens an engine that gives the signal when it fails.
+    fn open(
+        self: &Arc<Self>,
+        dir: &Path,
+        options: &LocalOptions,
+    ) -> Result<LocalEngine, OpenError> {
+        let signal = self.clone();
+        LocalEngine::open_watched(dir, options.clone(), move || {
+            // With the lock: the watcher has looked at the engine and waits, or will look.
+            drop(signal.is_closed());
+            signal.changed.notify_all();
+        })
     }
 
-    fn look_at(&self, engine: &LocalEngine, refused: bool) {
-        if refused && engine.failure().is_some() {
-            self.state().has_failed = true;
-            self.changed.notify_all();
+    fn is_closed(&self) -> MutexGuard<'_, bool> {
+        self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_while(&self, waits: impl Fn() -> bool) -> Result<(), Closed> {
+        let condition = |is_closed: &mut bool| !*is_closed && waits();
+        let is_closed = self.changed.wait_while(self.is_closed(), condition);
+        if *is_closed.unwrap_or_else(PoisonError::into_inner) { Err(Closed) } else { Ok(()) }
+    }
+
+    fn pause(&self, pause: Duration) -> Result<(), Closed> {
+        let condition = |is_closed: &mut bool| !*is_closed;
+        let waited = self.changed.wait_timeout_while(self.is_closed(), pause, condition);
+        let (is_closed, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *is_closed { Err(Closed) } else { Ok(()) }
+    }
+}
+
+/// The engine was closed, and nobody waits for it any more.
+struct Closed;
+
+impl Shared {
+    fn engine(&self) -> Result<Arc<LocalEngine>, EngineError> {
+        self.current.load_full().ok_or_else(|| self.reopening())
+    }
+
+    fn reopening(&self) -> EngineError {
+        let error = EngineError::Unavailable("the store is reopened after a write failed".into());
+        self.count_refusal(&error);
+        error
+    }
+
+    fn count_refusal(&self, error: &EngineError) {
+        if matches!(error, EngineError::Unavailable(_)) {
+            self.refused.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Asks the engine itself, not those whose writes it refuses: they may learn of it when it has
+    /// been replaced, and a healthy store would be reopened.
+    fn has_failed(&self) -> bool {
+        self.current.load().as_ref().is_some_and(|engine| engine.failure().is_some())
     }
 
     fn watch(&self) {
         let mut pause = PAUSE;
         loop {
             let opened = Instant::now();
-            if self.wait_for_failure().is_err() {
+            if self.signal.wait_while(|| !self.has_failed()).is_err() {
                 return;
             }
             pause = if opened.elapsed() > LASTING { PAUSE } else { (pause * 2).min(PAUSE_MAX) };
-            if self.wait_for_the_disk(pause).and_then(|()| self.reopen(pause)).is_err() {
+            let mut outage = Outage { shared: self, reported: Instant::now() };
+            if outage.wait_for_the_disk(pause).and_then(|()| outage.reopen(pause)).is_err() {
                 return;
             }
         }
     }
+}
 
-    fn wait_for_failure(&self) -> Result<(), Closed> {
-        let waits = |state: &mut State| !state.has_failed && !state.is_closed;
-        let state = self.changed.wait_while(self.state(), waits);
-        let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        state.has_failed = false;
-        if state.is_closed { Err(Closed) } else { Ok(()) }
-    }
+/// The time from a failure until writes are accepted again.
+struct Outage<'s> {
+    shared: &'s Shared,
+    /// When the log was told last.
+    reported: Instant,
+}
 
-    fn wait_for_the_disk(&self, mut pause: Duration) -> Result<(), Closed> {
+impl Outage<'_> {
+    fn wait_for_the_disk(&mut self, mut pause: Duration) -> Result<(), Closed> {
         loop {
-            self.pause(pause)?;
-            match try_to_write(&self.dir) {
+            self.shared.signal.pause(pause)?;
+            match try_to_write(&self.shared.dir) {
                 Ok(()) => return Ok(()),
-                Err(error) => tracing::warn!("writes are still refused: {error}"),
+                Err(error) => self.report(&error),
             }
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
-    fn reopen(&self, mut pause: Duration) -> Result<(), Closed> {
-        tracing::info!("the disk takes writes again: opening the store anew");
-        self.current.store(None);
+    fn reopen(&mut self, mut pause: Duration) -> Result<(), Closed> {
+        let Shared { dir, options, current, signal, .. } = self.shared;
+        tracing::info!("the disk takes writes again: reopening the store");
+        current.store(None);
+        let mut is_first = true;
         loop {
-            match LocalEngine::open(&self.dir, self.options.clone()) {
+            match signal.open(dir, options) {
                 Ok(engine) => {
-                    self.current.store(Some(Arc::new(engine)));
-                    tracing::info!("writes are accepted again");
+                    current.store(Some(Arc::new(engine)));
+                    self.shared.reopens.fetch_add(1, Ordering::Relaxed);
+                    let refused = self.shared.refused.swap(0, Ordering::Relaxed);
+                    tracing::info!(refused, "writes are accepted again");
                     return Ok(());
                 }
-                // Commits and views that are out hold the old engine.
-                Err(OpenError::Locked { .. }) => self.pause(PAUSE)?,
+                // Commits and open views hold the old engine.
+                Err(OpenError::Locked { .. }) => signal.pause(PAUSE)?,
                 Err(error) => {
-                    let source = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::error!("{error}: {}", source.unwrap_or_default());
-                    self.pause(pause)?;
+                    match is_first {
+                        true => tracing::error!("cannot reopen the store: {}", chain(&error)),
+                        false => self.report(&error),
+                    }
+                    is_first = false;
+                    signal.pause(pause)?;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
             }
         }
     }
 
-    fn pause(&self, pause: Duration) -> Result<(), Closed> {
-        let waits = |state: &mut State| !state.is_closed;
-        let waited = self.changed.wait_timeout_while(self.state(), pause, waits);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if state.is_closed { Err(Closed) } else { Ok(()) }
+    /// Logs why writes are still refused, and how many were, unless it was said a moment ago.
+    fn report(&mut self, error: &(dyn Error + 'static)) {
+        if self.reported.elapsed() >= REPORT_INTERVAL {
+            let refused = self.shared.refused.swap(0, Ordering::Relaxed);
+            tracing::warn!(refused, "writes are still refused: {}", chain(error));
+            self.reported = Instant::now();
+        }
     }
 }
 
-/// The engine was closed, and nobody waits for it any more.
-struct Closed;
+/// An error and its causes on one line.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
 
 fn try_to_write(dir: &Path) -> io::Result<()> {
     let path = dir.join(TRIAL_FILE);
@@ -212,4 +290,48 @@ fn try_to_write(dir: &Path) -> io::Result<()> {
     });
     let removed = fs::remove_file(&path);
     written.and(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Faults;
+    use lazuli_engine::{Key, Write};
+    use std::sync::atomic::AtomicBool;
+
+    /// Fails writes while it is set.
+    #[derive(Debug, Default)]
+    struct Broken(AtomicBool);
+
+    impl Faults for Broken {
+        fn before_write(&self) -> io::Result<()> {
+            match self.0.load(Ordering::SeqCst) {
+                true => Err(io::Error::other("broken")),
+                false => Ok(()),
+            }
+        }
+    }
+
+    fn put() -> Commit {
+        let writes = vec![Write::Put(Key::from(b"Lk".to_vec()), "value".into())];
+        Commit { not_before: Revision(0), checks: vec![], writes }
+    }
+
+    /// A write that was refused before the store was reopened, and whose caller went on after that,
+    /// had the healthy store reopened a second time.
+    #[tokio::test]
+    async fn writes_refused_during_an_outage_do_not_reopen_a_healthy_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let faults = Arc::new(Broken::default());
+        let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
+        let engine = ReopeningEngine::open(dir.path(), options).unwrap();
+        faults.0.store(true, Ordering::SeqCst);
+        engine.commit(put()).await.unwrap_err();
+        assert!(engine.shared.has_failed());
+        faults.0.store(false, Ordering::SeqCst);
+        while engine.commit(put()).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!engine.shared.has_failed());
+    }
 }

@@ -118,7 +118,7 @@ async fn insert_at_last(engine: &ReopeningEngine, key: &str) {
 }
 
 #[tokio::test]
-async fn engine_opens_itself_anew_when_the_disk_takes_writes_again() {
+async fn store_is_reopened_when_the_disk_takes_writes_again() {
     let dir = tempfile::tempdir().unwrap();
     let faults = Arc::new(Broken::default());
     let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
@@ -137,8 +137,96 @@ async fn engine_opens_itself_anew_when_the_disk_takes_writes_again() {
     engine.close().unwrap();
 }
 
+/// Waits until `happened`.
+async fn wait_until(what: &str, happened: impl Fn() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(60);
+    while !happened() {
+        assert!(Instant::now() < give_up, "{what} does not happen");
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
-async fn view_that_is_out_keeps_its_state_while_the_engine_is_opened_anew() {
+async fn store_is_reopened_once_though_many_writes_were_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Broken::default());
+    let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
+    let engine = ReopeningEngine::open(dir.path(), options).unwrap();
+    for round in 1..=2 {
+        faults.before_write.store(true, Ordering::SeqCst);
+        engine.commit(insert(&format!("failed {round}"))).await.unwrap_err();
+        faults.before_write.store(false, Ordering::SeqCst);
+        assert!(engine.refuses_writes());
+        assert_unavailable(engine.commit(insert("refused")).await);
+        insert_at_last(&engine, &format!("after {round}")).await;
+        assert_eq!((engine.reopens(), engine.refuses_writes()), (round, false));
+    }
+}
+
+/// Panics at one write.
+#[derive(Debug, Default)]
+struct Panics(AtomicBool);
+
+impl Faults for Panics {
+    fn before_write(&self) -> io::Result<()> {
+        assert!(!self.0.swap(false, Ordering::SeqCst), "told to panic");
+        Ok(())
+    }
+}
+
+/// A panic ended the committer's thread without a word: later writes were refused as if the engine
+/// were closed, and nobody reopened the store.
+#[tokio::test]
+async fn store_is_reopened_after_a_panic_of_the_committer() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Panics::default());
+    let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
+    let engine = ReopeningEngine::open(dir.path(), options).unwrap();
+    engine.commit(insert("before")).await.unwrap();
+    faults.0.store(true, Ordering::SeqCst);
+    let failed = engine.commit(insert("failed")).await;
+    assert!(matches!(failed, Err(CommitError::Undetermined(_))), "{failed:?}");
+    insert_at_last(&engine, "after").await;
+    assert!(is_there(&engine, "before").await);
+    assert!(!is_there(&engine, "failed").await);
+    engine.close().unwrap();
+}
+
+#[tokio::test]
+async fn panic_of_the_committer_refuses_writes_and_reads_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Panics::default());
+    let engine = open(dir.path(), &faults);
+    engine.commit(insert("before")).await.unwrap();
+    faults.0.store(true, Ordering::SeqCst);
+    engine.commit(insert("failed")).await.unwrap_err();
+    assert_unavailable(engine.commit(insert("refused")).await);
+    assert!(engine.failure().unwrap().ends_with("the committer panicked: told to panic"));
+    assert!(is_there(&engine, "before").await);
+    assert!(engine.close().is_err());
+}
+
+/// Writes that come later would notice it; but none may come for hours.
+#[tokio::test]
+async fn store_is_reopened_after_a_failed_sync_though_no_write_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Broken::default());
+    let options = LocalOptions {
+        durability: Durability::Interval(Duration::ZERO),
+        faults: Some(faults.clone()),
+        ..LocalOptions::default()
+    };
+    let engine = ReopeningEngine::open(dir.path(), options).unwrap();
+    faults.before_sync.store(true, Ordering::SeqCst);
+    engine.commit(insert("acknowledged")).await.unwrap();
+    wait_until("the failure", || engine.refuses_writes()).await;
+    faults.before_sync.store(false, Ordering::SeqCst);
+    wait_until("the reopening", || engine.reopens() == 1).await;
+    assert!(is_there(&engine, "acknowledged").await);
+}
+
+#[tokio::test]
+async fn open_view_keeps_its_state_while_the_store_is_reopened() {
     let dir = tempfile::tempdir().unwrap();
     let faults = Arc::new(Broken::default());
     let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };

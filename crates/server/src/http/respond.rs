@@ -146,8 +146,12 @@ impl Heading {
     /// `challenge` tells strangers where to get a token.
     pub(crate) fn error_reply(&self, error: ApiError, challenge: &HeaderValue) -> Reply {
         if let Some(cause) = &error.cause {
-            let operation = self.operation.unwrap_or("Unknown");
-            tracing::error!(id = self.id.as_str(), operation, %cause, "failed");
+            let (id, operation) = (self.id.as_str(), self.operation.unwrap_or("Unknown"));
+            match error.code {
+                // The engine logs when it begins to refuse, and then at intervals how often it has.
+                ErrorCode::ServerBusy => tracing::debug!(id, operation, %cause, "refused"),
+                _ => tracing::error!(id, operation, %cause, "failed"),
+            }
         }
         let unread = error.code == ErrorCode::RequestBodyTooLarge;
         if self.preflight || unread || (!self.authenticated && self.is_addressed) {

@@ -1,0 +1,42 @@
+//! Why an engine refuses writes, once it does.
+
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Set once, by the first write or sync that fails; only opening the directory again clears it.
+pub(crate) struct Poison {
+    reason: OnceLock<String>,
+    on_set: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Poison {
+    /// Calls `on_set` once, when there is a reason.
+    pub(crate) fn new(on_set: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { reason: OnceLock::new(), on_set: Box::new(on_set) }
+    }
+
+    pub(crate) fn get(&self) -> Option<&str> {
+        self.reason.get().map(String::as_str)
+    }
+
+    /// Sets the reason unless there is one. From here on writes are refused, whatever becomes of the
+    /// line in the log. Returns the reason that holds.
+    pub(crate) fn set(&self, reason: String) -> &str {
+        let mut is_first = false;
+        let reason = self.reason.get_or_init(|| {
+            is_first = true;
+            reason
+        });
+        if is_first {
+            (self.on_set)();
+            tracing::error!("{reason}");
+        }
+        reason
+    }
+}
+
+impl fmt::Debug for Poison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Poison").field(&self.get()).finish()
+    }
+}
