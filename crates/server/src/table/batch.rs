@@ -58,13 +58,17 @@ async fn answer_changes(
     for part in parts {
         heads.push(PartHead::new(context, call, part, heads.last()));
     }
-    let replies = match change(service, context, parts, &heads, principal).await {
-        Ok(replies) => replies,
+    let content_ids = heads.iter().map(|head| head.headers.content_id);
+    let answers = match change(service, context, parts, &heads, principal).await {
+        Ok(replies) => replies.into_iter().zip(content_ids).collect(),
         // A batch that was not even tried is refused whole.
         Err(fault) if fault.error.code == ErrorCode::ServerBusy => return Err(fault.error),
-        Err(fault) => vec![fault.reply(context, &heads)],
+        Err(fault) => {
+            let content_id = heads.get(fault.index).and_then(|head| head.headers.content_id);
+            vec![(fault.reply(context, &heads), content_id)]
+        }
     };
-    Ok(multipart_reply(context, &replies, &heads, true))
+    Ok(multipart_reply(context, &answers, true))
 }
 
 async fn answer_query(
@@ -80,7 +84,7 @@ async fn answer_query(
         // A query that fails names its index even though it is alone (T-6.55).
         Err(error) => head.error_reply(context, &error, Some(0)),
     };
-    Ok(multipart_reply(context, &[reply], &[head], false))
+    Ok(multipart_reply(context, &[(reply, head.headers.content_id)], false))
 }
 
 /// What a part says beside its method, target and body.
@@ -336,36 +340,34 @@ fn without_account<'a>(path: &'a str, account: &AccountName, path_style: bool) -
     }
 }
 
-/// Writes the replies as the parts of one multipart answer (T-6.25 to T-6.35).
+/// Writes the replies as the parts of one multipart answer (T-6.25 to T-6.35). Each comes with the
+/// Content-ID that its part repeats (T-6.49).
 fn multipart_reply(
     context: &RequestContext,
-    replies: &[Reply],
-    heads: &[PartHead<'_>],
+    answers: &[(Reply, Option<&str>)],
     change_set: bool,
 ) -> Reply {
     // The id of the request is as fresh a GUID as any, and ties the answer to the log.
     let id = context.id.as_str();
-    let part_bytes = |reply: &Reply| {
+    let part_bytes = |(reply, _): &(Reply, Option<&str>)| {
         let location = reply.location.as_ref().map_or(0, String::len);
         PART_BYTES_EXPECTED + 2 * location + reply.body.len()
     };
     let mut body =
-        Vec::with_capacity(PART_BYTES_EXPECTED + replies.iter().map(part_bytes).sum::<usize>());
+        Vec::with_capacity(PART_BYTES_EXPECTED + answers.iter().map(part_bytes).sum::<usize>());
     let mut writer = match change_set {
         true => BatchWriter::answer_change_set(&mut body, id, id),
         false => BatchWriter::answer_query(&mut body, id),
     };
     let content_type = writer.content_type();
     let mut etag = Vec::with_capacity(64);
-    for (reply, head) in replies.iter().zip(heads) {
-        // An error part names no Content-ID (T-6.49).
-        let content_id = head.headers.content_id.filter(|_| !reply.is_error());
+    for (reply, content_id) in answers {
         etag.clear();
         reply.etag.iter().for_each(|tag| tag.write(&mut etag));
-        writer.response(reply.status, part_headers(reply, content_id, &etag), &reply.body);
+        writer.response(reply.status, part_headers(reply, *content_id, &etag), &reply.body);
     }
     writer.finish();
-    let failure = replies.iter().find_map(|reply| reply.failure);
+    let failure = answers.iter().find_map(|(reply, _)| reply.failure);
     Reply { content_type: Some(content_type.into()), failure, body, ..Reply::odata(202) }
 }
 
@@ -387,7 +389,9 @@ fn part_headers<'r>(
     let id = reply.location.as_deref().map(|uri| header("DataServiceId", uri));
     let etag = (!etag.is_empty()).then_some(("ETag", etag));
     let order = match (reply.is_error(), reply.body.is_empty()) {
-        (true, _) => [sniffing, uncached, preference, version, content_type, None, None, None],
+        (true, _) => {
+            [content_id, sniffing, uncached, preference, version, content_type, None, None]
+        }
         (false, false) => {
             [version, content_type, content_id, sniffing, uncached, preference, location, etag]
         }

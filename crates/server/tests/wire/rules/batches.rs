@@ -166,13 +166,23 @@ fn a_bad_operation_is_told_with_its_index() {
 
 /// T-6.48, T-6.49.
 #[test]
-fn a_failed_part_repeats_the_preference_and_no_content_id() {
+fn a_failed_part_repeats_its_preference_and_its_content_id() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);
-    let insert = Op::insert("r").with("Prefer", "return-no-content").with("Content-ID", "1");
-    let answer = lazuli.batch(&[insert]).expect(&[409]);
-    let names = "X-Content-Type-Options Cache-Control Preference-Applied DataServiceVersion \
-         Content-Type";
+    let first = Op::insert("first").with("Content-ID", "7");
+    let insert = Op::insert("r").with("Prefer", "return-no-content").with("Content-ID", "8");
+    let answer = lazuli.batch(&[first, insert]).expect(&[409]);
+    let names = "Content-ID X-Content-Type-Options Cache-Control Preference-Applied \
+         DataServiceVersion Content-Type";
     assert_eq!(answer.parts[0].header_names(), names);
+    assert_eq!(answer.parts[0].header("content-id"), Some("8"));
+    let etag = "W/\"datetime'2020-01-01T00%3A00%3A00Z'\"";
+    let stale = Op::on("PUT", "r", "{}").with("If-Match", etag).with("Content-ID", "9");
+    let answer = lazuli.batch(&[stale]).expect(&[412]);
+    let names = "Content-ID X-Content-Type-Options Cache-Control DataServiceVersion Content-Type";
+    assert_eq!(answer.parts[0].header_names(), names);
+    // None is made up where none came.
+    let answer = lazuli.batch(&[Op::insert("r")]).expect(&[409]);
+    assert_eq!(answer.parts[0].header("content-id"), None);
 }
 
 /// T-6.15.
