@@ -62,31 +62,40 @@ impl fmt::Display for ETag {
 pub enum IfMatch {
     /// `*`: the entity must exist.
     Any,
-    /// One of our own tags: the entity must be at that version.
+    /// A tag of the service's own form: the entity must be at that version.
     Version(ETag),
-    /// A well-formed weak tag that we never issued: no entity can match it (T-5.5).
+}
+
+/// Why the value of an `If-Match` header names no version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IfMatchError {
+    /// A weak tag that the service never issues, so no entity can match it (T-5.5).
+    #[error("the weak tag is not of the service's own form")]
     Foreign,
+    /// Not exactly one weak tag or `*` (T-5.6).
+    #[error("the value is not exactly one valid tag")]
+    Malformed,
 }
 
 impl IfMatch {
-    /// Parses a header value; `None` when it is not exactly one valid tag (T-5.6).
-    pub fn parse(text: &str) -> Option<Self> {
+    /// Parses a header value.
+    pub fn parse(text: &str) -> Result<Self, IfMatchError> {
         let text = text.trim();
         if text == "*" {
-            return Some(Self::Any);
+            return Ok(Self::Any);
         }
-        let inner = text.strip_prefix("W/\"")?.strip_suffix('"')?;
-        if inner.contains('"') {
-            return None;
-        }
-        Some(Self::parse_own(inner).map_or(Self::Foreign, Self::Version))
+        let weak = text.strip_prefix("W/\"").and_then(|rest| rest.strip_suffix('"'));
+        let inner = weak.filter(|inner| !inner.contains('"')).ok_or(IfMatchError::Malformed)?;
+        Self::parse_own(inner).map(Self::Version).ok_or(IfMatchError::Foreign)
     }
 
-    /// Both `%3A` and `:` are taken, and either case of the digits (T-2.48).
+    /// Accepts `%3A` and `:`, and hexadecimal digits in either case (T-2.48).
     fn parse_own(inner: &str) -> Option<ETag> {
+        const TIME_BYTES_MIN: usize = "YYYY-MM-DDThh:mm:ssZ".len();
         let time = inner.strip_prefix("datetime'")?.strip_suffix('\'')?;
         let time = time.replace("%3A", ":").replace("%3a", ":");
-        Timestamp::parse(&time).map(ETag)
+        let is_full = time.len() >= TIME_BYTES_MIN && time.ends_with('Z');
+        is_full.then(|| Timestamp::parse(&time).map(ETag))?
     }
 }
 
@@ -108,7 +117,7 @@ mod tests {
     #[test]
     fn own_tags_parse_back_in_every_spelling() {
         let tag = ETag(Timestamp::parse("2022-05-06T00:36:46.068765Z").unwrap());
-        let expect = Some(IfMatch::Version(tag));
+        let expect = Ok(IfMatch::Version(tag));
         assert_eq!(IfMatch::parse(&tag.to_string()), expect);
         assert_eq!(IfMatch::parse(" W/\"datetime'2022-05-06T00%3a36%3a46.068765Z'\" "), expect);
         assert_eq!(IfMatch::parse("W/\"datetime'2022-05-06T00:36:46.0687650Z'\""), expect);
@@ -116,10 +125,13 @@ mod tests {
 
     #[test]
     fn foreign_weak_tags_never_match_and_the_rest_is_malformed() {
-        assert_eq!(IfMatch::parse("*"), Some(IfMatch::Any));
-        assert_eq!(IfMatch::parse("W/\"wrong\""), Some(IfMatch::Foreign));
+        assert_eq!(IfMatch::parse("*"), Ok(IfMatch::Any));
+        for inner in ["wrong", "datetime''2022-05-06T00%3A36%3A46Z''", "datetime'2022-05-06'"] {
+            let text = format!("W/\"{inner}\"");
+            assert_eq!(IfMatch::parse(&text), Err(IfMatchError::Foreign), "{text}");
+        }
         for text in ["wrong", "\"strong\"", "", "W/\"a\",W/\"b\"", "W/\"", "*,*"] {
-            assert_eq!(IfMatch::parse(text), None, "{text:?}");
+            assert_eq!(IfMatch::parse(text), Err(IfMatchError::Malformed), "{text:?}");
         }
     }
 }

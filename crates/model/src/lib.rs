@@ -19,7 +19,7 @@ pub mod value;
 
 pub use access_policy::{AccessPolicies, AccessPolicy};
 pub use entity::{EntityError, Properties, PropertyLimits};
-pub use etag::{ETag, IfMatch};
+pub use etag::{ETag, IfMatch, IfMatchError};
 pub use filter::{Filter, Operator, Property, Row};
 pub use key::{EntityKey, KeyError, PartitionKey, RowKey};
 pub use name::{AccountName, Location, NameError, TableName};

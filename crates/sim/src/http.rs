@@ -289,7 +289,7 @@ fn timestamp(entity: &Value) -> Option<Version> {
 }
 
 fn version(etag: &str) -> Option<Version> {
-    match IfMatch::parse(etag)? {
+    match IfMatch::parse(etag).ok()? {
         IfMatch::Version(ETag(timestamp)) => Some(timestamp.ticks()),
         _ => None,
     }

@@ -214,8 +214,6 @@ fn expectation(if_match: IfMatch) -> Expect {
     match if_match {
         IfMatch::Any => Expect::Present,
         IfMatch::Version(ETag(timestamp)) => Expect::At(Revision(timestamp.ticks())),
-        // No commit has revision 0: a missing entity is not found, any other does not match (T-5.5).
-        IfMatch::Foreign => Expect::At(Revision(0)),
     }
 }
 

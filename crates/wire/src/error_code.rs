@@ -52,6 +52,9 @@ error_codes! {
     AtomFormatNotSupported 415 "Atom format is not supported."
     CommandsInBatchActOnDifferentPartitions 400
         "All commands in a batch must operate on same entity group."
+    /// A weak etag that the service never issues (T-5.5).
+    ConditionNotMet 412
+        "The condition specified using HTTP conditional header(s) is not met."
     DuplicatePropertiesSpecified 400
         "A property is specified more than one time."
     EntityAlreadyExists 409 "The specified entity already exists."

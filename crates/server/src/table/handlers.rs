@@ -12,8 +12,8 @@ use crate::table::encode::{self, Encoder};
 use crate::table::operation::Operation;
 use lazuli_model::limits::PAGE_ITEMS_MAX;
 use lazuli_model::{
-    ETag, EntityError, EntityKey, Filter, IfMatch, PartitionKey, Properties, RowKey, TableName,
-    Timestamp,
+    ETag, EntityError, EntityKey, Filter, IfMatch, IfMatchError, PartitionKey, Properties, RowKey,
+    TableName, Timestamp,
 };
 use lazuli_table::{
     Continuation, EntityQuery, KeyBounds, Mutation, MutationKind, TableError, TableService,
@@ -374,10 +374,9 @@ fn mutation_kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind
     }
     let condition = match if_match {
         None => None,
-        Some(text) => {
-            let malformed = || ApiError::invalid_input(message::etag_not_valid(text));
-            Some(IfMatch::parse(text).ok_or_else(malformed)?)
-        }
+        Some(text) => Some(
+            IfMatch::parse(text).map_err(|error| if_match_error(error, text).while_parsing())?,
+        ),
     };
     match (call.operation, condition) {
         // An update that must name its condition, like a delete (T-5.40).
@@ -388,6 +387,15 @@ fn mutation_kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind
         (Operation::MergeEntity { .. }, Some(condition)) => Ok(MutationKind::Merge(condition)),
         (_, Some(condition)) => Ok(MutationKind::Delete(condition)),
         (_, None) => Err(ErrorCode::MissingRequiredHeader.into()),
+    }
+}
+
+/// An `If-Match` that names no version is refused while the request is read, whether the entity
+/// exists or not (T-5.5, T-5.6).
+fn if_match_error(error: IfMatchError, text: &str) -> ApiError {
+    match error {
+        IfMatchError::Foreign => ErrorCode::ConditionNotMet.into(),
+        IfMatchError::Malformed => ApiError::invalid_input(message::etag_not_valid(text)),
     }
 }
 

@@ -213,7 +213,8 @@ fn v23_a_stale_etag() {
 #[test]
 fn v24_a_foreign_etag() {
     let delete = Lazuli::with_rows(&[("r", "")]).write("DELETE", "r", Some("W/\"wrong\""), "");
-    delete.expect_error(412, "UpdateConditionNotSatisfied", NOT_SATISFIED);
+    let message = "The condition specified using HTTP conditional header(s) is not met.";
+    delete.expect_error(412, "ConditionNotMet", message);
 }
 
 /// V-25: a batch of 101 inserts.

@@ -143,7 +143,7 @@ async fn a_failing_operation_undoes_the_batch_and_is_named() {
     check_failing(Replace(IfMatch::Any), "gone", "EntityNotFound").await;
     check_failing(Merge(other), "gone", "EntityNotFound").await;
     check_failing(Merge(other), "there", "ConditionNotMet").await;
-    check_failing(Delete(IfMatch::Foreign), "there", "ConditionNotMet").await;
+    check_failing(Delete(other), "there", "ConditionNotMet").await;
     check_failing(Delete(IfMatch::Any), "gone", "EntityNotFound").await;
 }
 

@@ -14,12 +14,12 @@ fn the_matrix_of_conditions() {
     for (method, if_match, present, missing) in [
         ("PUT", None, 204, 204),
         ("PUT", Some("*"), 204, 404),
-        ("PUT", Some(foreign), 412, 404),
+        ("PUT", Some(foreign), 412, 412),
         ("PUT", Some(stale), 412, 404),
         ("PUT", Some("etag"), 400, 400),
         ("MERGE", None, 204, 204),
         ("MERGE", Some("*"), 204, 404),
-        ("MERGE", Some(foreign), 412, 404),
+        ("MERGE", Some(foreign), 412, 412),
         ("MERGE", Some(stale), 412, 404),
         ("MERGE", Some("\"etag\""), 400, 400),
         ("PATCH", None, 204, 204),
@@ -27,7 +27,7 @@ fn the_matrix_of_conditions() {
         ("PATCH", Some(stale), 412, 404),
         ("DELETE", None, 400, 400),
         ("DELETE", Some("*"), 204, 404),
-        ("DELETE", Some(foreign), 412, 404),
+        ("DELETE", Some(foreign), 412, 412),
         ("DELETE", Some(stale), 412, 404),
         ("DELETE", Some("W/x"), 400, 400),
     ] {

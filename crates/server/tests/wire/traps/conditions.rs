@@ -4,6 +4,7 @@ use crate::harness::{Lazuli, Op, Request, order};
 use lazuli_wire::sas::AccountSas;
 
 const NOT_FOUND: &str = "The specified resource does not exist.";
+const NOT_MET: &str = "The condition specified using HTTP conditional header(s) is not met.";
 const NOT_SATISFIED: &str = "The update condition specified in the request was not satisfied.";
 
 /// TR-58: an upsert of a missing entity failed, an update of one created it (T-5.1, T-5.2).
@@ -24,9 +25,20 @@ fn without_if_match_a_write_is_an_upsert() {
 fn a_foreign_weak_etag_is_a_mismatch() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);
     for method in ["PUT", "MERGE", "DELETE"] {
-        let refused = lazuli.write(method, "r", Some("W/\"wrong\""), "{}");
-        refused.expect_error(412, "UpdateConditionNotSatisfied", NOT_SATISFIED);
+        for etag in ["W/\"wrong\"", "W/\"datetime''2024-07-31T18%3A30%3A00.0000002Z''\""] {
+            let refused = lazuli.write(method, "r", Some(etag), "{}");
+            let refused = refused.expect_error(412, "ConditionNotMet", NOT_MET);
+            refused.expect_header("cache-control", None);
+            let missing = lazuli.write(method, "missing", Some(etag), "{}");
+            missing.expect_error(412, "ConditionNotMet", NOT_MET);
+        }
     }
+    let update = Op::on("PUT", "r", "{}").with("If-Match", "W/\"wrong\"");
+    let update = update.with("Prefer", "return-no-content");
+    let answer = lazuli.batch(&[update]);
+    let answer = answer.expect_error(412, "ConditionNotMet", &format!("0:{NOT_MET}"));
+    let names = "X-Content-Type-Options DataServiceVersion Content-Type";
+    assert_eq!(answer.parts[0].header_names(), names);
 }
 
 /// TR-60: a malformed etag was told by another code (T-5.6).
@@ -79,7 +91,8 @@ fn a_point_read_has_an_etag_and_a_query_has_none() {
 #[test]
 fn a_stale_etag_fails_in_a_transaction() {
     let lazuli = Lazuli::with_rows(&[("r", r#""A":1"#)]);
-    let stale = Op::on("PUT", "r", r#"{"A":2}"#).with("If-Match", "W/\"stale\"");
+    let etag = "W/\"datetime'2020-01-01T00%3A00%3A00Z'\"";
+    let stale = Op::on("PUT", "r", r#"{"A":2}"#).with("If-Match", etag);
     let message = format!("1:{NOT_SATISFIED}");
     let answer = lazuli.batch(&[Op::insert("new"), stale]);
     answer.expect_error(412, "UpdateConditionNotSatisfied", &message);
