@@ -411,7 +411,7 @@ fn refuse_condition_on_table(context: &RequestContext, headers: &CallHeaders<'_>
 }
 
 /// A table that is asked for itself, and not for its entities, is a resource (T-1.12).
-pub(crate) fn listed_table_error(error: TableError) -> ApiError {
+fn listed_table_error(error: TableError) -> ApiError {
     match error {
         TableError::TableNotFound => ApiError::at_execution(ErrorCode::ResourceNotFound),
         other => other.into(),

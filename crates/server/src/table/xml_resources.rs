@@ -4,7 +4,7 @@ use crate::http::error::{ApiError, ApiResult};
 use crate::http::profile::Fault;
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
-use crate::table::handlers::{Call, listed_table_error};
+use crate::table::handlers::Call;
 use crate::table::operation::Operation;
 use lazuli_model::TableName;
 use lazuli_table::TableService;
@@ -21,8 +21,7 @@ pub(crate) async fn handle(
     let account = &context.account.name;
     match call.operation {
         Operation::GetTableAcl { table } => {
-            let policies = service.access_policies(account, table).await;
-            let policies = policies.map_err(listed_table_error)?;
+            let policies = service.access_policies(account, table).await?;
             Ok(document(|out| xml::write_signed_identifiers(out, &policies)))
         }
         Operation::SetTableAcl { table } => set_policies(service, context, call, table).await,
@@ -53,8 +52,7 @@ async fn set_policies(
         context.tolerance.tolerate(Fault::WildcardAccept, error, || Some(()))?;
     }
     let policies = xml::read_signed_identifiers(call.body)?;
-    let outcome = service.set_access_policies(&context.account.name, table, policies).await;
-    outcome.map_err(listed_table_error)?;
+    service.set_access_policies(&context.account.name, table, policies).await?;
     Ok(Reply::xml(204, Vec::new()))
 }
 

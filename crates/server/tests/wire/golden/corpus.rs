@@ -42,7 +42,10 @@ pub(super) enum Credential {
     Sas,
     None,
     /// A directory identity that was refused for its rights; cannot be replayed with a key.
+    /// Refused for the rights of a directory identity.
     Token,
+    /// A directory identity, whose answer an account key would not get (T-9.23a).
+    Bearer,
 }
 
 /// Headers in lower case, and a body.
@@ -181,6 +184,7 @@ impl<'a> Reader<'a> {
                 "sas" => step.credential = Credential::Sas,
                 "none" => step.credential = Credential::None,
                 "token" => step.credential = Credential::Token,
+                "bearer" => step.credential = Credential::Bearer,
                 "secondary" => step.secondary = true,
                 other => panic!("unknown word {other}"),
             }

@@ -7,10 +7,14 @@ use super::multipart::request_pieces;
 use super::sas;
 use crate::harness::{ACCOUNT, Json, Lazuli, Request, Response};
 use lazuli_model::Clock;
+use lazuli_server::{AuthOptions, FrontOptions, IssuerOptions, KeySource, RoleMap, TokenIssuer};
+use lazuli_testkit::issuer::{self, ISSUER, TestIssuer};
+use std::sync::Arc;
+use tempfile::TempDir;
 
 /// Replays all steps; returns what differs.
 pub(super) fn run(recording: &Recording) -> Vec<String> {
-    let player = Player { lazuli: Lazuli::empty(), uses_policies: uses_policies(recording) };
+    let player = Player::new(recording);
     let mut bindings = Bindings::default();
     player.set_up(recording, &mut bindings);
     let mut differences = Vec::new();
@@ -29,9 +33,50 @@ pub(super) fn run(recording: &Recording) -> Vec<String> {
 struct Player {
     lazuli: Lazuli,
     uses_policies: bool,
+    /// Sent with the steps that were recorded for a directory identity.
+    bearer_token: Option<String>,
+    /// Where the server reads the keys of the issuer.
+    _keys: Option<TempDir>,
 }
 
 impl Player {
+    fn new(recording: &Recording) -> Self {
+        let uses_policies = uses_policies(recording);
+        let needs_token = |step: &Step| step.credential == Credential::Bearer;
+        if !recording.steps.iter().any(needs_token) {
+            return Self {
+                lazuli: Lazuli::empty(),
+                uses_policies,
+                bearer_token: None,
+                _keys: None,
+            };
+        }
+        let issuer = TestIssuer::new("k1");
+        let keys = tempfile::tempdir().unwrap();
+        let file = keys.path().join("keys.json");
+        std::fs::write(&file, issuer.jwks()).unwrap();
+        let trusted = TokenIssuer::new(IssuerOptions {
+            issuer: ISSUER.to_owned(),
+            audiences: Vec::new(),
+            keys: KeySource::File(file),
+            roles: RoleMap::default(),
+        });
+        let auth = AuthOptions {
+            issuer: Some(Arc::new(trusted)),
+            bearer_over_http: true,
+            ..AuthOptions::default()
+        };
+        let lazuli = Lazuli::with_options(FrontOptions { auth, ..FrontOptions::default() });
+        let roles = [("roles", "[\"Storage Table Data Contributor\"]")];
+        let token = issuer.token(&issuer::claims(lazuli.clock.now().unix_seconds(), &roles));
+        Self {
+            lazuli,
+            uses_policies,
+            bearer_token: Some(format!("Bearer {token}")),
+            _keys: Some(keys),
+        }
+    }
+
     /// Makes what the recording found in place.
     fn set_up(&self, recording: &Recording, bindings: &mut Bindings) {
         for table in &recording.tables {
@@ -112,8 +157,10 @@ impl Player {
         if step.secondary {
             request = request.at_secondary();
         }
-        if step.credential != Credential::AccountKey {
-            request = request.unsigned();
+        match (step.credential, &self.bearer_token) {
+            (Credential::AccountKey, _) => {}
+            (Credential::Bearer, Some(token)) => request = request.with("Authorization", token),
+            _ => request = request.unsigned(),
         }
         self.lazuli.send(&request)
     }
