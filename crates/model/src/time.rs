@@ -100,34 +100,36 @@ impl Timestamp {
         fraction
     }
 
-    /// Parses the forms the service takes: `YYYY-MM-DDThh:mm:ss`, up to nine fraction digits (those
-    /// beyond the seventh are cut), then `Z`, an offset, or nothing, which means UTC (T-3.36 to
-    /// T-3.39).
+    /// Parses the forms the service accepts: `YYYY-MM-DDThh:mm:ss` with up to nine fraction digits
+    /// (digits after the seventh are cut), `YYYY-MM-DDThh:mm` or `YYYY-MM-DD`; each is followed by
+    /// `Z`, an offset, or nothing, which means UTC (T-3.36 to T-3.39, A-4.8).
     pub fn parse(text: &str) -> Option<Self> {
         let mut cursor = Cursor(text.as_bytes());
-        let &[
-            y0,
-            y1,
-            y2,
-            y3,
-            b'-',
-            m0,
-            m1,
-            b'-',
-            d0,
-            d1,
-            b'T' | b't' | b' ',
-            h0,
-            h1,
-            b':',
-            n0,
-            n1,
-            b':',
-            s0,
-            s1,
-        ] = cursor.chunk()?
+        let Some(
+            &[
+                y0,
+                y1,
+                y2,
+                y3,
+                b'-',
+                m0,
+                m1,
+                b'-',
+                d0,
+                d1,
+                b'T' | b't' | b' ',
+                h0,
+                h1,
+                b':',
+                n0,
+                n1,
+                b':',
+                s0,
+                s1,
+            ],
+        ) = cursor.chunk()
         else {
-            return None;
+            return Self::parse_short(text);
         };
         let date = parse8([y0, y1, y2, y3, m0, m1, d0, d1])?;
         let time = parse8([b'0', b'0', h0, h1, n0, n1, s0, s1])?;
@@ -138,19 +140,14 @@ impl Timestamp {
         cursor.zone_to_utc(local)
     }
 
-    /// Parses what a shared access signature or access policy may say: any form of
-    /// [`Timestamp::parse`], or one without seconds, or a bare date.
-    pub fn parse_policy(text: &str) -> Option<Self> {
-        if let Some(full) = Self::parse(text) {
-            return Some(full);
-        }
+    /// A time without seconds, or a date alone.
+    fn parse_short(text: &str) -> Option<Self> {
         let mut cursor = Cursor(text.as_bytes());
         let (year, month, day) = cursor.date()?;
-        if cursor.0.is_empty() {
-            return Self::from_civil(year, month, day, 0, 0, 0);
-        }
-        cursor.one_of(b"T")?;
-        let (hour, minute) = cursor.hour_minute()?;
+        let (hour, minute) = match cursor.one_of(b"Tt ") {
+            Some(_) => cursor.hour_minute()?,
+            None => (0, 0),
+        };
         let local = Self::from_civil(year, month, day, hour, minute, 0)?.0;
         cursor.zone_to_utc(local)
     }
@@ -204,7 +201,6 @@ impl Timestamp {
         second: u64,
     ) -> Option<Self> {
         let valid = (1..=9999).contains(&year)
-            && (1..=12).contains(&month)
             && (1..=days_in_month(year, month)).contains(&day)
             && hour < 24
             && minute < 60
@@ -369,13 +365,15 @@ impl<'a> Cursor<'a> {
     }
 }
 
-fn days_in_month(year: u64, month: u64) -> u64 {
+/// The days of a month of the Gregorian calendar; zero for a month that does not exist.
+pub const fn days_in_month(year: u64, month: u64) -> u64 {
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     match month {
         2 if leap => 29,
         2 => 28,
         4 | 6 | 9 | 11 => 30,
-        _ => 31,
+        1..=12 => 31,
+        _ => 0,
     }
 }
 
@@ -443,7 +441,10 @@ mod tests {
 
     #[test]
     fn what_is_no_date_is_refused() {
-        for text in ["", "2008", "2008-13-01T00:00:00Z", "2007-02-29T00:00:00Z", "2008-07-10"] {
+        for text in ["", "2008", "2008-13-01T00:00:00Z", "2007-02-29T00:00:00Z", "2008-07"] {
+            check(text, None);
+        }
+        for text in ["2008-07-10T", "2008-07-10T10", "2008-07-10T10:20:", "2008-07-10T10:20.5Z"] {
             check(text, None);
         }
         check("2008-02-29T24:00:00Z", None);
@@ -475,11 +476,13 @@ mod tests {
     }
 
     #[test]
-    fn policies_may_leave_out_seconds_and_time() {
-        let expect = Timestamp::parse("2030-01-02T03:04:00Z");
-        assert_eq!(Timestamp::parse_policy("2030-01-02T03:04Z"), expect);
-        assert_eq!(Timestamp::parse_policy("2030-01-02"), Timestamp::parse("2030-01-02T00:00:00Z"));
-        assert_eq!(Timestamp::parse_policy("2030-01"), None);
+    fn seconds_and_time_of_day_may_be_left_out() {
+        check("2030-01-02T03:04Z", Some("2030-01-02T03:04:00Z"));
+        check("2030-01-02T03:04", Some("2030-01-02T03:04:00Z"));
+        check("2030-01-02T03:04+02:00", Some("2030-01-02T01:04:00Z"));
+        check("2030-01-02", Some("2030-01-02T00:00:00Z"));
+        check("2030-01-02Z", Some("2030-01-02T00:00:00Z"));
+        check("2030-01-02-01:00", Some("2030-01-02T01:00:00Z"));
     }
 
     proptest! {
@@ -500,7 +503,6 @@ mod tests {
         #[test]
         fn parse_never_panics(text in any::<String>()) {
             let _ = Timestamp::parse(&text);
-            let _ = Timestamp::parse_policy(&text);
             let _ = Timestamp::parse_rfc1123(&text);
         }
     }

@@ -39,6 +39,8 @@ pub enum SasError {
     Missing(&'static str),
     #[error("{0} is malformed")]
     Malformed(&'static str),
+    #[error("the parameter {0} is given more than once")]
+    Repeated(&'static str),
     #[error("the version in sv has no such tokens")]
     Version,
     #[error("the signature is not that of any key of the account")]
@@ -73,6 +75,7 @@ impl SasError {
         match self {
             Self::Missing(_)
             | Self::Malformed(_)
+            | Self::Repeated(_)
             | Self::Version
             | Self::Signature
             | Self::UnknownPolicy
@@ -95,6 +98,7 @@ impl<'a> Sas<'a> {
         if !query.contains("sig") {
             return Ok(None);
         }
+        refuse_repeated(query)?;
         let sas = if query.contains("ss") || query.contains("srt") {
             Self::Account(AccountSas::parse(query)?)
         } else if query.contains("skoid") {
@@ -112,6 +116,21 @@ impl<'a> Sas<'a> {
             Self::Account(sas) => sas.version,
             Self::UserDelegation(sas) => sas.table.version,
         })
+    }
+}
+
+/// Every parameter of a token of any kind.
+const PARAMETERS: [&str; 24] = [
+    "sv", "st", "se", "sp", "si", "sip", "spr", "sig", "tn", "spk", "srk", "epk", "erk", "ss",
+    "srt", "ses", "skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid",
+];
+
+/// A parameter given twice could be read in two ways (A-4.15a).
+fn refuse_repeated(query: &Query<'_>) -> Result<(), SasError> {
+    let count = |wanted: &str| query.iter().filter(|(name, _)| *name == wanted).count();
+    match PARAMETERS.into_iter().find(|name| count(name) > 1) {
+        Some(name) => Err(SasError::Repeated(name)),
+        None => Ok(()),
     }
 }
 

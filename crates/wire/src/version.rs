@@ -1,6 +1,7 @@
 //! Versions of the protocol: the dates in `x-ms-version`, `api-version` and `sv`, and what each
 //! brought.
 
+use lazuli_model::time::days_in_month;
 use std::fmt;
 
 /// A version of the protocol, ordered by its date.
@@ -69,8 +70,8 @@ impl ApiVersion {
     /// The version of a Shared Key request that names none (T-2.10).
     pub const UNSTATED: Self = version(2009, 9, 19);
 
-    /// Parses `YYYY-MM-DD`; `None` when `text` has not that shape. Whether such a version exists is
-    /// for [`ApiVersion::is_known`] to say.
+    /// Parses `YYYY-MM-DD`; `None` when `text` is not a date of the calendar (T-2.9). Whether the
+    /// service published such a version is what [`ApiVersion::is_known`] says.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = |range| {
             let field: &str = text.get(range)?;
@@ -80,10 +81,11 @@ impl ApiVersion {
         if !separated {
             return None;
         }
-        let month = digits(5..7)?.parse().ok()?;
-        let day = digits(8..10)?.parse().ok()?;
-        let in_calendar = (1..=12).contains(&month) && (1..=31).contains(&day);
-        in_calendar.then_some(Self { year: digits(0..4)?.parse().ok()?, month, day })
+        let year: u16 = digits(0..4)?.parse().ok()?;
+        let month: u8 = digits(5..7)?.parse().ok()?;
+        let day: u8 = digits(8..10)?.parse().ok()?;
+        let days = days_in_month(year.into(), month.into());
+        (1..=days).contains(&u64::from(day)).then_some(Self { year, month, day })
     }
 
     pub fn is_known(self) -> bool {
@@ -188,9 +190,13 @@ mod tests {
     /// The last is recorded as refused, T-2.8.
     #[test]
     fn what_is_no_date_is_no_version() {
-        for text in ["", "2019-2-02", "2019-13-01", "2019-02-02 ", "+019-02-02", "12.0.0b1"] {
+        for text in ["", "2019-2-02", "2019-02-02 ", "+019-02-02", "12.0.0b1"] {
             assert_eq!(ApiVersion::parse(text), None, "{text:?}");
         }
+        for text in ["2019-13-01", "2019-00-01", "2019-01-00", "2019-02-31", "2019-02-29"] {
+            assert_eq!(ApiVersion::parse(text), None, "{text:?}");
+        }
+        assert!(ApiVersion::parse("2020-02-29").is_some());
         assert!(!parsed("2019-02-03").is_known());
     }
 

@@ -133,7 +133,7 @@ pub fn read_service_stats(document: &[u8]) -> Result<GeoReplication, XmlError> {
 pub fn read_key_info(document: &[u8]) -> Result<(Option<Timestamp>, Timestamp), XmlError> {
     let root = Element::parse(document, "KeyInfo")?;
     root.expect_children(&["Start", "Expiry"])?;
-    let time = |text: &str| Timestamp::parse_policy(text).ok_or(XmlError::InvalidValue);
+    let time = |text: &str| Timestamp::parse(text).ok_or(XmlError::InvalidValue);
     let start = root.child_text("Start").map(time).transpose()?;
     Ok((start, time(root.required("Expiry")?.text())?))
 }
@@ -148,7 +148,7 @@ fn read_signed_identifier(element: &Element) -> Result<AccessPolicy, XmlError> {
     let policy = element.child("AccessPolicy").unwrap_or(&none);
     policy.expect_children(&["Start", "Expiry", "Permission"])?;
     let time = |name| match policy.child_text(name) {
-        Some(text) => Timestamp::parse_policy(text).map(Some).ok_or(XmlError::InvalidValue),
+        Some(text) => Timestamp::parse(text).map(Some).ok_or(XmlError::InvalidValue),
         None => Ok(None),
     };
     Ok(AccessPolicy {
@@ -199,6 +199,7 @@ fn read_cors(element: &Element) -> Result<Vec<CorsRule>, XmlError> {
     Ok(rules)
 }
 
+/// All five elements are required; the two lists of headers may be empty (T-9.3a).
 fn read_cors_rule(element: &Element) -> Result<CorsRule, XmlError> {
     if !element.is("CorsRule") {
         return Err(XmlError::UnexpectedNode);
@@ -211,14 +212,14 @@ fn read_cors_rule(element: &Element) -> Result<CorsRule, XmlError> {
         "MaxAgeInSeconds",
     ])?;
     let list = |name| {
-        let items = element.child(name).map(Element::text).unwrap_or_default().split(',');
-        items.map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        let items = element.required(name)?.text().split(',');
+        Ok(items.map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect())
     };
     let rule = CorsRule {
-        allowed_origins: list("AllowedOrigins"),
-        allowed_methods: list("AllowedMethods"),
-        allowed_headers: list("AllowedHeaders"),
-        exposed_headers: list("ExposedHeaders"),
+        allowed_origins: list("AllowedOrigins")?,
+        allowed_methods: list("AllowedMethods")?,
+        allowed_headers: list("AllowedHeaders")?,
+        exposed_headers: list("ExposedHeaders")?,
         max_age_seconds: number(element, "MaxAgeInSeconds")?,
     };
     check_cors_rule(&rule)?;
@@ -256,10 +257,12 @@ fn check_version(section: &Element) -> Result<(), XmlError> {
     }
 }
 
+/// Old Python clients write `True` and `False`, and the service accepts them (recorded at 2014-02-14
+/// to 2017-04-17).
 fn boolean(element: &Element, name: &str) -> Result<bool, XmlError> {
     match element.required(name)?.text() {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
+        "true" | "True" | "1" => Ok(true),
+        "false" | "False" | "0" => Ok(false),
         _ => Err(XmlError::InvalidValue),
     }
 }

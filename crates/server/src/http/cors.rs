@@ -54,7 +54,7 @@ pub(crate) fn decorate(rules: &[CorsRule], method: &str, headers: &HeaderMap, re
     }
     let Some(rule) = rule else { return };
     reply.more.push(("access-control-allow-origin", origin_shown(rule, origin).to_owned()));
-    if origin_shown(rule, origin) != ANY {
+    if origin != ANY && names_origin(rule, origin) {
         reply.more.push(("access-control-allow-credentials", "true".to_owned()));
     }
     let exposed = exposed_headers(rule, reply);
@@ -83,12 +83,28 @@ fn names_origin(rule: &CorsRule, origin: &str) -> bool {
     rule.allowed_origins.iter().any(|allowed| allowed == origin)
 }
 
+fn covers_origin(rule: &CorsRule, origin: &str) -> bool {
+    rule.allowed_origins.iter().any(|allowed| is_subdomain(origin, allowed))
+}
+
 fn allows_origin(rule: &CorsRule, origin: &str) -> bool {
-    names_origin(rule, ANY) || names_origin(rule, origin)
+    names_origin(rule, ANY) || names_origin(rule, origin) || covers_origin(rule, origin)
+}
+
+/// Whether `origin` has one or more labels where `pattern`, such as `http://*.contoso.com`, has `*`.
+fn is_subdomain(origin: &str, pattern: &str) -> bool {
+    let Some((scheme, domain)) = pattern.split_once("*.") else { return false };
+    let host = origin.strip_prefix(scheme).and_then(|host| host.strip_suffix(domain));
+    let labels = host.and_then(|host| host.strip_suffix('.')).unwrap_or_default();
+    scheme.ends_with("://") && !labels.is_empty() && labels.bytes().all(is_host_byte)
+}
+
+fn is_host_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.')
 }
 
 fn origin_shown<'a>(rule: &CorsRule, origin: &'a str) -> &'a str {
-    if names_origin(rule, origin) { origin } else { ANY }
+    if names_origin(rule, origin) || covers_origin(rule, origin) { origin } else { ANY }
 }
 
 fn allows_method(rule: &CorsRule, method: &str) -> bool {
@@ -203,6 +219,29 @@ mod tests {
         }
         // Origins are compared with regard to case (T-9.25).
         assert!(ask(&rules[..1], "HTTP://A", "GET", "").is_err());
+    }
+
+    /// T-9.25, T-9.26.
+    #[test]
+    fn an_entry_with_a_wildcard_stands_for_every_subdomain() {
+        let rules = [rule("http://*.contoso.com", "GET", "", "")];
+        for origin in ["http://www.contoso.com", "http://a.b-1.contoso.com"] {
+            let reply = ask(&rules, origin, "GET", "").unwrap();
+            assert_eq!(get(&reply, "access-control-allow-origin"), Some(origin));
+            assert_eq!(get(&reply, "access-control-allow-credentials"), None);
+            check_decorated(&rules, "GET", Some(origin), [Some("Origin"), Some(origin), None]);
+        }
+        for origin in [
+            "http://contoso.com",
+            "http://.contoso.com",
+            "https://www.contoso.com",
+            "http://www.contoso.com:8080",
+            "http://wwwcontoso.com",
+            "http://evil.com/.contoso.com",
+            "http://user@www.contoso.com",
+        ] {
+            assert!(ask(&rules, origin, "GET", "").is_err(), "{origin}");
+        }
     }
 
     /// The third example of the reference, "CORS rules evaluation".

@@ -10,10 +10,10 @@ use std::ops::Range;
 /// two digits, when the number has more places before the point than that, or more than three zeros
 /// behind it.
 ///
-/// An integral value gets no `.0`: that is JSON's affair, which is told whether there is neither
-/// point nor exponent.
+/// Negative zero has no sign. An integral value gets no `.0`, which only JSON adds: the return value
+/// says whether the text has a point or an exponent.
 pub(super) fn write_finite(out: &mut Vec<u8>, value: f64) -> Spelling {
-    if value.is_sign_negative() {
+    if value < 0.0 {
         out.push(b'-');
     }
     let Decimal { digits, exponent, digits_max } = Decimal::of(value.abs());
@@ -262,7 +262,7 @@ mod tests {
     fn exponents_begin_where_the_digits_end() {
         let cases = [
             (0.0, "0"),
-            (-0.0, "-0"),
+            (-0.0, "0"),
             (3.0, "3"),
             (10.0, "10"),
             (-1234.5, "-1234.5"),

@@ -44,7 +44,7 @@ pub(super) fn parse_time(name: &'static str, text: &str) -> Result<Option<Timest
     if text.is_empty() {
         return Ok(None);
     }
-    Timestamp::parse_policy(text).map(Some).ok_or(SasError::Malformed(name))
+    Timestamp::parse(text).map(Some).ok_or(SasError::Malformed(name))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

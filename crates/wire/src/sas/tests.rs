@@ -265,6 +265,18 @@ fn a_token_may_demand_addresses() {
     check("everywhere", "::1", Some(SasError::Malformed("sip")));
 }
 
+/// A-4.15a.
+#[test]
+fn a_parameter_given_twice_is_refused() {
+    let query = |text: &str| Sas::parse(&Query::parse(text).unwrap()).map(|_| ()).unwrap_err();
+    let token = "sv=2019-02-02&tn=t&sp=r&se=2030-01-01&sig=AAAA";
+    for (repeated, name) in [("sig=BBBB", "sig"), ("sp=raud", "sp"), ("%73e=2040-01-01", "se")] {
+        let text = format!("{token}&{repeated}");
+        assert_eq!(query(&text), SasError::Repeated(name));
+        assert_eq!(query(&text).code(), ErrorCode::AuthenticationFailed);
+    }
+}
+
 #[test]
 fn a_line_feed_within_a_field_is_refused() {
     let sas = TableSas { policy: "a\nb", ..TABLE };

@@ -234,6 +234,22 @@ fn properties_out_of_range_are_refused() {
     );
 }
 
+/// Recorded: Python clients of 2015 to 2017 write Booleans like Python.
+#[test]
+fn booleans_may_begin_with_a_capital() {
+    let section = |text: &str| {
+        format!(
+            "<StorageServiceProperties><HourMetrics><Version>1.0</Version><Enabled>{text}</Enabled>\
+             <IncludeAPIs>{text}</IncludeAPIs><RetentionPolicy><Enabled>False</Enabled>\
+             </RetentionPolicy></HourMetrics></StorageServiceProperties>"
+        )
+    };
+    let read = |text| read_service_properties(section(text).as_bytes(), ApiVersion::NEWEST);
+    assert_eq!(read("True").unwrap().hour_metrics, read("true").unwrap().hour_metrics);
+    assert_eq!(read("False").unwrap().hour_metrics, read("false").unwrap().hour_metrics);
+    assert_eq!(read("TRUE"), Err(XmlError::InvalidValue));
+}
+
 #[test]
 fn cors_rules_out_of_range_are_refused() {
     let rule = |origins: &str, methods: &str, headers: &str| {
@@ -253,6 +269,9 @@ fn cors_rules_out_of_range_are_refused() {
     refused(rule(&"o,".repeat(65), "GET", ""), XmlError::CorsList);
     refused(rule("*", "BREW", ""), XmlError::CorsList);
     refused(rule("*", "", ""), XmlError::MissingNode);
+    for missing in ["<AllowedHeaders></AllowedHeaders>", "<ExposedHeaders/>"] {
+        refused(rule("*", "GET", "").replace(missing, ""), XmlError::MissingNode);
+    }
     // The most that the tests of the .NET client set.
     let headers = format!("a*,b*,{}", "h,".repeat(64));
     let most =

@@ -64,6 +64,19 @@ fn credentials_are_one_and_well_formed() {
     lazuli.send(&other).expect_error(403, "AuthenticationFailed", FAILED);
 }
 
+/// A-4.15a (unverified).
+#[test]
+fn a_parameter_of_a_token_given_twice_is_refused() {
+    let lazuli = Lazuli::with_orders();
+    let token = table_sas().token(ACCOUNT, &well_known_key()).unwrap();
+    for repeated in ["sig=AAAA", "sp=raud", "tn=Other"] {
+        for token in [format!("{token}&{repeated}"), format!("{repeated}&{token}")] {
+            let refused = lazuli.send(&Request::new("GET", "/Orders()").sas(&token));
+            refused.expect_error(403, "AuthenticationFailed", FAILED);
+        }
+    }
+}
+
 ///
 #[test]
 fn a_signed_date_holds_for_a_quarter_of_an_hour() {

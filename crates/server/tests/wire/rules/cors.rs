@@ -29,6 +29,20 @@ fn preflight(origin: &str, method: &str, headers: &str) -> Request {
         .with("Access-Control-Request-Headers", headers)
 }
 
+/// T-9.25.
+#[test]
+fn a_rule_may_name_every_subdomain() {
+    let lazuli = with_rules(&["http://*.contoso.com|GET||"]);
+    let origin = "http://www.contoso.com";
+    let allowed = lazuli.send(&preflight(origin, "GET", "")).expect(200);
+    let allowed = allowed.expect_header("access-control-allow-origin", Some(origin));
+    allowed.expect_header("access-control-allow-credentials", None);
+    let read = Request::new("GET", "/Orders()").with("Origin", origin);
+    let read = lazuli.send(&read).expect(200);
+    read.expect_header("access-control-allow-origin", Some(origin));
+    lazuli.send(&preflight("http://contoso.com", "GET", "")).expect(403);
+}
+
 /// T-9.24, T-9.31: neither credentials nor the table are looked at.
 #[test]
 fn a_preflight_needs_its_headers_and_a_rule() {

@@ -22,6 +22,30 @@ fn typed(edm_type: &str, value: &str) -> String {
     format!(r#""X@odata.type":"Edm.{edm_type}","X":{value}"#)
 }
 
+/// T-3.34.
+#[test]
+fn negative_zero_loses_its_sign() {
+    check(r#""X":-0.0"#, r#""X":0.0"#);
+    check(&typed("Double", "\"-0\""), r#""X":0.0"#);
+}
+
+/// T-3.36.
+#[test]
+fn a_date_needs_neither_seconds_nor_a_time() {
+    for (text, stored) in [
+        ("2024-01-01", "2024-01-01T00:00:00Z"),
+        ("2024-01-01Z", "2024-01-01T00:00:00Z"),
+        ("2024-01-01T10:20Z", "2024-01-01T10:20:00Z"),
+        ("2024-01-01T10:20", "2024-01-01T10:20:00Z"),
+        ("2024-01-01T10:20+02:00", "2024-01-01T08:20:00Z"),
+    ] {
+        check(
+            &typed("DateTime", &format!("\"{text}\"")),
+            &typed("DateTime", &format!("\"{stored}\"")),
+        );
+    }
+}
+
 /// T-3.1, T-3.2.
 #[test]
 fn table_names_have_3_to_63_letters_and_digits() {

@@ -90,6 +90,7 @@ fn unknown_versions_are_served_or_refused_as_configured() {
     for (check, version) in [
         (VersionCheck::WellFormed, "12.0.0b1"),
         (VersionCheck::WellFormed, "2019-13-45"),
+        (VersionCheck::WellFormed, "2019-02-31"),
         (VersionCheck::Strict, "2099-01-01"),
         (VersionCheck::Strict, "2019-02-03"),
     ] {

@@ -38,6 +38,27 @@ fn a_point_read_ignores_filter_top_and_conditions() {
     lazuli.send(&request.with("If-None-Match", "*")).expect(200);
 }
 
+/// T-4.29.
+#[test]
+fn a_datetime_literal_may_be_short() {
+    let day = r#""D@odata.type":"Edm.DateTime","D":"2024-01-01T00:00:00Z""#;
+    let time = r#""D@odata.type":"Edm.DateTime","D":"2024-01-01T10:20:00Z""#;
+    let rows = [("day", day), ("time", time)];
+    check(&rows, "D eq datetime'2024-01-01'", "day");
+    check(&rows, "D gt datetime'2024-01-01'", "time");
+    check(&rows, "D ge datetime'2024-01-01T10:20Z'", "time");
+    check(&rows, "D ge datetime'2024-01-01T10:20'", "time");
+}
+
+/// T-4.23 (unverified).
+#[test]
+fn an_unknown_word_before_a_parenthesis_is_a_syntax_error() {
+    let filter = "NOT (PartitionKey eq 'p')";
+    let message = format!("Syntax error at position 5 in '{filter}'.");
+    check_refused(filter, 400, "InvalidInput", &message);
+    check_refused("tolower(A) eq 'a'", 501, "NotImplemented", NOT_IMPLEMENTED);
+}
+
 /// T-4.6.
 #[test]
 fn a_filter_on_both_keys_is_a_collection() {

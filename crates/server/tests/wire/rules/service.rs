@@ -70,6 +70,20 @@ fn cors_rules_are_set_and_cleared_whole() {
     assert!(get(&lazuli, PROPERTIES).expect(200).text().contains("<Cors />"));
 }
 
+/// T-9.3a.
+#[test]
+fn a_cors_rule_needs_all_its_elements_though_headers_may_be_empty() {
+    let lazuli = Lazuli::empty();
+    let rule = "<Cors><CorsRule><AllowedMethods>GET</AllowedMethods><AllowedOrigins>*\
+         </AllowedOrigins><AllowedHeaders /><ExposedHeaders /><MaxAgeInSeconds>1</MaxAgeInSeconds>\
+         </CorsRule></Cors>";
+    put(&lazuli, PROPERTIES, &properties(rule)).expect(202);
+    for missing in ["<AllowedHeaders />", "<ExposedHeaders />"] {
+        let refused = put(&lazuli, PROPERTIES, &properties(&rule.replace(missing, "")));
+        refused.expect_xml_error(400, "InvalidXmlDocument", NOT_VALID);
+    }
+}
+
 /// T-9.4, T-9.8, T-9.10, T-9.12, T-9.13.
 #[test]
 fn settings_that_make_no_sense_are_refused() {
@@ -150,13 +164,17 @@ fn policies_that_make_no_sense_are_refused() {
     }
 }
 
-/// T-9.23a: recorded as a resource that is not there, though of a directory identity.
+/// T-9.23a, T-7.4b.
 #[test]
-fn the_policies_of_a_missing_table_are_no_resource() {
+fn the_policies_of_a_missing_table_name_the_table_as_missing() {
     let lazuli = Lazuli::empty();
-    let message = "The specified resource does not exist.";
-    get(&lazuli, "/Nosuch?comp=acl").expect_xml_error(404, "ResourceNotFound", message);
-    put(&lazuli, "/Nosuch?comp=acl", "").expect_xml_error(404, "ResourceNotFound", message);
+    let message = "The table specified does not exist.";
+    let answers = [get(&lazuli, "/Nosuch?comp=acl"), put(&lazuli, "/Nosuch?comp=acl", "")];
+    for answer in answers {
+        assert_eq!(answer.reason, message);
+        let answer = answer.expect_xml_error(404, "TableNotFound", message);
+        assert!(answer.text().contains("<m:error"), "{}", answer.text());
+    }
 }
 
 /// 1.2: methods that the XML resources lack.

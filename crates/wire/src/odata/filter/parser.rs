@@ -10,6 +10,32 @@ use std::borrow::Cow;
 /// into the junction around it.
 const PARENTHESES_MAX: usize = 1024;
 
+/// The functions of OData 3.
+const FUNCTIONS: [&str; 22] = [
+    "cast",
+    "ceiling",
+    "concat",
+    "day",
+    "endswith",
+    "floor",
+    "hour",
+    "indexof",
+    "isof",
+    "length",
+    "minute",
+    "month",
+    "replace",
+    "round",
+    "second",
+    "startswith",
+    "substring",
+    "substringof",
+    "tolower",
+    "toupper",
+    "trim",
+    "year",
+];
+
 /// Parses the decoded text of a `$filter`.
 pub fn parse(text: &str) -> Result<Filter, FilterError> {
     Parser::new(text, Dialect::Azure).run()
@@ -116,9 +142,15 @@ impl<'a> Parser<'a> {
 
     fn after(&mut self, operand: Operand) -> Result<Next, FilterError> {
         let token = self.lexer.next()?;
-        if token == Token::Open && matches!(operand, Operand::Property(_)) {
-            // A function.
-            return Err(FilterError::NotImplemented);
+        if token == Token::Open
+            && let Operand::Property(property) = &operand
+        {
+            // The service has no functions; a name that OData does not know either is an error
+            // (T-4.23).
+            return Err(match FUNCTIONS.contains(&property.name()) {
+                true => FilterError::NotImplemented,
+                false => self.lexer.syntax_error(),
+            });
         }
         let operand = self.negate(operand)?;
         match token {

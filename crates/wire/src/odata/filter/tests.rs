@@ -280,6 +280,13 @@ fn functions_arithmetic_and_pairs_of_properties_are_not_implemented() {
     }
 }
 
+/// T-4.23.
+#[test]
+fn a_name_that_is_no_function_before_a_parenthesis_is_a_syntax_error() {
+    check_error("NOT (a eq 1)", FilterError::Syntax { position: 5 });
+    check_error("b and Length(a) eq 1", FilterError::Syntax { position: 13 });
+}
+
 #[test]
 fn complexity_is_bounded() {
     let comparisons = |n| vec!["a eq 1"; n].join(" or ");
