@@ -12,7 +12,6 @@
 //! The seed is printed; it fixes what the writers do and when the kill comes, counted in
 //! acknowledged requests. How the requests interleave is the machine's affair.
 
-use crate::table;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 use crate::writer::Writer;
@@ -21,6 +20,7 @@ use clap::Args;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::Server;
+use lazuli_testkit::table;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};

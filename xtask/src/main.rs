@@ -16,7 +16,6 @@ mod sim;
 mod soak;
 #[cfg(test)]
 mod spec;
-mod table;
 mod tally;
 mod test;
 mod torture;

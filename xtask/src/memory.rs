@@ -3,13 +3,13 @@
 //! The figure is the kernel's own high-water mark of the server's resident memory, read and reset
 //! per phase, so no peak falls between two samples.
 
-use crate::table;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use lazuli_testkit::http::{Connection, Operation};
 use lazuli_testkit::server::Server;
+use lazuli_testkit::table;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -117,13 +117,13 @@ fn write_some(
 fn scan(server: &Server, expected: usize) -> Result<String> {
     let mut connection = server.connect()?;
     let mut count = 0;
-    table::scan(&mut connection, TABLE, "", |body| {
+    table::scan(&mut connection, &format!("/{TABLE}()"), |body| {
         count += count_entities(body);
         Ok(())
     })?
     .done()?;
     ensure!(count == expected, "{count} entities came back, not {expected}");
-    table::scan(&mut connection, TABLE, "$filter=n%20eq%20-1", |body| {
+    table::scan(&mut connection, &format!("/{TABLE}()?$filter=n%20eq%20-1"), |body| {
         ensure!(count_entities(body) == 0, "an entity matched a filter that none matches");
         Ok(())
     })?

@@ -12,16 +12,16 @@ mod figures;
 mod watch;
 mod worker;
 
-use crate::table;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::writer::LostWrites;
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use figures::Figures;
 use lazuli_model::{Clock, SystemClock};
+use lazuli_testkit::acknowledged::LostWrites;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::Server;
+use lazuli_testkit::table;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -181,8 +181,8 @@ impl<'a> Soak<'a> {
         let mut wrong = Vec::new();
         for outcome in outcomes {
             if let Err(error) = outcome.map_err(|_| anyhow!("a reader panicked"))? {
-                let rows = error.downcast_ref().map_or(1, |LostWrites(rows)| rows.len());
-                self.figures.lost(rows);
+                let lost = error.downcast_ref().map_or(1, |LostWrites(lost)| lost.len());
+                self.figures.lost(lost);
                 wrong.push(format!("{error:#}"));
             }
         }

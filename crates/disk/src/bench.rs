@@ -1,15 +1,16 @@
 //! Where trials take place: the binary, the shim, and servers on a watched directory.
 
-use crate::account::{Account, Entries, Name, Step, Stored, apply, read_all};
 use crate::disk::{Disk, Names};
 use crate::image::Image;
 use crate::shim::{Control, Shim};
 use crate::trace::{self, Event, Marker};
-use crate::workload::{Outcome, Workload};
+use crate::workload::Workload;
 use anyhow::{Context, Result, bail, ensure};
+use lazuli_testkit::acknowledged::{Acknowledged, Entries, Name, Step, Stored, apply, read_all};
 use lazuli_testkit::http::{Connection, Request};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::Server;
+use lazuli_testkit::table::Outcome;
 use std::path::{Path, PathBuf};
 
 /// Small write buffers: flushes and compactions happen within hundreds of requests.
@@ -60,7 +61,12 @@ impl Bench {
 
     /// A server on what `image` holds: it must start, hold what `account` says, and take writes.
     /// `disk` learns what the server does.
-    pub fn open(&self, image: &Image, disk: Option<&Disk>, account: &Account) -> Result<Opened> {
+    pub fn open(
+        &self,
+        image: &Image,
+        disk: Option<&Disk>,
+        account: &Acknowledged,
+    ) -> Result<Opened> {
         image.save(&self.data())?;
         let disk = match disk {
             Some(disk) => {
@@ -100,7 +106,7 @@ pub struct Opened {
 
 impl Running {
     /// Reads all, compares, and writes.
-    pub fn look(&self, account: &Account) -> Result<Entries> {
+    pub fn look(&self, account: &Acknowledged) -> Result<Entries> {
         let mut connection = self.server.connect()?;
         let found = read_all(&mut connection)?;
         account.check(&found)?;
@@ -125,7 +131,7 @@ pub fn probe(connection: &mut Connection) -> Result<String> {
 /// What a probe leaves, its ETag unknown.
 pub fn probe_entries() -> Entries {
     let properties = [("n".to_owned(), 1.into())].into_iter().collect();
-    let row = (Name::row(PROBE, "r"), Stored { etag: None, properties });
+    let row = (Name::entity(PROBE, "p", "r"), Stored { etag: None, properties });
     Entries::from([(Name::table(PROBE), Stored::default()), row])
 }
 
@@ -153,20 +159,20 @@ impl Ending {
 
 impl Recording {
     /// What must be stored at the end.
-    pub fn account(&self) -> Account {
-        let mut account = Account::default();
+    pub fn account(&self) -> Acknowledged {
+        let mut account = Acknowledged::default();
         for step in self.steps.iter().flatten() {
-            account.settle(step);
+            apply(&mut account.settled, step);
         }
         account
     }
 
     /// The same when nobody knows whether the last step of each client has happened.
-    pub fn account_but_last(&self) -> Account {
-        let mut account = Account::default();
+    pub fn account_but_last(&self) -> Acknowledged {
+        let mut account = Acknowledged::default();
         for steps in &self.steps {
             let Some((last, before)) = steps.split_last() else { continue };
-            before.iter().for_each(|step| account.settle(step));
+            before.iter().for_each(|step| apply(&mut account.settled, step));
             account.doubts.push(last.clone());
         }
         account

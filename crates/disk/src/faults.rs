@@ -5,17 +5,18 @@
 //! started again. Afterwards it is killed and opened, then loses power and is opened once more: all
 //! that was acknowledged is there. What a failed sync was to write is lost for good by then.
 
-use crate::account::{Account, Entries, read_all};
 use crate::bench::{Bench, Running, probe};
 use crate::disk::{Disk, Names};
 use crate::image::Image;
 use crate::loss::Loss;
 use crate::shim::{Calls, Control, Fault};
 use crate::trace;
-use crate::workload::{Outcome, Workload};
+use crate::workload::Workload;
 use anyhow::{Context, Result, bail, ensure};
+use lazuli_testkit::acknowledged::{Acknowledged, Entries, read_all};
 use lazuli_testkit::http::Connection;
 use lazuli_testkit::seed::Seeded;
+use lazuli_testkit::table::Outcome;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -190,7 +191,7 @@ impl Trial<'_> {
         if self.phase == Phase::Service {
             self.arm(&control)?;
         }
-        let mut account = Account::default();
+        let mut account = Acknowledged::default();
         let worked = self.work(&running, &control, &mut account, counts);
         let log = running.server.log();
         worked.with_context(|| format!("the server's log ends:\n{log}"))?;
@@ -227,7 +228,7 @@ impl Trial<'_> {
         &self,
         running: &Running,
         control: &Control,
-        account: &mut Account,
+        account: &mut Acknowledged,
         counts: &mut Counts,
     ) -> Result<()> {
         let mut workload = Workload::new(0, &Seeded::new(self.plan.seed));
@@ -236,23 +237,21 @@ impl Trial<'_> {
             let mut chosen = workload.choose(&account.settled);
             match chosen.send(&mut connection)? {
                 Outcome::Done => {
-                    account.settle(&chosen.step);
+                    account.settle(&chosen.step)?;
                     counts.acknowledged += 1;
                 }
-                Outcome::Refused { status, code } => {
-                    let told = matches!(
-                        (status, code.as_str()),
-                        (500, "InternalError") | (503, "ServerBusy")
-                    );
-                    ensure!(told, "answered {status} {code}");
-                    ensure!(control.hits()? > 0, "{status} {code} without a fault");
-                    ensure!(!self.kind.is_harmless, "{status} {code} for a harmless fault");
+                Outcome::Cut(error) => bail!("the connection was cut: {error}"),
+                refused @ (Outcome::Busy | Outcome::Failed { .. }) => {
+                    let refused = refused.to_string();
+                    let known = ["500 InternalError", "503 ServerBusy"].contains(&refused.as_str());
+                    ensure!(known, "answered {refused}");
+                    ensure!(control.hits()? > 0, "{refused} without a fault");
+                    ensure!(!self.kind.is_harmless, "{refused} for a harmless fault");
                     workload.freeze(&chosen.step);
                     account.doubts.push(chosen.step);
                     counts.refused += 1;
                     read_on(&mut connection, account).context("read while writes are refused")?;
                 }
-                Outcome::CutOff(error) => bail!("the connection was cut: {error}"),
             }
         }
         if !account.doubts.is_empty() {
@@ -263,7 +262,7 @@ impl Trial<'_> {
         read_on(&mut connection, account).context("read when the disk works again")
     }
 
-    fn open_twice(&self, disk: &Disk, account: &Account) -> Result<()> {
+    fn open_twice(&self, disk: &Disk, account: &Acknowledged) -> Result<()> {
         let account = &with_probe(account);
         let opened = self.bench.open(&disk.live(), Some(disk), account).context("after a kill")?;
         let mut disk = opened.disk.context("no model of the disk")?;
@@ -271,20 +270,20 @@ impl Trial<'_> {
             disk.apply(event)?;
         }
         let image = Loss::Everything.of(&disk, &mut Seeded::new(0));
-        let account = Account { settled: opened.entries, doubts: Vec::new() };
+        let account = Acknowledged::new(opened.entries, Vec::new());
         self.bench.open(&image, None, &account).context("after the loss of power").map(drop)
     }
 }
 
 /// The probe was written several times, and its ETag is not known.
-fn with_probe(account: &Account) -> Account {
+fn with_probe(account: &Acknowledged) -> Acknowledged {
     let mut account = account.clone();
     account.settled.extend(crate::bench::probe_entries());
     account
 }
 
 /// All is readable and as told; while the store is opened anew, a little later.
-pub(crate) fn read_on(connection: &mut Connection, account: &Account) -> Result<()> {
+pub(crate) fn read_on(connection: &mut Connection, account: &Acknowledged) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
     let found: Entries = loop {
         match read_all(connection) {

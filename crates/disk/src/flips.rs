@@ -3,13 +3,13 @@
 //! A server on such a directory refuses to start and names the file, or it starts: then each read
 //! is answered with what was stored, or with an error. Wrong or missing data is never shown.
 
-use crate::account::{Entries, read_all};
 use crate::bench::{Amount, Bench, Ending, Recording};
 use crate::content::Content;
 use crate::disk::Names;
 use crate::image::Image;
 use crate::kept;
 use anyhow::{Context, Result, bail, ensure};
+use lazuli_testkit::acknowledged::{Entries, read_all};
 use lazuli_testkit::seed::Seeded;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -3,10 +3,10 @@
 //! A recorded run cannot be had again from its seed, as the server's threads do not repeat
 //! themselves. What it left on the disk can be kept, with what had to be found there.
 
-use crate::account::{Account, Name, Step, Stored};
 use crate::bench::Bench;
 use crate::image::Image;
 use anyhow::{Context, Result};
+use lazuli_testkit::acknowledged::{Acknowledged, Name, Step, Stored};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ const DATA: &str = "data";
 const ACCOUNT: &str = "account.json";
 
 /// Where a directory and what must be found in it were kept, as the command that tries it again.
-pub fn keep(image: &Image, account: &Account) -> String {
+pub fn keep(image: &Image, account: &Acknowledged) -> String {
     match save(image, account) {
         Ok(kept) => format!("try it again: lazuli-disk replay {}", kept.display()),
         Err(error) => format!("it could not be kept: {error:#}"),
@@ -29,7 +29,7 @@ pub fn replay(bench: &Bench, kept: &Path) -> Result<()> {
     bench.open(&image, None, &account.into()).map(drop)
 }
 
-fn save(image: &Image, account: &Account) -> Result<PathBuf> {
+fn save(image: &Image, account: &Acknowledged) -> Result<PathBuf> {
     let kept = tempfile::Builder::new().prefix("lazuli-disk-").tempdir()?.keep();
     image.save(&kept.join(DATA))?;
     let text = serde_json::to_string_pretty(&Written::from(account))?;
@@ -37,15 +37,15 @@ fn save(image: &Image, account: &Account) -> Result<PathBuf> {
     Ok(kept)
 }
 
-/// An account as JSON has it, which knows no keys but text.
+/// What was acknowledged, in the form of JSON, where only text can be a key.
 #[derive(Debug, Serialize, Deserialize)]
 struct Written {
     settled: Vec<(Name, Stored)>,
     doubts: Vec<Vec<(Name, Option<Stored>)>>,
 }
 
-impl From<&Account> for Written {
-    fn from(account: &Account) -> Self {
+impl From<&Acknowledged> for Written {
+    fn from(account: &Acknowledged) -> Self {
         let pairs = |step: &Step| step.clone().into_iter().collect();
         Self {
             settled: account.settled.clone().into_iter().collect(),
@@ -54,12 +54,10 @@ impl From<&Account> for Written {
     }
 }
 
-impl From<Written> for Account {
+impl From<Written> for Acknowledged {
     fn from(written: Written) -> Self {
-        Self {
-            settled: written.settled.into_iter().collect(),
-            doubts: written.doubts.into_iter().map(Step::from_iter).collect(),
-        }
+        let doubts = written.doubts.into_iter().map(Step::from_iter);
+        Self::new(written.settled.into_iter().collect(), doubts.collect())
     }
 }
 
@@ -70,13 +68,13 @@ mod tests {
     #[test]
     fn an_account_reads_back() {
         let stored = Stored { etag: Some("W/\"1\"".to_owned()), ..Stored::default() };
-        let row = Name::row("T", "r");
-        let account = Account {
-            settled: [(Name::table("T"), Stored::default()), (row.clone(), stored.clone())].into(),
-            doubts: vec![[(row, None)].into(), [(Name::row("T", "s"), Some(stored))].into()],
-        };
+        let row = Name::entity("T", "p", "r");
+        let account = Acknowledged::new(
+            [(Name::table("T"), Stored::default()), (row.clone(), stored.clone())].into(),
+            vec![[(row, None)].into(), [(Name::entity("T", "p", "s"), Some(stored))].into()],
+        );
         let text = serde_json::to_string(&Written::from(&account)).unwrap();
-        let read = Account::from(serde_json::from_str::<Written>(&text).unwrap());
+        let read = Acknowledged::from(serde_json::from_str::<Written>(&text).unwrap());
         assert_eq!((read.settled, read.doubts), (account.settled, account.doubts));
     }
 }

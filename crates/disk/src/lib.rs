@@ -2,13 +2,12 @@
 //!
 //! The real binary runs on a watched directory (`shim.c`, `shim.rs`). What it does there is recorded
 //! (`trace.rs`), and a model of the disk (`disk.rs`) tells what each moment may leave (`loss.rs`).
-//! What clients were told (`workload.rs`, `account.rs`) is compared with what a server finds there
+//! What clients were told (`workload.rs`, `testkit::acknowledged`) is compared with what a server finds there
 //! (`power.rs`, `rotation.rs`), also when calls fail under way (`faults.rs`, `reads.rs`), or bits flip or files
 //! vanish at rest (`flips.rs`, `vanished.rs`). What went wrong is kept (`kept.rs`). Why this way is told in `docs/decisions/005-disk-faults.md`.
 
 #![cfg(target_os = "linux")]
 
-pub mod account;
 pub mod bench;
 pub mod content;
 pub mod disk;

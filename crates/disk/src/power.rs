@@ -5,7 +5,6 @@
 //! what was in flight each step entirely or not at all. Then it is crashed again: while it starts,
 //! and after it was read from, when what was read must stay.
 
-use crate::account::{Account, Entries, Step, apply};
 use crate::bench::{Amount, Bench, Opened, Recording};
 use crate::disk::{Disk, Names};
 use crate::image::Image;
@@ -13,6 +12,7 @@ use crate::kept;
 use crate::loss::Loss;
 use crate::trace::Event;
 use anyhow::{Context, Result};
+use lazuli_testkit::acknowledged::{Acknowledged, Entries, Step, apply};
 use lazuli_testkit::seed::Seeded;
 use std::collections::HashSet;
 use std::fmt;
@@ -185,12 +185,12 @@ impl<'r> Walk<'r> {
         Ok(())
     }
 
-    pub(crate) fn account(&self) -> Account {
+    pub(crate) fn account(&self) -> Acknowledged {
         let in_flight = |(client, (begun, acknowledged)): (usize, (&usize, &usize))| {
             if begun > acknowledged { self.step(client, *acknowledged).cloned() } else { None }
         };
         let counts = self.begun.iter().zip(&self.acknowledged).enumerate();
-        Account { settled: self.settled.clone(), doubts: counts.filter_map(in_flight).collect() }
+        Acknowledged::new(self.settled.clone(), counts.filter_map(in_flight).collect())
     }
 
     fn step(&self, client: usize, step: usize) -> Option<&'r Step> {
@@ -209,7 +209,7 @@ struct Trial<'t> {
     bench: &'t Bench,
     plan: &'t Plan,
     crash: Crash,
-    account: &'t Account,
+    account: &'t Acknowledged,
 }
 
 impl Trial<'_> {
@@ -239,7 +239,7 @@ impl Trial<'_> {
         &self,
         image: &Image,
         disk: Option<&Disk>,
-        account: &Account,
+        account: &Acknowledged,
         when: &str,
     ) -> Result<Opened> {
         self.bench.open(image, disk, account).with_context(|| {
@@ -285,7 +285,7 @@ impl Trial<'_> {
             disk.apply(event)?;
         }
         let image = Loss::Everything.of(&disk, &mut Seeded::new(0));
-        let account = Account { settled: opened.entries, doubts: Vec::new() };
+        let account = Acknowledged::new(opened.entries, Vec::new());
         self.open(&image, None, &account, "loss of power after reading")?;
         counts.reread += 1;
         Ok(())

@@ -4,17 +4,18 @@
 //! server that cannot read answers 500 and says why in its log, or answers rightly; what it shows is
 //! never wrong and nothing is missing from it. When the disk works again, so does the server.
 
-use crate::account::{Account, read_all};
 use crate::bench::{Amount, Bench, Ending, Running, probe};
 use crate::disk::Names;
 use crate::faults::{Phase, read_on, write_at_last};
 use crate::image::Image;
 use crate::kept;
 use crate::shim::{Calls, Control, Fault};
-use crate::workload::{Outcome, Workload};
+use crate::workload::Workload;
 use anyhow::{Context, Result, bail, ensure};
+use lazuli_testkit::acknowledged::{Acknowledged, read_all};
 use lazuli_testkit::http::Connection;
 use lazuli_testkit::seed::Seeded;
+use lazuli_testkit::table::Outcome;
 use std::fmt;
 use std::time::Instant;
 
@@ -84,7 +85,7 @@ struct Trial<'t> {
     bench: &'t Bench,
     plan: &'t Plan,
     image: &'t Image,
-    account: &'t Account,
+    account: &'t Acknowledged,
     phase: Phase,
     /// All calls from there on, until the disk is mended.
     lasts: bool,
@@ -168,7 +169,7 @@ impl Trial<'_> {
         &self,
         running: &Running,
         control: &Control,
-        account: &mut Account,
+        account: &mut Acknowledged,
         counts: &mut Counts,
     ) -> Result<()> {
         let mut workload = Workload::new(WRITER, &Seeded::new(self.plan.seed));
@@ -178,9 +179,9 @@ impl Trial<'_> {
             refused += self.read(&mut connection, account, control, counts)?;
             let mut chosen = workload.choose(&account.settled);
             match chosen.send(&mut connection)? {
-                Outcome::Done => account.settle(&chosen.step),
-                Outcome::Refused { status: status @ (500 | 503), code } => {
-                    ensure!(control.hits()? > 0, "{status} {code} without a fault");
+                Outcome::Done => account.settle(&chosen.step)?,
+                outcome @ (Outcome::Busy | Outcome::Failed { status: 500, .. }) => {
+                    ensure!(control.hits()? > 0, "{outcome} without a fault");
                     workload.freeze(&chosen.step);
                     account.doubts.push(chosen.step);
                     counts.writes_refused += 1;
@@ -203,7 +204,7 @@ impl Trial<'_> {
     fn read(
         &self,
         connection: &mut Connection,
-        account: &Account,
+        account: &Acknowledged,
         control: &Control,
         counts: &mut Counts,
     ) -> Result<usize> {

@@ -3,13 +3,13 @@
 //! A server refuses to start and names what is missing, or it starts and shows all that was stored.
 //! It never goes on as if what is gone had never been.
 
-use crate::account::{Account, read_all};
 use crate::bench::{Amount, Bench, Ending};
 use crate::disk::Names;
 use crate::flips::kind;
 use crate::image::Image;
 use crate::kept;
 use anyhow::{Context, Result, ensure};
+use lazuli_testkit::acknowledged::{Acknowledged, read_all};
 use lazuli_testkit::seed::Seeded;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -56,7 +56,7 @@ pub(crate) fn each(
     bench: &Bench,
     image: &Image,
     paths: &[&String],
-    account: &Account,
+    account: &Acknowledged,
     counts: &mut Counts,
 ) -> Result<()> {
     for path in paths {
@@ -78,7 +78,7 @@ fn without(image: &Image, path: &str) -> Image {
     Image(left.map(|(name, content)| (name.clone(), content.clone())).collect())
 }
 
-fn open(bench: &Bench, image: &Image, path: &str, account: &Account) -> Result<Outcome> {
+fn open(bench: &Bench, image: &Image, path: &str, account: &Acknowledged) -> Result<Outcome> {
     image.save(&bench.data())?;
     let running = match bench.start(None) {
         Ok(running) => running,

@@ -1,17 +1,19 @@
 //! What the clients do: seeded steps, each on tables that one client owns.
 
-use crate::account::{Entries, Name, Step, Stored};
-use anyhow::{Result, bail};
-use lazuli_testkit::http::{BatchResponse, Connection, Operation, Request};
+use anyhow::Result;
+use lazuli_testkit::acknowledged::{Entries, Name, Step, Stored};
+use lazuli_testkit::http::{Connection, Operation};
 use lazuli_testkit::seed::Seeded;
+use lazuli_testkit::table::{self, Outcome};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-use std::io;
 
 /// Rows of a batch that fills a table: so many that dropping it drops files.
 const FILL_ROWS: usize = 100;
 /// Text of each row of a batch that fills a journal: it does not compress.
 const BULK_BYTES: usize = 30_000;
+/// The partition of every entity.
+const PARTITION: &str = "p";
 /// Rows of another batch, at most.
 const BATCH_ROWS_MAX: usize = 8;
 
@@ -41,21 +43,12 @@ pub struct Chosen {
 enum Asked {
     CreateTable(String),
     DeleteTable(String),
-    Lone(Operation),
-    Batch(Vec<Operation>),
+    /// Operations, and the entity that each of them names.
+    Write(Vec<Operation>, Vec<Name>),
 }
 
-/// How a request ended.
-#[derive(Debug)]
-pub enum Outcome {
-    Done,
-    /// The server answered with an error of its own.
-    Refused {
-        status: u16,
-        code: String,
-    },
-    CutOff(io::Error),
-}
+/// An operation, and what it makes of its entity.
+type Change = (Operation, (Name, Option<Stored>));
 
 impl Workload {
     pub fn new(client: usize, random: &Seeded) -> Self {
@@ -117,7 +110,7 @@ impl Workload {
     pub fn freeze(&mut self, step: &Step) {
         for name in step.keys() {
             self.frozen.insert(name.clone());
-            if name.row.is_none() {
+            if name.entity.is_none() {
                 self.tables.retain(|table| *table != name.table);
             }
         }
@@ -146,9 +139,7 @@ impl Workload {
 
     fn fill(&mut self, table: &str) -> Chosen {
         self.fills -= 1;
-        let new = (0..FILL_ROWS).map(|_| self.new_row(table));
-        let (operations, step) = new.collect::<Vec<_>>().into_iter().unzip();
-        Chosen { request: Asked::Batch(operations), step }
+        Chosen::write((0..FILL_ROWS).map(|_| self.new_row(table)).collect())
     }
 
     fn overwrite(&mut self, table: &str) -> Chosen {
@@ -157,13 +148,15 @@ impl Workload {
             let row = format!("bulk-{number:03}");
             let text: String = (0..BULK_BYTES).map(|_| letter(self.random.below(26))).collect();
             let properties = Map::from_iter([("text".to_owned(), Value::from(text))]);
-            let path = format!("/{table}(PartitionKey='p',RowKey='{row}')");
+            let path = entity_path(table, &row);
             let body = Value::Object(properties.clone()).to_string();
             let operation = Operation { method: "PUT", path, headers: vec![], body };
-            (operation, (Name::row(table, &row), Some(Stored { etag: None, properties })))
+            (
+                operation,
+                (Name::entity(table, PARTITION, &row), Some(Stored { etag: None, properties })),
+            )
         });
-        let (operations, step) = rows.collect::<Vec<_>>().into_iter().unzip();
-        Chosen { request: Asked::Batch(operations), step }
+        Chosen::write(rows.collect())
     }
 
     fn write(&mut self, table: &str, count: usize, entries: &Entries) -> Chosen {
@@ -177,12 +170,7 @@ impl Workload {
             names.insert(change.0.clone());
             parts.push((operation, change));
         }
-        let (mut operations, step): (Vec<Operation>, Step) = parts.into_iter().unzip();
-        let request = match operations.pop() {
-            Some(lone) if operations.is_empty() => Asked::Lone(lone),
-            last => Asked::Batch(operations.into_iter().chain(last).collect()),
-        };
-        Chosen { request, step }
+        Chosen::write(parts)
     }
 
     /// A row that is there, one time in two.
@@ -191,7 +179,7 @@ impl Workload {
             return None;
         }
         let usable = |name: &&Name| {
-            name.table == table && name.row.is_some() && !self.frozen.contains(*name)
+            name.table == table && name.entity.is_some() && !self.frozen.contains(*name)
         };
         let rows: Vec<&Name> = entries.keys().filter(usable).collect();
         let name = (*rows.get(self.random.below(rows.len()))?).clone();
@@ -199,7 +187,7 @@ impl Workload {
         Some((name, stored))
     }
 
-    fn new_row(&mut self, table: &str) -> (Operation, (Name, Option<Stored>)) {
+    fn new_row(&mut self, table: &str) -> Change {
         // Not in the order of time, so that new rows land between old ones.
         let row = format!("{:02}-{:05}", self.random.below(100), self.rows);
         self.rows += 1;
@@ -207,13 +195,13 @@ impl Workload {
         let body = self.body(Some(&row), &properties);
         let headers = vec![("Prefer", "return-no-content".to_owned())];
         let operation = Operation { method: "POST", path: format!("/{table}"), headers, body };
-        (operation, (Name::row(table, &row), Some(Stored { etag: None, properties })))
+        (operation, (Name::entity(table, PARTITION, &row), Some(Stored { etag: None, properties })))
     }
 
     /// Replaces, merges or deletes, with or without the row's ETag.
-    fn change_row(&mut self, name: Name, stored: &Stored) -> (Operation, (Name, Option<Stored>)) {
-        let row = name.row.as_deref().unwrap_or_default();
-        let path = format!("/{}(PartitionKey='p',RowKey='{row}')", name.table);
+    fn change_row(&mut self, name: Name, stored: &Stored) -> Change {
+        let row = name.entity.as_ref().map_or("", |keys| &keys.row);
+        let path = entity_path(&name.table, row);
         let etag = stored.etag.clone().filter(|_| self.random.one_in(2));
         let headers = vec![("If-Match", etag.unwrap_or_else(|| "*".to_owned()))];
         let (method, properties) = match self.random.below(3) {
@@ -247,7 +235,7 @@ impl Workload {
     fn body(&self, row: Option<&str>, properties: &Map<String, Value>) -> String {
         let mut body = properties.clone();
         if let Some(row) = row {
-            body.insert("PartitionKey".to_owned(), "p".into());
+            body.insert("PartitionKey".to_owned(), PARTITION.into());
             body.insert("RowKey".to_owned(), row.into());
         }
         Value::Object(body).to_string()
@@ -255,81 +243,34 @@ impl Workload {
 }
 
 impl Chosen {
-    /// Sends the request; when it is done, the step knows its ETags.
-    pub fn send(&mut self, connection: &mut Connection) -> Result<Outcome> {
-        let answer = match &self.request {
-            Asked::CreateTable(table) => create_table(connection, table),
-            Asked::DeleteTable(table) => {
-                let path = format!("/Tables('{table}')");
-                lone(
-                    connection,
-                    &Operation { method: "DELETE", path, headers: vec![], body: String::new() },
-                )
-            }
-            Asked::Lone(operation) => lone(connection, operation),
-            Asked::Batch(operations) => connection.send_batch(operations),
-        };
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => return Ok(Outcome::CutOff(error)),
-        };
-        if answer.status >= 500 {
-            return Ok(Outcome::Refused { status: answer.status, code: code(&answer.body) });
-        }
-        if let Some((status @ 500.., _)) = answer.parts.first() {
-            return Ok(Outcome::Refused { status: *status, code: code(&answer.body) });
-        }
-        if answer.parts.iter().any(|(status, _)| !(200..300).contains(status)) {
-            bail!("{:?} answered {} {}", self.request, answer.status, answer.body);
-        }
-        self.note_etags(answer);
-        Ok(Outcome::Done)
+    fn write(changes: Vec<Change>) -> Self {
+        let (operations, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
+        let names = changes.iter().map(|(name, _)| name.clone()).collect();
+        Self { request: Asked::Write(operations, names), step: changes.into_iter().collect() }
     }
 
-    fn note_etags(&mut self, answer: BatchResponse) {
-        let operations = match &self.request {
-            Asked::Lone(lone) => std::slice::from_ref(lone),
-            Asked::Batch(operations) => operations,
-            Asked::CreateTable(_) | Asked::DeleteTable(_) => return,
+    /// Sends the request; when it is done, the step knows its ETags.
+    pub fn send(&mut self, connection: &mut Connection) -> Result<Outcome> {
+        let (operations, names) = match &self.request {
+            Asked::CreateTable(table) => return table::create(connection, table),
+            Asked::DeleteTable(table) => return table::delete(connection, table),
+            Asked::Write(operations, names) => (operations, names),
         };
-        for (operation, (_, etag)) in operations.iter().zip(answer.parts) {
-            let named = self.step.iter_mut().find(|(name, _)| is_named(operation, name));
-            if let Some((_, Some(stored))) = named {
+        let etags = match table::write(connection, operations)? {
+            Ok(etags) => etags,
+            Err(outcome) => return Ok(outcome),
+        };
+        for (name, etag) in names.iter().zip(etags) {
+            if let Some(Some(stored)) = self.step.get_mut(name) {
                 stored.etag = etag;
             }
         }
+        Ok(Outcome::Done)
     }
 }
 
-fn is_named(operation: &Operation, name: &Name) -> bool {
-    let row = name.row.as_deref().unwrap_or_default();
-    operation.path.ends_with(&format!("RowKey='{row}')"))
-        || operation.body.contains(&format!("\"RowKey\":\"{row}\""))
-}
-
-fn create_table(connection: &mut Connection, table: &str) -> io::Result<BatchResponse> {
-    let body = format!("{{\"TableName\":\"{table}\"}}");
-    let response = connection.send(&Request::new("POST", "/Tables").json(&body))?;
-    let parts = vec![(response.status, None)];
-    Ok(BatchResponse { status: response.status, parts, body: response.text() })
-}
-
-fn lone(connection: &mut Connection, operation: &Operation) -> io::Result<BatchResponse> {
-    let headers = operation.headers.iter().map(|(name, value)| (*name, value.as_str()));
-    let headers: Vec<_> = headers.collect();
-    let mut request = Request::new(operation.method, &operation.path).headers(&headers);
-    if !operation.body.is_empty() {
-        request = request.json(&operation.body);
-    }
-    let response = connection.send(&request)?;
-    let parts = vec![(response.status, response.header("etag").map(str::to_owned))];
-    Ok(BatchResponse { status: response.status, parts, body: response.text() })
-}
-
-/// The error code that a body names.
-fn code(body: &str) -> String {
-    let after = body.split_once("\"code\":\"").map(|(_, rest)| rest);
-    after.and_then(|rest| rest.split('"').next()).unwrap_or("no code").to_owned()
+fn entity_path(table: &str, row: &str) -> String {
+    format!("/{table}(PartitionKey='{PARTITION}',RowKey='{row}')")
 }
 
 fn letter(n: usize) -> char {

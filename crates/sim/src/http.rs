@@ -5,7 +5,7 @@ use crate::history::{
     Stored, Version,
 };
 use lazuli_model::{ETag, IfMatch, Timestamp};
-use lazuli_testkit::http::{self, Connection, Operation};
+use lazuli_testkit::http::{self, Connection, Operation, error_code};
 use lazuli_wire::continuation;
 use serde_json::Value;
 use std::fmt::Write;
@@ -59,43 +59,30 @@ impl HttpClient {
             none => none.insert(Connection::open(self.address)?),
         };
         let table = self.table.as_str();
+        let mut lone = |operation: &Operation| {
+            let answer = connection.send_operation(operation)?;
+            Ok(Answer::Lone(answer))
+        };
         match request {
-            Request::Get(entity) => lone(connection, "GET", &entity_path(table, *entity), None, ""),
-            Request::Change(change) => {
-                let operation = operation(table, change);
-                let if_match = operation.headers.first().map(|(_, value)| value.as_str());
-                lone(connection, operation.method, &operation.path, if_match, &operation.body)
+            Request::Get(entity) => lone(&plain("GET", entity_path(table, *entity))),
+            Request::Change(change) => lone(&operation(table, change)),
+            Request::Scan(scan) => lone(&plain("GET", scan_path(table, scan))),
+            Request::CreateTable => {
+                let body = format!("{{\"TableName\":\"{table}\"}}");
+                lone(&Operation { body, ..plain("POST", "/Tables".to_owned()) })
             }
+            Request::DeleteTable => lone(&plain("DELETE", format!("/Tables('{table}')"))),
             Request::Batch(changes) => {
                 let operations: Vec<_> = changes.iter().map(|c| operation(table, c)).collect();
                 let answer = connection.send_batch(&operations)?;
                 Ok(Answer::Batch(answer))
             }
-            Request::Scan(scan) => lone(connection, "GET", &scan_path(table, scan), None, ""),
-            Request::CreateTable => {
-                let body = format!("{{\"TableName\":\"{table}\"}}");
-                lone(connection, "POST", "/Tables", None, &body)
-            }
-            Request::DeleteTable => {
-                lone(connection, "DELETE", &format!("/Tables('{table}')"), None, "")
-            }
         }
     }
 }
 
-fn lone(
-    connection: &mut Connection,
-    method: &str,
-    path: &str,
-    if_match: Option<&str>,
-    body: &str,
-) -> io::Result<Answer> {
-    let headers: Vec<_> = if_match.map(|value| ("If-Match", value)).into_iter().collect();
-    let mut request = http::Request::new(method, path).headers(&headers);
-    if !body.is_empty() {
-        request = request.json(body);
-    }
-    connection.send(&request).map(Answer::Lone)
+fn plain(method: &'static str, path: String) -> Operation {
+    Operation { method, path, headers: Vec::new(), body: String::new() }
 }
 
 fn entity_path(table: &str, entity: EntityId) -> String {
@@ -231,14 +218,13 @@ enum Index {
 }
 
 fn read_failure(request: &Request, status: u16, body: &str, index: Index) -> Option<Response> {
-    let (_, rest) = body.split_once("\"code\":\"")?;
-    let (code, rest) = rest.split_once('"')?;
+    let code = error_code(body)?;
     let refused = |reason| {
         let index = match index {
             Index::Lone => 0,
             // A change set of one operation tells no index.
             Index::InMessage => {
-                let (_, message) = rest.split_once("\"value\":\"")?;
+                let (_, message) = body.split_once("\"value\":\"")?;
                 message.split_once(':')?.0.parse().unwrap_or_default()
             }
         };

@@ -136,6 +136,17 @@ impl<S: Read + Write> Connection<S> {
         self.receive(request.method)
     }
 
+    /// Sends one operation by itself.
+    pub fn send_operation(&mut self, operation: &Operation) -> io::Result<Response> {
+        let headers = operation.headers.iter().map(|(name, value)| (*name, value.as_str()));
+        let headers: Vec<_> = headers.collect();
+        let mut request = Request::new(operation.method, &operation.path).headers(&headers);
+        if !operation.body.is_empty() {
+            request = request.json(&operation.body);
+        }
+        self.send(&request)
+    }
+
     /// Sends the operations as one entity group transaction.
     pub fn send_batch(&mut self, operations: &[Operation]) -> io::Result<BatchResponse> {
         let body = self.batch_body(operations);
@@ -276,7 +287,7 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// One request inside a batch; `path` starts after the account.
+/// One request, by itself or inside a batch; `path` starts after the account.
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub method: &'static str,
@@ -291,8 +302,14 @@ pub struct Operation {
 pub struct BatchResponse {
     pub status: u16,
     pub parts: Vec<(u16, Option<String>)>,
-    /// The whole answer, for what else it tells.
+    /// The whole answer.
     pub body: String,
+}
+
+/// The error code that a JSON body names, also inside the answer to a batch.
+pub fn error_code(body: &str) -> Option<&str> {
+    let (_, rest) = body.split_once("\"code\":\"")?;
+    Some(rest.split_once('"')?.0)
 }
 
 /// Reads what is needed of a multipart answer: each part's status line and ETag header.

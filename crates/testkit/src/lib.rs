@@ -1,6 +1,9 @@
 //! What the tests share: the engine suite, seeds, a server on a free port (the real binary, or one in
-//! the process of the test), a client that signs, and an issuer of bearer tokens.
+//! the process of the test), a client that signs, the judge of lost writes, and an issuer of bearer
+//! tokens.
 
+#[cfg(feature = "acknowledged")]
+pub mod acknowledged;
 pub mod engine_suite;
 #[cfg(feature = "server")]
 pub mod http;
@@ -11,3 +14,5 @@ pub mod live;
 pub mod seed;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "acknowledged")]
+pub mod table;

@@ -2,11 +2,11 @@
 
 use super::TABLE;
 use super::figures::{Figures, Kind};
-use crate::table::{self, Outcome};
 use crate::writer::Writer;
 use anyhow::{Context, Result, bail, ensure};
 use lazuli_testkit::http::{Connection, Request};
 use lazuli_testkit::seed::Seeded;
+use lazuli_testkit::table::{self, Outcome};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,12 +25,12 @@ pub(super) struct Worker {
     random: Seeded,
     /// Its partition in the shared table.
     shared: Writer,
-    /// Its own table, which comes and goes.
-    own: OwnTable,
-    /// Partitions and tables with a request of unknown outcome. It may still be under way, so nobody
-    /// goes on from there; what came of it is looked at in the end.
-    retired: (Vec<Writer>, Vec<OwnTable>),
-    /// Tells partitions and tables from the retired ones.
+    /// A table of its own, which it creates and deletes again and again.
+    own: Writer,
+    /// Writers with a request of unknown outcome, of shared and of own tables. The request may still
+    /// be under way, so nobody writes there any more; the end of the soak looks at what came of it.
+    retired: (Vec<Writer>, Vec<Writer>),
+    /// Tells the names of partitions and tables from those of the retired writers.
     generation: u32,
 }
 
@@ -51,7 +51,7 @@ impl Until<'_> {
 impl Worker {
     pub(super) fn new(number: usize, mut random: Seeded) -> Self {
         let shared = shared_writer(number, 0, &mut random);
-        let own = OwnTable::new(number, 0);
+        let own = own_writer(number, 0, &mut random);
         Self { number, random, shared, own, retired: Default::default(), generation: 0 }
     }
 
@@ -69,8 +69,8 @@ impl Worker {
             match self.act(kind, &mut connection)? {
                 Outcome::Done => figures.done(kind, start.elapsed()),
                 Outcome::Busy => figures.error("503 ServerBusy"),
-                Outcome::Failed(what) => {
-                    figures.error(&what);
+                failed @ Outcome::Failed { .. } => {
+                    figures.error(&failed.to_string());
                     self.retire();
                 }
                 Outcome::Cut(_) if matches!(until, Until::CutOff) => return Ok(()),
@@ -84,12 +84,12 @@ impl Worker {
     pub(super) fn compare(&mut self, address: SocketAddr) -> Result<()> {
         let mut connection = Connection::open(address).context("connect")?;
         self.shared.compare(&mut connection)?;
-        self.own.compare(&mut connection)?;
+        self.own.compare_with_table(&mut connection)?;
         for writer in &mut self.retired.0 {
             writer.compare(&mut connection)?;
         }
-        for table in &mut self.retired.1 {
-            table.compare(&mut connection)?;
+        for writer in &mut self.retired.1 {
+            writer.compare_with_table(&mut connection)?;
         }
         Ok(())
     }
@@ -106,21 +106,19 @@ impl Worker {
     }
 
     fn act(&mut self, kind: Kind, connection: &mut Connection) -> Result<Outcome> {
-        let writer = match &mut self.own.state {
-            State::Present(own) if self.random.one_in(4) => own,
-            _ => &mut self.shared,
-        };
+        let is_own = self.own.has_table() && self.random.one_in(4);
+        let writer = if is_own { &mut self.own } else { &mut self.shared };
         match kind {
             Kind::Write => writer.write(connection),
             Kind::WriteInVain => writer.write_in_vain(connection),
             Kind::Point => writer.read_one(connection),
             Kind::Partition => writer.read_all(connection),
             Kind::Walk => walk(connection),
-            Kind::Table => self.own.churn(connection, &mut self.random),
+            Kind::Table => self.own.create_or_delete_table(connection),
         }
     }
 
-    /// Sets aside whatever has a request of unknown outcome, and begins anew elsewhere.
+    /// Sets aside each writer that has a request of unknown outcome, and starts another elsewhere.
     fn retire(&mut self) {
         self.generation += 1;
         if self.shared.is_in_doubt() {
@@ -128,7 +126,7 @@ impl Worker {
             self.retired.0.push(std::mem::replace(&mut self.shared, fresh));
         }
         if self.own.is_in_doubt() {
-            let fresh = OwnTable::new(self.number, self.generation);
+            let fresh = own_writer(self.number, self.generation, &mut self.random);
             self.retired.1.push(std::mem::replace(&mut self.own, fresh));
         }
     }
@@ -139,89 +137,9 @@ fn shared_writer(number: usize, generation: u32, random: &mut Seeded) -> Writer 
     Writer::new(TABLE, partition, ROWS_MAX, Seeded::new(random.next_u64()))
 }
 
-/// A table that one connection makes and drops, over and over under one name.
-struct OwnTable {
-    name: String,
-    state: State,
-}
-
-enum State {
-    Absent,
-    /// Nobody knows whether it was made; if so, it is empty.
-    Making(Writer),
-    Present(Writer),
-    /// Nobody knows whether it was dropped; if not, it is as it was.
-    Dropping(Writer),
-}
-
-impl OwnTable {
-    fn new(number: usize, generation: u32) -> Self {
-        Self { name: format!("Own{number}x{generation}"), state: State::Absent }
-    }
-
-    fn is_in_doubt(&self) -> bool {
-        match &self.state {
-            State::Absent => false,
-            State::Present(writer) => writer.is_in_doubt(),
-            State::Making(_) | State::Dropping(_) => true,
-        }
-    }
-
-    /// Makes the table, or drops it.
-    fn churn(&mut self, connection: &mut Connection, random: &mut Seeded) -> Result<Outcome> {
-        match std::mem::replace(&mut self.state, State::Absent) {
-            State::Present(writer) => {
-                let outcome = table::drop_table(connection, &self.name)?;
-                self.state = match outcome {
-                    Outcome::Done => State::Absent,
-                    Outcome::Busy => State::Present(writer),
-                    Outcome::Failed(_) | Outcome::Cut(_) => State::Dropping(writer),
-                };
-                Ok(outcome)
-            }
-            State::Absent => {
-                let seed = Seeded::new(random.next_u64());
-                let writer = Writer::new(&self.name, "own".to_owned(), OWN_ROWS_MAX, seed);
-                let outcome = table::create(connection, &self.name)?;
-                self.state = match outcome {
-                    Outcome::Done => State::Present(writer),
-                    Outcome::Busy => State::Absent,
-                    Outcome::Failed(_) | Outcome::Cut(_) => State::Making(writer),
-                };
-                Ok(outcome)
-            }
-            State::Making(_) | State::Dropping(_) => bail!("{} is in doubt", self.name),
-        }
-    }
-
-    /// Compares with what is there. A table made again under its old name is empty: what the one
-    /// before it held is known to nobody, and would be noticed.
-    fn compare(&mut self, connection: &mut Connection) -> Result<()> {
-        let there = exists(connection, &self.name)?;
-        self.state = match std::mem::replace(&mut self.state, State::Absent) {
-            State::Absent if there => bail!("{} was dropped, and is there", self.name),
-            State::Present(_) if !there => bail!("{} was made, and is not there", self.name),
-            State::Making(mut writer)
-            | State::Present(mut writer)
-            | State::Dropping(mut writer)
-                if there =>
-            {
-                writer.compare(connection)?;
-                State::Present(writer)
-            }
-            _ => State::Absent,
-        };
-        Ok(())
-    }
-}
-
-fn exists(connection: &mut Connection, table: &str) -> Result<bool> {
-    let answer = connection.send(&Request::new("GET", &format!("/Tables('{table}')")))?;
-    match answer.status {
-        200 => Ok(true),
-        404 => Ok(false),
-        status => bail!("look for {table}: {status} {}", answer.text()),
-    }
+fn own_writer(number: usize, generation: u32, random: &mut Seeded) -> Writer {
+    let table = format!("Own{number}x{generation}");
+    Writer::new(&table, "own".to_owned(), OWN_ROWS_MAX, Seeded::new(random.next_u64()))
 }
 
 /// Some pages of the table that everybody writes to: entities come in order, and none twice.
@@ -235,20 +153,14 @@ fn walk(connection: &mut Connection) -> Result<Outcome> {
             Err(outcome) => return Ok(outcome),
         };
         table::expect(&answer, 200, || path)?;
-        let page: Value = serde_json::from_slice(&answer.body).context("read a page")?;
-        for entity in page.get("value").and_then(Value::as_array).context("no value")? {
+        for entity in table::items(&answer.body)? {
             let key = |name: &str| entity.get(name).and_then(Value::as_str).map(str::to_owned);
             let keys = key("PartitionKey").zip(key("RowKey")).context("no keys")?;
             ensure!(last < keys, "{keys:?} comes after {last:?}");
             last = keys;
         }
-        let next = |name| answer.header(name);
-        let (Some(partition), Some(row)) =
-            (next("x-ms-continuation-NextPartitionKey"), next("x-ms-continuation-NextRowKey"))
-        else {
-            break;
-        };
-        continuation = format!("&NextPartitionKey={partition}&NextRowKey={row}");
+        let Some(next) = table::next_page(&answer) else { break };
+        continuation = format!("&{next}");
     }
     Ok(Outcome::Done)
 }
