@@ -31,7 +31,7 @@ struct DiskTrial {
     every: &'static [&'static str],
 }
 
-const DISK_TRIALS: [DiskTrial; 8] = [
+const DISK_TRIALS: [DiskTrial; 9] = [
     DiskTrial { name: "loss of power", sample: &["power-loss"], every: &["power-loss", "--every"] },
     DiskTrial {
         name: "loss of power with a journalling file system",
@@ -52,6 +52,11 @@ const DISK_TRIALS: [DiskTrial; 8] = [
         name: "disk faults",
         sample: &["faults", "--steps", "40", "--calls", "2"],
         every: &["faults"],
+    },
+    DiskTrial {
+        name: "disk faults with the log on the same disk",
+        sample: &["faults", "--log-on-disk", "--calls", "1"],
+        every: &["faults", "--log-on-disk"],
     },
     DiskTrial { name: "failing reads", sample: &["reads", "--calls", "2"], every: &["reads"] },
     DiskTrial {

@@ -49,13 +49,19 @@ impl Bench {
 
     /// A server on the data directory, with a trace of its own.
     pub fn start(&self, control: Option<&Control>) -> Result<Running> {
+        self.start_with(control, &[])
+    }
+
+    /// A server with more arguments.
+    pub fn start_with(&self, control: Option<&Control>, arguments: &[&str]) -> Result<Running> {
         let trace = self.trace();
         if trace.exists() {
             std::fs::remove_file(&trace).context("remove the last trace")?;
         }
         let marker = Marker::open(&trace)?;
         let environment = self.shim.environment(&self.data(), &trace, control);
-        let server = Server::start_with(&self.binary, &self.data(), &ARGUMENTS, &environment)?;
+        let arguments = [&ARGUMENTS, arguments].concat();
+        let server = Server::start_with(&self.binary, &self.data(), &arguments, &environment)?;
         Ok(Running { server, marker, trace })
     }
 

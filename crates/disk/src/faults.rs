@@ -1,9 +1,11 @@
 //! A disk that fails at one of its calls, for each call of a small run.
 //!
-//! Whatever fails, the server answers, tells why in its log, acknowledges nothing that is not
-//! durable, and goes on being read. When the disk works again, so does the server, without being
-//! started again. Afterwards it is killed and opened, then loses power and is opened once more: all
-//! that was acknowledged is there. What a failed sync was to write is lost for good by then.
+//! Whatever fails, the server answers, logs why, acknowledges nothing that is not durable, and can
+//! be read. When the disk works again, so does the server, without a restart. Afterwards it is
+//! killed and opened, then loses power and is opened once more: all that was acknowledged is there.
+//! What a failed sync was to write is lost for good by then.
+//!
+//! The log may lie on the same disk. Its lines may be lost then, and nothing else changes.
 
 use crate::bench::{Bench, Running, probe};
 use crate::disk::{Disk, Names};
@@ -18,12 +20,19 @@ use lazuli_testkit::http::Connection;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::table::Outcome;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long the server may take to work again when the disk does.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What counts as slow; shorter than any bound on a request.
 const SLOW_MS: u64 = 1500;
+
+/// What the log says when a write has failed.
+const REASON: &str = "a write failed";
+/// What a log that could not be written says when it can be again.
+const LINES_DROPPED: &str = "lines of the log were dropped";
+const LOG_FILE: &str = "lazuli.log";
 
 /// Which calls fail, and how.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +78,15 @@ pub struct Plan {
     pub only: Option<(Phase, u64)>,
     /// When no further call is taken; one of each phase is in any case.
     pub deadline: Option<Instant>,
+    pub log: LogPlace,
+}
+
+/// Where the server's log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogPlace {
+    StandardError,
+    /// In a file of the data directory, on the disk that fails.
+    DataDirectory,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,9 +114,10 @@ impl fmt::Display for Counts {
 /// Runs the trial; `progress` is told after each call that failed.
 pub fn run(bench: &Bench, plan: &Plan, kind: &Kind, progress: &dyn Fn(&Counts)) -> Result<Counts> {
     let mut counts = Counts::default();
+    let before = &plan.before(bench)?;
     for phase in Phase::ALL {
         // Without a fault, to count the calls.
-        let trial = Trial { bench, plan, kind, phase, hit: u64::MAX };
+        let trial = Trial { bench, plan, kind, before, phase, hit: u64::MAX };
         let calls = trial.run(&mut Counts::default())?;
         counts.calls += calls;
         for (index, hit) in plan.choose(phase, calls).into_iter().enumerate() {
@@ -115,6 +134,17 @@ pub fn run(bench: &Bench, plan: &Plan, kind: &Kind, progress: &dyn Fn(&Counts)) 
 }
 
 impl Plan {
+    /// What lies in the data directory at first: nothing, or a store, as no store is made in a
+    /// directory with a log in it.
+    fn before(&self, bench: &Bench) -> Result<Image> {
+        Image::default().save(&bench.data())?;
+        if self.log == LogPlace::DataDirectory {
+            let ended = bench.start(None)?.server.terminate()?;
+            ensure!(ended.success(), "the server ended with {ended}");
+        }
+        Image::load(&bench.data())
+    }
+
     fn choose(&self, phase: Phase, calls: u64) -> Vec<u64> {
         if let Some((only, call)) = self.only {
             return if only == phase { vec![call] } else { Vec::new() };
@@ -154,6 +184,7 @@ struct Trial<'t> {
     bench: &'t Bench,
     plan: &'t Plan,
     kind: &'t Kind,
+    before: &'t Image,
     phase: Phase,
     hit: u64,
 }
@@ -163,22 +194,26 @@ impl Trial<'_> {
     fn command(&self) -> String {
         let (Plan { seed, steps, .. }, kind, phase) =
             (self.plan, self.kind.name, self.phase.name());
+        let log = match self.plan.log {
+            LogPlace::StandardError => "",
+            LogPlace::DataDirectory => " --log-on-disk",
+        };
         let hit = self.hit;
         format!(
-            "try it again: lazuli-disk faults --seed {seed} --steps {steps} --kind {kind} --phase \
-             {phase} --call {hit}"
+            "try it again: lazuli-disk faults{log} --seed {seed} --steps {steps} --kind {kind} \
+             --phase {phase} --call {hit}"
         )
     }
 
     /// Answers how many calls there were.
     fn run(&self, counts: &mut Counts) -> Result<u64> {
-        Image::default().save(&self.bench.data())?;
-        let mut disk = Disk::new(Names::Journalled, &Image::default(), &self.bench.data())?;
+        self.before.save(&self.bench.data())?;
+        let mut disk = Disk::new(Names::Journalled, self.before, &self.bench.data())?;
         let control = self.bench.control()?;
         if self.phase == Phase::Start {
             self.arm(&control)?;
         }
-        let running = match self.bench.start(Some(&control)) {
+        let running = match self.start(&control) {
             Ok(running) => running,
             Err(error) => {
                 self.refused_start(&error, &control)?;
@@ -198,12 +233,36 @@ impl Trial<'_> {
         ensure!(!log.contains("panicked"), "the server panicked; its log ends:\n{log}");
         let calls = if self.phase == Phase::Start { calls_to_start } else { control.calls()? };
         counts.hit += usize::from(control.hits()? > 0);
-        running.server.kill().context("kill the server")?;
+        self.end(running)?;
         for event in trace::read(&self.bench.trace())? {
             disk.apply(&event)?;
         }
         self.open_twice(&disk, &account)?;
         Ok(calls)
+    }
+
+    fn start(&self, control: &Control) -> Result<Running> {
+        match self.plan.log {
+            LogPlace::StandardError => self.bench.start(Some(control)),
+            LogPlace::DataDirectory => {
+                let file = self.log_file().display().to_string();
+                self.bench.start_with(Some(control), &["--log-file", &file])
+            }
+        }
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.bench.data().join(LOG_FILE)
+    }
+
+    /// Kills the server; with the log on the disk, asks it to end, which no log must keep it from.
+    fn end(&self, running: Running) -> Result<()> {
+        if self.plan.log == LogPlace::StandardError {
+            return running.server.kill().context("kill the server");
+        }
+        let ended = running.server.terminate()?;
+        ensure!(ended.success(), "the server ended with {ended}");
+        Ok(())
     }
 
     fn arm(&self, control: &Control) -> Result<()> {
@@ -233,6 +292,8 @@ impl Trial<'_> {
     ) -> Result<()> {
         let mut workload = Workload::new(0, &Seeded::new(self.plan.seed));
         let mut connection = running.server.connect()?;
+        // Requests whose outcome is unknown.
+        let mut unknown = 0;
         for _ in 0..self.plan.steps {
             let mut chosen = workload.choose(&account.settled);
             match chosen.send(&mut connection)? {
@@ -247,6 +308,7 @@ impl Trial<'_> {
                     ensure!(known, "answered {refused}");
                     ensure!(control.hits()? > 0, "{refused} without a fault");
                     ensure!(!self.kind.is_harmless, "{refused} for a harmless fault");
+                    unknown += usize::from(refused.starts_with("500"));
                     workload.freeze(&chosen.step);
                     account.doubts.push(chosen.step);
                     counts.refused += 1;
@@ -254,12 +316,31 @@ impl Trial<'_> {
                 }
             }
         }
-        if !account.doubts.is_empty() {
-            running.server.wait_for_log("a write failed").context("no reason is logged")?;
-        }
         control.clear()?;
         write_at_last(&mut connection)?;
+        if !account.doubts.is_empty() {
+            let log = self.log_with_reason(running)?;
+            let errors = log.lines().filter(|line| is_error_of_a_request(line)).count();
+            ensure!(errors <= unknown, "{errors} requests are errors, {unknown} may be");
+        }
         read_on(&mut connection, account).context("read when the disk works again")
+    }
+
+    /// The log, when it says why writes were refused, or that it could not.
+    fn log_with_reason(&self, running: &Running) -> Result<String> {
+        if self.plan.log == LogPlace::StandardError {
+            running.server.wait_for_log(REASON).context("no reason is logged")?;
+            return Ok(running.server.log());
+        }
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let log = std::fs::read_to_string(self.log_file()).context("read the log")?;
+            if log.contains(REASON) || log.contains(LINES_DROPPED) {
+                return Ok(log);
+            }
+            ensure!(Instant::now() < give_up, "neither a reason nor a loss is logged:\n{log}");
+            std::thread::park_timeout(Duration::from_millis(2));
+        }
     }
 
     fn open_twice(&self, disk: &Disk, account: &Acknowledged) -> Result<()> {
@@ -275,6 +356,11 @@ impl Trial<'_> {
     }
 }
 
+/// One request that failed, and not a change of state of the store.
+fn is_error_of_a_request(line: &str) -> bool {
+    line.contains(r#""level":"ERROR""#) && line.contains(r#""target":"lazuli_server"#)
+}
+
 /// The probe was written several times, and its ETag is not known.
 fn with_probe(account: &Acknowledged) -> Acknowledged {
     let mut account = account.clone();
@@ -282,7 +368,7 @@ fn with_probe(account: &Acknowledged) -> Acknowledged {
     account
 }
 
-/// All is readable and as told; while the store is opened anew, a little later.
+/// All is readable and as acknowledged; while the store is reopened, a little later.
 pub(crate) fn read_on(connection: &mut Connection, account: &Acknowledged) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
     let found: Entries = loop {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 use lazuli_disk::bench::{Amount, Bench};
 use lazuli_disk::disk::Names;
-use lazuli_disk::faults::{self, KINDS, Kind, Phase};
+use lazuli_disk::faults::{self, KINDS, Kind, LogPlace, Phase};
 use lazuli_disk::flips;
 use lazuli_disk::kept;
 use lazuli_disk::power;
@@ -123,6 +123,9 @@ struct FaultsOptions {
     /// When that call is made
     #[arg(long, value_parser = phase, requires = "call")]
     phase: Option<Phase>,
+    /// Write the server's log to a file on the disk that fails
+    #[arg(long)]
+    log_on_disk: bool,
 }
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -207,7 +210,11 @@ fn disk_faults(options: &FaultsOptions) -> Result<()> {
     options.bounds.each(|seed, deadline| {
         let only = options.phase.zip(options.call);
         let (steps, calls_max) = (options.steps, options.calls);
-        let plan = faults::Plan { seed, steps, calls_max, only, deadline };
+        let log = match options.log_on_disk {
+            true => LogPlace::DataDirectory,
+            false => LogPlace::StandardError,
+        };
+        let plan = faults::Plan { seed, steps, calls_max, only, deadline, log };
         for kind in KINDS.iter().filter(wanted) {
             println!("{}: {}", kind.name, faults::run(&bench, &plan, kind, &every_so_often())?);
         }

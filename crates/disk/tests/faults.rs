@@ -2,15 +2,31 @@
 
 #![cfg(target_os = "linux")]
 
+use anyhow::Result;
 use lazuli_disk::bench::Bench;
-use lazuli_disk::faults::{KINDS, Plan, run};
+use lazuli_disk::faults::{KINDS, LogPlace, Plan, run};
 use lazuli_testkit::server::binary;
 
 #[test]
 fn a_failing_disk_costs_nothing_that_was_acknowledged() {
-    let bench = Bench::new(binary().unwrap()).unwrap();
+    let results = run_all(LogPlace::StandardError, 2);
+    println!("{}", results.unwrap());
+}
+
+/// A line that could not be logged panicked, and took the thread that writes with it.
+#[test]
+fn a_log_on_the_failing_disk_costs_nothing_but_its_lines() {
+    let results = run_all(LogPlace::DataDirectory, 1);
+    println!("{}", results.unwrap());
+}
+
+/// Lets `calls_max` calls fail in each phase and each way, and says what was counted.
+fn run_all(log: LogPlace, calls_max: usize) -> Result<String> {
+    let bench = Bench::new(binary()?)?;
+    let mut results = String::new();
     for (kind, seed) in KINDS.iter().zip(1..) {
-        let plan = Plan { seed, steps: 10, calls_max: 2, only: None, deadline: None };
-        println!("{}: {}", kind.name, run(&bench, &plan, kind, &|_| {}).unwrap());
+        let plan = Plan { seed, steps: 10, calls_max, only: None, deadline: None, log };
+        results += &format!("{}: {}\n", kind.name, run(&bench, &plan, kind, &|_| {})?);
     }
+    Ok(results)
 }
