@@ -218,7 +218,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
         let writes = vec![Write::Put(Key::from(b"La".to_vec()), "value".into())];
-        let commit = Commit { not_before: Revision(7), checks: vec![], writes };
+        let commit = Commit::new(Revision(7), writes);
         let after = engine.commit(commit).await.unwrap();
         if flush {
             engine.store.flush();

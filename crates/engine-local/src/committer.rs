@@ -26,7 +26,6 @@ const WRITES_REFUSED: &str = "a write failed, and writes are refused until the s
 pub(crate) enum Job {
     Commit {
         commit: Prepared,
-        bytes: usize,
         /// The place in the queue, given back when the job is taken up.
         place: OwnedSemaphorePermit,
         reply: oneshot::Sender<Result<Revision, CommitError>>,
@@ -75,8 +74,7 @@ impl Committer {
     /// Works until the engine closes, then syncs.
     fn work(&mut self) {
         while let Some(first) = self.next_job() {
-            let group = self.gather(first);
-            self.commit(group);
+            self.commit(first);
         }
         if self.poison.get().is_none()
             && let Err(failure) = self.store.end(self.last)
@@ -104,25 +102,21 @@ impl Committer {
         }
     }
 
-    /// `first` and those that wait behind it, within the bounds of a group.
-    fn gather(&self, first: Job) -> Vec<Job> {
-        let mut bytes = first.bytes();
-        let mut group = vec![first];
-        while group.len() < self.options.group_commits_max && bytes < self.options.group_bytes_max {
-            let Ok(job) = self.jobs.try_recv() else {
-                break;
-            };
-            bytes += job.bytes();
-            group.push(job);
-        }
-        group
-    }
-
-    /// Judges, writes, publishes, answers.
-    fn commit(&mut self, group: Vec<Job>) {
+    /// Judges `first` and those that wait after it, within the bounds of a group, writes them,
+    /// publishes, answers.
+    ///
+    /// The bound on bytes is on what the group will write: a commit of a few bytes may change values
+    /// of many.
+    fn commit(&mut self, first: Job) {
         let base = self.published.load_full();
         let mut stage = Stage::new(&base, &self.limits, self.last);
-        let answers: Vec<Answer> = group.into_iter().map(|job| job.stage(&mut stage)).collect();
+        let mut answers = vec![first.stage(&mut stage)];
+        while answers.len() < self.options.group_commits_max
+            && stage.bytes() < self.options.group_bytes_max
+            && let Ok(job) = self.jobs.try_recv()
+        {
+            answers.push(job.stage(&mut stage));
+        }
         let staged = stage.into_staged();
         drop(base);
         let release_files = staged.release_files;
@@ -151,7 +145,7 @@ impl Committer {
             if let Durability::Interval(interval) = self.options.durability {
                 self.sync_due = self.sync_due.or_else(|| Instant::now().checked_add(interval));
             }
-            self.published.store(Arc::new(self.store.snapshot()));
+            self.published.swap(Arc::new(self.store.snapshot())).replace();
         }
         self.last = last;
         Ok(())
@@ -204,16 +198,9 @@ struct Refusal {
 }
 
 impl Job {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Commit { bytes, .. } => *bytes,
-            Self::Chore { .. } => 0,
-        }
-    }
-
     fn stage(self, stage: &mut Stage<'_>) -> Answer {
         match self {
-            Self::Commit { commit, place, reply, .. } => {
+            Self::Commit { commit, place, reply } => {
                 drop(place);
                 Answer::Commit(reply, stage.apply(commit))
             }

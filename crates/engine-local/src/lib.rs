@@ -1,9 +1,9 @@
 //! The embedded engine: one directory on one disk.
 //!
 //! Writes go through one thread, the committer, which turns all that waits into one batch and one
-//! sync (`committer.rs`). Reads go to the snapshot that it published last, where the caller stands,
+//! sync (`committer.rs`). Reads go to the snapshot that it published last, on the caller's thread,
 //! and wait for nobody (`view.rs`). Beneath lies fjall, a log-structured merge tree (`store.rs`);
-//! why this one is told in `docs/decisions/001-local-engine.md`.
+//! `docs/decisions/001-local-engine.md` says why.
 
 mod begun;
 mod committer;
@@ -27,8 +27,8 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use committer::{Committer, Job};
 use directory::Directory;
 use lazuli_engine::{
-    BoxFuture, Commit, CommitError, Engine, EngineError, KeyRange, Limits, Reclaimed, Revision,
-    View, Write,
+    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits, Nature,
+    Reclaimed, Revision, View,
 };
 use poison::Poison;
 use reclaim::Unfinished;
@@ -53,7 +53,7 @@ pub struct LocalEngine {
     poison: Arc<Poison>,
     unfinished: Mutex<Option<Unfinished>>,
     store: Arc<Store>,
-    /// The last to go: it holds the lock of the directory.
+    /// Dropped last: it holds the lock of the directory.
     _directory: Directory,
 }
 
@@ -80,7 +80,7 @@ impl LocalEngine {
         let (sender, jobs) = channel();
         let committer = Committer {
             store: store.clone(),
-            limits: Limits::DEFAULT,
+            limits: options.limits(),
             options: options.clone(),
             jobs,
             published: published.clone(),
@@ -93,7 +93,7 @@ impl LocalEngine {
             .spawn(|| committer.run())
             .map_err(|e| directory.io(e))?;
         Ok(Self {
-            limits: Limits::DEFAULT,
+            limits: options.limits(),
             places: Arc::new(Semaphore::new(places(options.queue_bytes_max))),
             options,
             published,
@@ -106,21 +106,7 @@ impl LocalEngine {
         })
     }
 
-    /// Takes no more commits, finishes those in the queue, and syncs; blocks meanwhile. Views go on
-    /// working; the directory is free for others when engine and views are gone.
-    pub fn close(&self) -> Result<(), EngineError> {
-        self.jobs.store(None);
-        let thread = self.committer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            return Err(EngineError::Unavailable("the committer panicked".into()));
-        }
-        match self.poison.get() {
-            None => Ok(()),
-            Some(reason) => Err(EngineError::Unavailable(reason.to_owned())),
-        }
-    }
-
-    /// Why writes are refused until the directory is opened again, if they are.
+    /// Why writes are refused until the directory is reopened, if they are.
     pub fn failure(&self) -> Option<&str> {
         self.poison.get()
     }
@@ -129,12 +115,38 @@ impl LocalEngine {
         self.published.load_full()
     }
 
+    fn read_now(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
+        self.published.load().find_all(keys)
+    }
+
+    fn healthy(&self) -> Result<(), EngineError> {
+        match (self.poison.get(), &*self.jobs.load()) {
+            (Some(reason), _) => Err(EngineError::Unavailable(reason.to_owned())),
+            (None, None) => Err(closed()),
+            (None, Some(_)) => Ok(()),
+        }
+    }
+
+    /// Takes no more commits; the committer ends after those in the queue, and syncs.
+    fn stop(&self) -> Option<JoinHandle<()>> {
+        self.jobs.store(None);
+        self.committer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Whether the committer came to its end without a failure.
+    fn stopped(&self, joined: std::thread::Result<()>) -> Result<(), EngineError> {
+        match (joined, self.poison.get()) {
+            (Err(_), _) => Err(EngineError::Unavailable("the committer panicked".into())),
+            (Ok(()), Some(reason)) => Err(EngineError::Unavailable(reason.to_owned())),
+            (Ok(()), None) => Ok(()),
+        }
+    }
+
     async fn submit(&self, commit: Commit) -> Result<Revision, CommitError> {
         self.limits.check(&commit)?;
-        let bytes = commit_bytes(&commit);
-        let place = self.place(bytes).await?;
+        let place = self.place(commit.held_bytes()).await?;
         let (reply, answer) = oneshot::channel();
-        self.send(Job::Commit { commit: commit.into(), bytes, place, reply })?;
+        self.send(Job::Commit { commit: commit.into(), place, reply })?;
         match answer.await {
             Ok(result) => result,
             Err(gone) => Err(CommitError::Undetermined(gone.into())),
@@ -162,7 +174,7 @@ impl LocalEngine {
         }
         match &*self.jobs.load() {
             Some(jobs) if jobs.send(job).is_ok() => Ok(()),
-            _ => Err(EngineError::Unavailable("it is closed".into())),
+            _ => Err(closed()),
         }
     }
 }
@@ -170,13 +182,24 @@ impl LocalEngine {
 impl Drop for LocalEngine {
     fn drop(&mut self) {
         // A failure was logged when it happened.
-        let _ = self.close();
+        let _ = self.stopped(join(self.stop()));
     }
 }
 
 impl Engine for LocalEngine {
     fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    fn nature(&self) -> Nature {
+        self.options.nature()
+    }
+
+    fn read<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        Box::pin(async { self.read_now(keys) })
     }
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
@@ -190,17 +213,41 @@ impl Engine for LocalEngine {
     fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
         Box::pin(self.reclaim_some(range))
     }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(std::future::ready(self.healthy()))
+    }
+
+    /// The committer and fjall's worker do all there is to do.
+    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        Box::pin(std::future::ready(Ok(Reclaimed::Fully)))
+    }
+
+    /// Views go on working; the directory is free for others when engine and views are dropped.
+    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(async {
+            let thread = self.stop();
+            self.stopped(join_elsewhere(thread).await)
+        })
+    }
+}
+
+fn join(thread: Option<JoinHandle<()>>) -> std::thread::Result<()> {
+    thread.map_or(Ok(()), JoinHandle::join)
+}
+
+/// Waits for a thread without blocking the caller's.
+async fn join_elsewhere(thread: Option<JoinHandle<()>>) -> std::thread::Result<()> {
+    match tokio::task::spawn_blocking(|| join(thread)).await {
+        Ok(joined) => joined,
+        Err(error) => Err(Box::new(error)),
+    }
+}
+
+fn closed() -> EngineError {
+    EngineError::Unavailable("it is closed".into())
 }
 
 fn places(bytes: usize) -> usize {
     bytes.div_ceil(PLACE_BYTES).max(1)
-}
-
-/// What a commit weighs in the queue. What a `Modify` carries is not known here.
-fn commit_bytes(commit: &Commit) -> usize {
-    let written = |write: &Write| match write {
-        Write::Put(key, value) => key.as_slice().len() + value.len(),
-        Write::Delete(key) | Write::Modify(key, _) => key.as_slice().len(),
-    };
-    commit.writes.iter().map(written).sum()
 }

@@ -173,7 +173,7 @@ mod tests {
         for key in [b"La", b"Lb"] {
             let value = vec![key[1]; 20_000];
             let writes = vec![Write::Put(Key::from(key.to_vec()), value.into())];
-            let commit = Commit { not_before: Revision(0), checks: vec![], writes };
+            let commit = Commit::new(Revision(0), writes);
             engine.commit(commit).await.unwrap();
             engine.store.flush();
         }

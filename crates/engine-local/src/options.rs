@@ -1,5 +1,6 @@
 //! How a local engine behaves: durability, bounds, and a way for tests to break it.
 
+use lazuli_engine::{Acknowledged, ClockSource, Limits, Nature, Writers};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -27,16 +28,18 @@ pub struct LocalOptions {
     /// What is gathered in memory before it is written to a file of its own. What lies in the
     /// journal is read again at the start, so this also bounds recovery.
     pub memtable_bytes: u64,
-    /// Keys and values of commits that wait for the committer.
+    /// Keys, values and functions of commits that wait for the committer.
     pub queue_bytes_max: usize,
-    /// How long a commit waits for a place in the queue before it is answered `Busy`.
+    /// How long a commit waits for a place in the queue before it fails with `Busy`.
     pub queue_wait_max: Duration,
     /// Commits that share one sync, at most.
     pub group_commits_max: usize,
-    /// No further commit joins a group that has this many bytes.
+    /// No further commit joins a group that will write this many bytes of keys and values.
     pub group_bytes_max: usize,
     /// Entries that one call of `reclaim` deletes, at most.
     pub reclaim_rows_max: usize,
+    /// How long a view may be used after a commit has replaced what it shows.
+    pub view_ms_max: u64,
     /// Threads that flush and compact. With more than one, fjall keeps the first for flushes, and
     /// that one spins while a compaction waits for another: a core more for a little less waiting
     /// under the heaviest load.
@@ -56,9 +59,26 @@ impl Default for LocalOptions {
             group_commits_max: 1024,
             group_bytes_max: 8 * 1024 * 1024,
             reclaim_rows_max: 2_000,
+            view_ms_max: Limits::DEFAULT.view_ms_max,
             worker_threads: 1,
             faults: None,
         }
+    }
+}
+
+impl LocalOptions {
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { view_ms_max: self.view_ms_max, ..Limits::DEFAULT }
+    }
+
+    /// The directory is locked, so that nobody else writes. An engine that reopens its store after a
+    /// failed write may miss what it acknowledged before it was synced.
+    pub(crate) fn nature(&self) -> Nature {
+        let acknowledged = match self.durability {
+            Durability::Sync => Acknowledged::Kept,
+            Durability::Interval(_) | Durability::Memory => Acknowledged::MayVanish,
+        };
+        Nature { clock: ClockSource::Caller, writers: Writers::Sole, acknowledged }
     }
 }
 

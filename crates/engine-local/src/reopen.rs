@@ -12,8 +12,8 @@
 use crate::{LocalEngine, LocalOptions, OpenError};
 use arc_swap::ArcSwapOption;
 use lazuli_engine::{
-    BoxFuture, Commit, CommitError, Engine, EngineError, KeyRange, Limits, Reclaimed, Revision,
-    View,
+    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits, Nature,
+    Reclaimed, Revision, View,
 };
 use std::error::Error;
 use std::fs::{self, File};
@@ -43,6 +43,7 @@ pub struct ReopeningEngine {
 
 struct Shared {
     dir: PathBuf,
+    limits: Limits,
     options: LocalOptions,
     /// `None` while it is opened.
     current: ArcSwapOption<LocalEngine>,
@@ -66,6 +67,7 @@ impl ReopeningEngine {
         let engine = signal.open(dir, &options)?;
         let shared = Arc::new(Shared {
             dir: dir.to_path_buf(),
+            limits: options.limits(),
             options,
             current: ArcSwapOption::from_pointee(engine),
             signal,
@@ -90,31 +92,39 @@ impl ReopeningEngine {
         self.shared.current.load().as_ref().is_none_or(|engine| engine.failure().is_some())
     }
 
-    /// See [`LocalEngine::close`].
-    pub fn close(&self) -> Result<(), EngineError> {
+    fn stop(&self) -> Option<JoinHandle<()>> {
         *self.shared.signal.is_closed() = true;
         self.shared.signal.changed.notify_all();
-        let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if watcher.is_some_and(|watcher| watcher.join().is_err()) {
-            return Err(EngineError::Unavailable("the watcher panicked".into()));
-        }
-        match self.shared.current.load_full() {
-            Some(engine) => engine.close(),
-            None => Ok(()),
-        }
+        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl Drop for ReopeningEngine {
     fn drop(&mut self) {
         // A failure was logged when it happened.
-        let _ = self.close();
+        let _ = crate::join(self.stop());
     }
 }
 
 impl Engine for ReopeningEngine {
     fn limits(&self) -> &Limits {
-        &Limits::DEFAULT
+        &self.shared.limits
+    }
+
+    fn nature(&self) -> Nature {
+        self.shared.options.nature()
+    }
+
+    fn read<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        Box::pin(async {
+            match &*self.shared.current.load() {
+                Some(engine) => engine.read_now(keys),
+                None => Err(self.shared.reopening()),
+            }
+        })
     }
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
@@ -141,6 +151,35 @@ impl Engine for ReopeningEngine {
             result.inspect_err(|error| self.shared.count_refusal(error))
         })
     }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        let health = match &*self.shared.current.load() {
+            Some(engine) => engine.healthy(),
+            None => Err(reopening()),
+        };
+        Box::pin(std::future::ready(health))
+    }
+
+    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        Box::pin(std::future::ready(Ok(Reclaimed::Fully)))
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        Box::pin(async {
+            let watcher = self.stop();
+            if crate::join_elsewhere(watcher).await.is_err() {
+                return Err(EngineError::Unavailable("the watcher panicked".into()));
+            }
+            match self.shared.current.load_full() {
+                Some(engine) => engine.close().await,
+                None => Ok(()),
+            }
+        })
+    }
+}
+
+fn reopening() -> EngineError {
+    EngineError::Unavailable("the store is reopened after a write failed".into())
 }
 
 impl Signal {
@@ -185,7 +224,7 @@ impl Shared {
     }
 
     fn reopening(&self) -> EngineError {
-        let error = EngineError::Unavailable("the store is reopened after a write failed".into());
+        let error = reopening();
         self.count_refusal(&error);
         error
     }
@@ -296,7 +335,7 @@ fn try_to_write(dir: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::Faults;
-    use lazuli_engine::{Key, Write};
+    use lazuli_engine::Write;
     use std::sync::atomic::AtomicBool;
 
     /// Fails writes while it is set.
@@ -314,7 +353,7 @@ mod tests {
 
     fn put() -> Commit {
         let writes = vec![Write::Put(Key::from(b"Lk".to_vec()), "value".into())];
-        Commit { not_before: Revision(0), checks: vec![], writes }
+        Commit::new(Revision(0), writes)
     }
 
     /// A write that was refused before the store was reopened, and whose caller went on after that,

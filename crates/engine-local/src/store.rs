@@ -64,6 +64,7 @@ pub(crate) struct Store {
     data: Keyspace,
     meta: Keyspace,
     memtable_bytes: u64,
+    view_life: Duration,
     /// Whether a batch was written that was not synced. The committer alone writes.
     is_unsynced: AtomicBool,
     has_written: AtomicBool,
@@ -111,6 +112,7 @@ impl Store {
             meta: database.keyspace(META, KeyspaceCreateOptions::default)?,
             database,
             memtable_bytes: options.memtable_bytes,
+            view_life: Duration::from_millis(options.view_ms_max),
             is_unsynced: AtomicBool::new(true),
             has_written: AtomicBool::new(false),
             begun: Mutex::new(None),
@@ -123,7 +125,8 @@ impl Store {
     /// its visible sequence number also when it flushes or compacts, so that a snapshot taken
     /// during a write could show half of it.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.database.snapshot(), self.data.clone(), self.damage.clone())
+        let (data, damage) = (self.data.clone(), self.damage.clone());
+        Snapshot::new(self.database.snapshot(), data, damage, self.view_life)
     }
 
     pub(crate) fn last_revision(&self) -> Result<Revision, EngineError> {
@@ -321,6 +324,14 @@ pub(crate) struct Unstamped(Vec<u8>);
 impl Unstamped {
     pub(crate) fn new(payload: &[u8]) -> Self {
         Self([&[0; REVISION_BYTES], payload].concat())
+    }
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.0.get(REVISION_BYTES..).unwrap_or_default()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.payload().len()
     }
 
     pub(crate) fn stamp(mut self, revision: Revision) -> Stored {

@@ -1,4 +1,4 @@
-//! A view: one fjall snapshot, read where the caller stands.
+//! A view: one fjall snapshot, read on the caller's own thread.
 
 use crate::damage::Teller;
 use crate::store::{decode, decode_ref, engine_error};
@@ -6,11 +6,12 @@ use fjall::{Guard, Keyspace, Readable};
 use lazuli_engine::{
     BoxFuture, Direction, EngineError, Found, Key, KeyRange, Scan, ScanEnd, View, Visit, Visitor,
 };
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-/// Entries of a range that are read with its end in view. lsm-tree looks for the end in each block it
-/// opens, a sixth of what a long scan costs: behind so many entries the walk begins anew without an
-/// end, and looks at each key itself. A short range is not taken beyond its end, which could cost a
+/// Entries that are read by a range with an end. lsm-tree looks for the end in each block it opens,
+/// which is a sixth of the cost of a long scan: after this many entries the walk restarts without an
+/// end, and compares each key itself. A short range is not read beyond its end, which could cost a
 /// read of the disk.
 const BOUNDED_ROWS_MAX: usize = 64;
 
@@ -19,11 +20,26 @@ pub(crate) struct Snapshot {
     snapshot: fjall::Snapshot,
     data: Keyspace,
     damage: Arc<Teller>,
+    life: Duration,
+    /// When a newer snapshot was published. No view of this one is younger, so that the life of all of
+    /// them is counted from here, and those of the newest snapshot need not look at a clock.
+    replaced: OnceLock<Instant>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(snapshot: fjall::Snapshot, data: Keyspace, damage: Arc<Teller>) -> Self {
-        Self { snapshot, data, damage }
+    /// `life` is how long a view may be used.
+    pub(crate) fn new(
+        snapshot: fjall::Snapshot,
+        data: Keyspace,
+        damage: Arc<Teller>,
+        life: Duration,
+    ) -> Self {
+        Self { snapshot, data, damage, life, replaced: OnceLock::new() }
+    }
+
+    /// Views of this snapshot begin to age.
+    pub(crate) fn replace(&self) {
+        let _ = self.replaced.set(Instant::now());
     }
 
     pub(crate) fn find(&self, key: &[u8]) -> Result<Option<Found>, EngineError> {
@@ -31,6 +47,17 @@ impl Snapshot {
         match found.map_err(|error| unreadable(&self.damage, error))? {
             Some(stored) => decode(stored).map(Some),
             None => Ok(None),
+        }
+    }
+
+    pub(crate) fn find_all(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
+        keys.iter().map(|key| self.find(key.as_slice())).collect()
+    }
+
+    fn alive(&self) -> Result<(), EngineError> {
+        match self.replaced.get() {
+            Some(replaced) if replaced.elapsed() >= self.life => Err(EngineError::Expired),
+            _ => Ok(()),
         }
     }
 
@@ -62,7 +89,13 @@ impl Snapshot {
         rows_max: usize,
     ) -> Result<(Vec<Key>, Option<KeyRange>), EngineError> {
         let mut keys = Vec::new();
-        let scan = Scan { range, direction: Direction::Forward, rows_max, bytes_max: usize::MAX };
+        let scan = Scan {
+            range,
+            direction: Direction::Forward,
+            rows_max,
+            bytes_max: usize::MAX,
+            rows_expected: rows_max,
+        };
         let end = self.walk(scan, &mut |key, _, _| {
             keys.push(Key::from(key.to_vec()));
             Visit::Continue
@@ -85,7 +118,7 @@ struct Walk<'v, 'f> {
 }
 
 impl Walk<'_, '_> {
-    /// Shows `entries`, which begin where the range does and may go on behind its end; `None` when
+    /// Shows `entries`, which begin where the range does and may go on past its end; `None` when
     /// there are more than `rows_max`.
     fn over(
         &mut self,
@@ -128,14 +161,20 @@ fn unreadable(damage: &Teller, error: fjall::Error) -> EngineError {
 
 impl View for Snapshot {
     fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
-        Box::pin(async move { self.find(key) })
+        Box::pin(async move {
+            self.alive()?;
+            self.find(key)
+        })
     }
 
     fn multi_get<'a>(
         &'a self,
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
-        Box::pin(async move { keys.iter().map(|key| self.find(key.as_slice())).collect() })
+        Box::pin(async move {
+            self.alive()?;
+            self.find_all(keys)
+        })
     }
 
     fn scan<'a>(
@@ -143,7 +182,10 @@ impl View for Snapshot {
         scan: Scan,
         visitor: &'a mut Visitor<'_>,
     ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
-        Box::pin(async move { self.walk(scan, visitor) })
+        Box::pin(async move {
+            self.alive()?;
+            self.walk(scan, visitor)
+        })
     }
 }
 

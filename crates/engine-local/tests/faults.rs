@@ -18,9 +18,8 @@ use std::time::{Duration, Instant};
 fn insert(key: &str) -> Commit {
     let key = Key::from(format!("L{key}").into_bytes());
     Commit {
-        not_before: Revision(0),
         checks: vec![Check { key: key.clone(), expect: Expect::Absent }],
-        writes: vec![Write::Put(key, "value".into())],
+        ..Commit::new(Revision(0), vec![Write::Put(key, "value".into())])
     }
 }
 
@@ -87,7 +86,7 @@ async fn check_failed_write(break_it: fn(&Broken) -> &AtomicBool, there: bool) {
     assert_unavailable(engine.commit(insert("refused")).await);
     assert!(is_there(&engine, "before").await, "reads go on");
     assert!(!is_there(&engine, "failed").await, "what is not known to be durable is not shown");
-    assert!(engine.close().is_err());
+    assert!(engine.close().await.is_err());
     drop(engine);
 
     let engine = open(dir.path(), &faults);
@@ -134,7 +133,7 @@ async fn store_is_reopened_when_the_disk_takes_writes_again() {
     assert!(is_there(&engine, "before").await);
     assert!(!is_there(&engine, "failed 0").await);
     assert!(is_there(&engine, "failed 1").await, "it failed after it was written");
-    engine.close().unwrap();
+    engine.close().await.unwrap();
 }
 
 /// Waits until `happened`.
@@ -189,7 +188,7 @@ async fn store_is_reopened_after_a_panic_of_the_committer() {
     insert_at_last(&engine, "after").await;
     assert!(is_there(&engine, "before").await);
     assert!(!is_there(&engine, "failed").await);
-    engine.close().unwrap();
+    engine.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -203,7 +202,7 @@ async fn panic_of_the_committer_refuses_writes_and_reads_go_on() {
     assert_unavailable(engine.commit(insert("refused")).await);
     assert!(engine.failure().unwrap().ends_with("the committer panicked: told to panic"));
     assert!(is_there(&engine, "before").await);
-    assert!(engine.close().is_err());
+    assert!(engine.close().await.is_err());
 }
 
 /// Writes that come later would notice it; but none may come for hours.
@@ -262,7 +261,7 @@ async fn close_says_when_its_sync_fails() {
     let engine = open_with(dir.path(), &faults, options);
     engine.commit(insert("k")).await.unwrap();
     faults.before_sync.store(true, Ordering::SeqCst);
-    assert!(matches!(engine.close(), Err(EngineError::Unavailable(_))));
+    assert!(matches!(engine.close().await, Err(EngineError::Unavailable(_))));
 }
 
 #[tokio::test]
@@ -270,8 +269,8 @@ async fn closed_engine_refuses_commits_and_goes_on_reading() {
     let dir = tempfile::tempdir().unwrap();
     let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
     engine.commit(insert("k")).await.unwrap();
-    engine.close().unwrap();
-    engine.close().unwrap();
+    engine.close().await.unwrap();
+    engine.close().await.unwrap();
     assert_unavailable(engine.commit(insert("late")).await);
     assert!(is_there(&engine, "k").await);
 }

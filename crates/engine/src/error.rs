@@ -11,6 +11,9 @@ pub enum EngineError {
     /// The engine is closed, or a failed sync made it refuse to go on.
     #[error("the engine is unavailable: {0}")]
     Unavailable(String),
+    /// The view was used for longer than the engine keeps what it shows. A new view serves.
+    #[error("the view is older than the engine allows")]
+    Expired,
     /// The device or the store beneath failed.
     #[error("the store failed: {0}")]
     Io(#[source] BoxError),
@@ -19,14 +22,18 @@ pub enum EngineError {
     Corrupt(String),
 }
 
-/// A commit that did not happen, or of which nobody knows.
+/// A commit that did not happen, or whose outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommitError {
+    /// A guard did not hold. Nothing was written.
+    #[error("guard {index} failed: found {found:?}")]
+    GuardFailed { index: usize, found: Option<Revision> },
     /// A check did not hold. Nothing was written.
     #[error("check {index} failed: found {found:?}")]
     CheckFailed { index: usize, found: Option<Revision> },
-    /// The [`Modify`](crate::Modify) of write `index` refused. Nothing was written.
+    /// The [`Modify`](crate::Modify) of write `index`, or what was derived from it, refused. Nothing
+    /// was written.
     #[error("write {index} was refused: {reason}")]
     Refused {
         index: usize,

@@ -1,31 +1,47 @@
 //! The engine contract: an ordered map from bytes to bytes, with snapshots and conditional commits.
 //!
-//! Small enough to hold in the head, wide enough for a tuned local engine and for a transactional
-//! cluster: a read view, and a one-shot conditional commit. There are no interactive write
-//! transactions. Engines know bytes only; what the bytes mean is `lazuli-layout`'s matter.
+//! Small enough to hold in the head, wide enough for a tuned local engine and for a store that several
+//! processes share: point reads, read views, and a one-shot conditional commit. There are no
+//! interactive write transactions. Engines know bytes only; `lazuli-layout` says what the bytes mean.
 //!
 //! # What every engine promises
 //!
 //! - A [`View`] is one snapshot. It sees every commit acknowledged before [`Engine::view`] was
-//!   called, and nothing of any commit that is not durable by the engine's own setting.
-//! - A [`Commit`] happens entirely or not at all, at one point between call and answer, and its
-//!   checks hold at that very point: commits are linearizable.
+//!   called, and nothing of any commit that is not durable by the engine's own setting. Used for
+//!   longer than [`Limits::view_ms_max`], it fails with [`EngineError::Expired`] or goes on showing
+//!   the same snapshot; it never shows anything else.
+//! - [`Engine::read`] gives each key as it was at some moment between call and answer.
+//! - A [`Commit`] happens entirely or not at all, at one point between call and answer. Its checks
+//!   hold at that very point, and what is derived from its writes happens with them: commits are
+//!   linearizable. A guard held at some moment between the call and that point.
 //! - Every value carries the [`Revision`] of the commit that wrote it. Revisions of one key strictly
-//!   increase, also when the clock steps back, also across deletion and reopening.
+//!   increase, also when a clock steps back, also across deletion and reopening.
+//! - Where there is one writer, keys made by [`Write::Append`] under one prefix are in commit order:
+//!   a view that shows one shows all that come before it.
 //! - A commit that was not acknowledged may or may not have happened; it is never half done.
+//!
+//! What differs from engine to engine, and what a caller may build on, is in [`Nature`].
 //!
 //! `lazuli-testkit` holds one suite that every engine passes.
 
+mod commit;
 mod error;
 mod memory;
+mod nature;
 mod range;
+pub mod resolve;
+pub mod retry;
 
+pub use commit::{
+    Change, Check, Commit, Current, Derive, Derived, DerivedCheck, DerivedWrite, Expect, Modify,
+    Refusal, Write,
+};
 pub use error::{BoxError, CommitError, EngineError};
-pub use memory::{MemoryEngine, MemoryOptions};
+pub use memory::{MemoryEngine, MemoryOptions, ViewClock};
+pub use nature::{Acknowledged, ClockSource, Limits, Nature, Writers};
 pub use range::KeyRange;
 
 use bytes::Bytes;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,18 +51,41 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An ordered, durable map from bytes to bytes.
 pub trait Engine: Send + Sync + 'static {
-    /// What one key, value and commit may hold.
+    /// What one key, value, commit and view may be.
     fn limits(&self) -> &Limits;
+
+    /// What callers may build on. It stays the same while the engine is open.
+    fn nature(&self) -> Nature;
+
+    /// The answers for `keys`, in their order, each as it was at some moment between call and answer;
+    /// two keys may be of two moments. One round trip.
+    fn read<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>>;
 
     /// A snapshot that sees every commit acknowledged before this call.
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>>;
 
-    /// Applies `commit` if its checks hold; returns the revision it stamped.
+    /// Applies `commit` if its guards and checks hold; returns the revision it stamped.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>>;
 
-    /// Gives back some of the space of `range`, whose keys nobody can name any more: no commit or
-    /// view touches the range again. Idempotent; call again while it says [`Reclaimed::Partly`].
+    /// Gives back some of the space of `range`, whose keys nobody can name any more: no view shows the
+    /// range again, and no commit that anybody could see writes there. Idempotent; call again while
+    /// it says [`Reclaimed::Partly`]. Where there are many writers, a slow commit that was concurrent
+    /// with the end of the range may still write there: a later call finds it.
     fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>>;
+
+    /// Whether the engine takes reads and commits now. Cheap: asked by whoever asks the server.
+    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>>;
+
+    /// One bounded step of the engine's own upkeep. Call again soon while it says
+    /// [`Reclaimed::Partly`]. An engine without upkeep, or with a thread for it, has nothing to do.
+    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>>;
+
+    /// Takes no more commits, finishes those it took, and makes durable what can be. Idempotent. After
+    /// it every call may fail with [`EngineError::Unavailable`].
+    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>>;
 }
 
 /// One snapshot of the map.
@@ -89,6 +128,9 @@ pub struct Scan {
     pub rows_max: usize,
     /// The scan ends after the entry that brings keys and values to this many bytes.
     pub bytes_max: usize,
+    /// How many entries the caller believes it will take: a hint for engines that fetch in chunks.
+    /// It changes no answer.
+    pub rows_expected: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +157,8 @@ pub struct Found {
     pub revision: Revision,
 }
 
-/// When a value was written: 100 ns ticks, strictly increasing per key, never behind the time that
-/// the commit named in [`Commit::not_before`].
+/// When a value was written: 100 ns ticks, strictly increasing per key. Where the clock is the
+/// caller's, never before the time that the commit named in [`Commit::not_before`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -124,7 +166,28 @@ pub struct Revision(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(Bytes);
 
+/// What follows the prefix of an appended key: revision and position, both big-endian.
+const APPENDED_SUFFIX_BYTES: usize = size_of::<u64>() + size_of::<u32>();
+
 impl Key {
+    /// The key of a value that was appended under `prefix`: the prefix, the revision of the commit
+    /// (8 bytes big-endian) and the place among the commit's appends (4 bytes big-endian).
+    pub fn appended(prefix: &Self, revision: Revision, position: u32) -> Self {
+        let mut key = Vec::with_capacity(prefix.0.len() + APPENDED_SUFFIX_BYTES);
+        key.extend_from_slice(&prefix.0);
+        key.extend_from_slice(&revision.0.to_be_bytes());
+        key.extend_from_slice(&position.to_be_bytes());
+        key.into()
+    }
+
+    /// Takes an appended key apart: prefix, revision, position. `None` for a key too short to be one.
+    pub fn split_appended(key: &[u8]) -> Option<(&[u8], Revision, u32)> {
+        let (rest, position) = key.split_last_chunk()?;
+        let (prefix, revision) = rest.split_last_chunk()?;
+        let revision = Revision(u64::from_be_bytes(*revision));
+        Some((prefix, revision, u32::from_be_bytes(*position)))
+    }
+
     pub fn as_slice(&self) -> &[u8] {
         &self.0
     }
@@ -146,116 +209,27 @@ impl std::borrow::Borrow<[u8]> for Key {
     }
 }
 
-/// Writes that happen together if all checks hold.
-#[derive(Clone, Debug)]
-pub struct Commit {
-    /// The caller's clock: the revision will not lie before it.
-    pub not_before: Revision,
-    pub checks: Vec<Check>,
-    /// No key may be written twice.
-    pub writes: Vec<Write>,
-}
-
-/// What must be true of a key for a commit to happen.
-#[derive(Clone, Debug)]
-pub struct Check {
-    pub key: Key,
-    pub expect: Expect,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expect {
-    Absent,
-    Present,
-    /// Present and last written at this revision.
-    At(Revision),
-}
-
-impl Expect {
-    /// Whether the state `found` satisfies the expectation.
-    pub fn holds(self, found: Option<Revision>) -> bool {
-        match self {
-            Self::Absent => found.is_none(),
-            Self::Present => found.is_some(),
-            Self::At(revision) => found == Some(revision),
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
-pub enum Write {
-    /// Stores a value; it must not be empty.
-    Put(Key, Bytes),
-    Delete(Key),
-    /// Stores what the function makes of the current value. It runs where the commit is ordered, so
-    /// that many writers of one key need neither a read before nor a retry after.
-    Modify(Key, Arc<dyn Modify>),
-}
-
-impl Write {
-    pub fn key(&self) -> &Key {
-        match self {
-            Self::Put(key, _) | Self::Delete(key) | Self::Modify(key, _) => key,
-        }
-    }
-}
-
-/// A pure function from the current value of a key to its next.
-pub trait Modify: Send + Sync + fmt::Debug {
-    /// May be called more than once for one commit, and must then answer the same for the same
-    /// input. An error refuses the whole commit as [`CommitError::Refused`].
-    fn modify(&self, current: Option<&[u8]>) -> Result<Vec<u8>, BoxError>;
-}
-
-/// What an engine accepts.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    pub key_bytes_max: usize,
-    pub value_bytes_max: usize,
-    pub commit_bytes_max: usize,
-    pub commit_writes_max: usize,
-}
-
-impl Limits {
-    /// Enough for one transaction of the Table service: 4 MiB of body, 100 operations, their table.
-    pub const DEFAULT: Self = Self {
-        key_bytes_max: 16 * 1024,
-        value_bytes_max: 8 * 1024 * 1024,
-        commit_bytes_max: 128 * 1024 * 1024,
-        commit_writes_max: 1024,
-    };
-
-    /// Refuses a commit that no engine of these limits takes.
-    pub fn check(&self, commit: &Commit) -> Result<(), CommitError> {
-        within("writes of a commit", self.commit_writes_max, commit.writes.len())?;
-        within("checks of a commit", self.commit_writes_max, commit.checks.len())?;
-        let mut bytes = 0;
-        for check in &commit.checks {
-            within("bytes of a key", self.key_bytes_max, check.key.0.len())?;
-        }
-        for write in &commit.writes {
-            within("bytes of a key", self.key_bytes_max, write.key().0.len())?;
-            if let Write::Put(_, value) = write {
-                self.check_value(value.len())?;
-                bytes += value.len();
-            }
-        }
-        within("bytes of a commit", self.commit_bytes_max, bytes)
-    }
-
-    /// Refuses a value of too many bytes, such as a [`Modify`] may make.
-    pub fn check_value(&self, bytes: usize) -> Result<(), CommitError> {
-        within("bytes of a value", self.value_bytes_max, bytes)
-    }
-}
-
-fn within(what: &'static str, max: usize, got: usize) -> Result<(), CommitError> {
-    if got > max { Err(CommitError::TooLarge { what, max, got }) } else { Ok(()) }
-}
-
-/// How far a reclaim came.
+/// How far a chore came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaimed {
     Fully,
     Partly,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn appended_keys_order_by_revision_then_position() {
+        let prefix = Key::from(b"Lf".to_vec());
+        let stamps = [(1, 0), (1, 1), (1, 256), (2, 0), (256, 0), (u64::MAX, u32::MAX)];
+        let keys = stamps.map(|(revision, at)| Key::appended(&prefix, Revision(revision), at));
+        assert!(keys.is_sorted());
+        for (key, (revision, at)) in keys.iter().zip(stamps) {
+            let split = Key::split_appended(key.as_slice());
+            assert_eq!(split, Some((prefix.as_slice(), Revision(revision), at)));
+        }
+        assert_eq!(Key::split_appended(b"too short"), None);
+    }
 }

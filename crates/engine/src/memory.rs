@@ -1,30 +1,54 @@
 //! The reference engine: everything in one ordered map, readable before all else.
 //!
 //! A view is a clone of an `Arc` to the map, and a commit copies the map only while a view still
-//! holds it. It is the model that other engines are checked against, and `--durability memory`'s
-//! little sister for tests.
+//! holds it. Other engines are checked against it; tests of everything above engines run on it.
 
+use crate::resolve::{Resolved, resolve};
 use crate::{
-    BoxFuture, Commit, CommitError, Direction, Engine, EngineError, Found, Key, KeyRange, Limits,
-    Reclaimed, Revision, Scan, ScanEnd, View, Visit, Visitor, Write,
+    Acknowledged, BoxFuture, ClockSource, Commit, CommitError, Direction, Engine, EngineError,
+    Found, Key, KeyRange, Limits, Nature, Reclaimed, Revision, Scan, ScanEnd, View, Visit, Visitor,
+    Writers,
 };
-use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Map = BTreeMap<Key, Found>;
 
+/// A clock in milliseconds, for the life of views.
+pub type ViewClock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
 /// How the memory engine behaves.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MemoryOptions {
     pub limits: Limits,
+    /// What the engine says of its writers; tests of services that share one engine say `Many`.
+    pub writers: Writers,
     /// Entries one reclaim removes at most.
     pub reclaim_rows_max: usize,
+    /// By which views expire. Without a clock they never do.
+    pub view_clock: Option<ViewClock>,
 }
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        Self { limits: Limits::DEFAULT, reclaim_rows_max: 10_000 }
+        Self {
+            limits: Limits::DEFAULT,
+            writers: Writers::Sole,
+            reclaim_rows_max: 10_000,
+            view_clock: None,
+        }
+    }
+}
+
+impl fmt::Debug for MemoryOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryOptions")
+            .field("limits", &self.limits)
+            .field("writers", &self.writers)
+            .field("reclaim_rows_max", &self.reclaim_rows_max)
+            .field("view_clock", &self.view_clock.is_some())
+            .finish()
     }
 }
 
@@ -37,6 +61,7 @@ pub struct MemoryEngine {
 struct State {
     map: Arc<Map>,
     last: Revision,
+    is_closed: bool,
 }
 
 impl Default for MemoryEngine {
@@ -47,7 +72,8 @@ impl Default for MemoryEngine {
 
 impl MemoryEngine {
     pub fn new(options: MemoryOptions) -> Self {
-        Self { options, state: Mutex::new(State { map: Arc::default(), last: Revision(0) }) }
+        let state = State { map: Arc::default(), last: Revision(0), is_closed: false };
+        Self { options, state: Mutex::new(state) }
     }
 
     /// A panic while the lock was held cannot leave the map half changed: it is replaced whole.
@@ -55,50 +81,42 @@ impl MemoryEngine {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn apply(&self, commit: &Commit) -> Result<Revision, CommitError> {
-        self.options.limits.check(commit)?;
-        let mut state = self.state();
-        for (index, check) in commit.checks.iter().enumerate() {
-            let found = state.map.get(&check.key).map(|f| f.revision);
-            if !check.expect.holds(found) {
-                return Err(CommitError::CheckFailed { index, found });
-            }
+    fn open_state(&self) -> Result<MutexGuard<'_, State>, EngineError> {
+        let state = self.state();
+        if state.is_closed {
+            return Err(EngineError::Unavailable("it is closed".into()));
         }
-        let values = self.new_values(&state.map, &commit.writes)?;
+        Ok(state)
+    }
+
+    fn apply(&self, commit: &Commit) -> Result<Revision, CommitError> {
+        let limits = &self.options.limits;
+        limits.check(commit)?;
+        let mut state = self.open_state()?;
+        let resolved = resolve(commit, limits, &mut |key| Ok(state.map.get(key).cloned()))?;
         let revision = commit.not_before.max(Revision(state.last.0 + 1));
         state.last = revision;
         let map = Arc::make_mut(&mut state.map);
-        for (write, value) in commit.writes.iter().zip(values) {
-            match value {
-                Some(value) => map.insert(write.key().clone(), Found { value, revision }),
-                None => map.remove(write.key()),
+        let mut position = 0;
+        for write in resolved {
+            match write {
+                Resolved::Set(key, Some(value)) => map.insert(key, Found { value, revision }),
+                Resolved::Set(key, None) => map.remove(&key),
+                Resolved::Append(prefix, value) => {
+                    let key = Key::appended(&prefix, revision, position);
+                    position += 1;
+                    map.insert(key, Found { value, revision })
+                }
             };
         }
         Ok(revision)
     }
 
-    /// The value each write leaves behind; `None` where it deletes.
-    fn new_values(&self, map: &Map, writes: &[Write]) -> Result<Vec<Option<Bytes>>, CommitError> {
-        let next = |(index, write): (usize, &Write)| match write {
-            Write::Put(_, value) => Ok(Some(value.clone())),
-            Write::Delete(_) => Ok(None),
-            Write::Modify(key, function) => {
-                let current = map.get(key).map(|found| found.value.as_ref());
-                let value = function
-                    .modify(current)
-                    .map_err(|reason| CommitError::Refused { index, reason })?;
-                self.options.limits.check_value(value.len())?;
-                Ok(Some(value.into()))
-            }
-        };
-        writes.iter().enumerate().map(next).collect()
-    }
-
-    fn remove_some(&self, range: &KeyRange) -> Reclaimed {
+    fn remove_some(&self, range: &KeyRange) -> Result<Reclaimed, EngineError> {
         if range.is_empty() {
-            return Reclaimed::Fully;
+            return Ok(Reclaimed::Fully);
         }
-        let mut state = self.state();
+        let mut state = self.open_state()?;
         let map = Arc::make_mut(&mut state.map);
         let bounds = (Key::from(range.start.clone()), Key::from(range.end.clone()));
         let keys: Vec<Key> = map
@@ -109,11 +127,18 @@ impl MemoryEngine {
         for key in &keys {
             map.remove(key);
         }
-        if keys.len() < self.options.reclaim_rows_max {
-            Reclaimed::Fully
-        } else {
-            Reclaimed::Partly
-        }
+        let is_full = keys.len() < self.options.reclaim_rows_max;
+        Ok(if is_full { Reclaimed::Fully } else { Reclaimed::Partly })
+    }
+
+    fn snapshot(&self) -> Result<MemoryView, EngineError> {
+        let map = self.open_state()?.map.clone();
+        let life = self.options.view_clock.clone().map(|clock| Life {
+            begun_ms: clock(),
+            ms_max: self.options.limits.view_ms_max,
+            clock,
+        });
+        Ok(MemoryView { map, life })
     }
 }
 
@@ -122,9 +147,26 @@ impl Engine for MemoryEngine {
         &self.options.limits
     }
 
+    /// What was acknowledged stays for as long as the engine does.
+    fn nature(&self) -> Nature {
+        Nature {
+            clock: ClockSource::Caller,
+            writers: self.options.writers,
+            acknowledged: Acknowledged::Kept,
+        }
+    }
+
+    fn read<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        let found = self.snapshot().and_then(|view| view.find_all(keys));
+        Box::pin(std::future::ready(found))
+    }
+
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
-        let view: Arc<dyn View> = Arc::new(MemoryView(self.state().map.clone()));
-        Box::pin(std::future::ready(Ok(view)))
+        let view = self.snapshot().map(|view| Arc::new(view) as Arc<dyn View>);
+        Box::pin(std::future::ready(view))
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
@@ -132,23 +174,66 @@ impl Engine for MemoryEngine {
     }
 
     fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
-        Box::pin(async move { Ok(self.remove_some(&range)) })
+        Box::pin(async move { self.remove_some(&range) })
+    }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        let health = self.open_state().map(drop);
+        Box::pin(std::future::ready(health))
+    }
+
+    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        Box::pin(std::future::ready(Ok(Reclaimed::Fully)))
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.state().is_closed = true;
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
-struct MemoryView(Arc<Map>);
+struct MemoryView {
+    map: Arc<Map>,
+    /// `None` for a view that does not expire.
+    life: Option<Life>,
+}
+
+struct Life {
+    begun_ms: u64,
+    ms_max: u64,
+    clock: ViewClock,
+}
+
+impl MemoryView {
+    fn map(&self) -> Result<&Map, EngineError> {
+        match &self.life {
+            Some(life) if (life.clock)().saturating_sub(life.begun_ms) >= life.ms_max => {
+                Err(EngineError::Expired)
+            }
+            _ => Ok(&self.map),
+        }
+    }
+
+    fn find(&self, key: &[u8]) -> Result<Option<Found>, EngineError> {
+        Ok(self.map()?.get(key).cloned())
+    }
+
+    fn find_all(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
+        let map = self.map()?;
+        Ok(keys.iter().map(|key| map.get(key).cloned()).collect())
+    }
+}
 
 impl View for MemoryView {
     fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
-        Box::pin(std::future::ready(Ok(self.0.get(key).cloned())))
+        Box::pin(std::future::ready(self.find(key)))
     }
 
     fn multi_get<'a>(
         &'a self,
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
-        let found = keys.iter().map(|key| self.0.get(key).cloned()).collect();
-        Box::pin(std::future::ready(Ok(found)))
+        Box::pin(std::future::ready(self.find_all(keys)))
     }
 
     fn scan<'a>(
@@ -156,7 +241,7 @@ impl View for MemoryView {
         scan: Scan,
         visitor: &'a mut Visitor<'_>,
     ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
-        Box::pin(async move { Ok(walk(&self.0, scan, visitor)) })
+        Box::pin(async move { Ok(walk(self.map()?, scan, visitor)) })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::options::{Bounds, MIB};
 use crate::reload::Reload;
 use anyhow::{Context, Result};
 use lazuli_engine::{Engine, Reclaimed};
-use lazuli_engine_local::{Durability, LocalOptions, OpenError, ReopeningEngine};
+use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
     Accounts, Analytics, Extent, Front, FrontOptions, ListenOptions, Tls, WELL_KNOWN_ACCOUNT,
@@ -71,7 +71,7 @@ async fn serve(
     let names = certificate::names(&settings.options.host, &settings.host_suffixes);
     let certificate = certificate::load(&settings.tls, data, &names, SystemClock.now())?;
     let tls = certificate.map(|certificate| Arc::new(Tls::new(certificate)));
-    let service = table_service(engine.clone(), settings);
+    let service = TableService::new(engine.clone(), Arc::new(SystemClock));
     let reload = Reload {
         arguments: arguments.to_vec(),
         accounts: accounts.clone(),
@@ -102,19 +102,9 @@ async fn serve(
         let _ = chore.await;
     }
     analytics.flush(Extent::All).await;
-    tokio::task::spawn_blocking(move || engine.close()).await.context("close the engine")??;
+    engine.close().await.context("close the engine")?;
     tracing::info!("stopped");
     Ok(())
-}
-
-/// The engine is ours alone, and after a failed write it comes back with all it had acknowledged if
-/// that was synced: then tables may be remembered.
-fn table_service(engine: Arc<dyn Engine>, settings: &Settings) -> TableService {
-    let service = TableService::new(engine, Arc::new(SystemClock));
-    match settings.options.durability.0 {
-        Durability::Sync => service.remembering_tables(),
-        Durability::Interval(_) | Durability::Memory => service,
-    }
 }
 
 fn front_options(settings: &Settings) -> FrontOptions {

@@ -18,7 +18,7 @@ use crate::workload::{Client, Workload, whole};
 use clock::SimulatedClock;
 use engine::FaultyEngine;
 use executor::{Executor, Handle};
-use lazuli_engine::{MemoryEngine, MemoryOptions};
+use lazuli_engine::{MemoryEngine, MemoryOptions, Writers};
 use lazuli_testkit::seed::Seeded;
 use service::ServiceClient;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,19 +63,19 @@ fn play(plan: Plan) -> Result<World, String> {
     let random = Seeded::new(plan.seed);
     let executor = Executor::new(random.stream(0));
     let handle = executor.handle();
-    let memory = MemoryOptions { reclaim_rows_max: 3, ..MemoryOptions::default() };
+    // Two services, as two processes on one store would be; or one that has its store to itself, and
+    // so may believe what it remembers of tables.
+    let writers = if plan.seed.is_multiple_of(2) { Writers::Many } else { Writers::Sole };
+    let memory = MemoryOptions { reclaim_rows_max: 3, writers, ..MemoryOptions::default() };
     let engine =
         FaultyEngine::new(MemoryEngine::new(memory), handle.clone(), plan, random.stream(1));
     let engine = Arc::new(engine);
     let clock = Arc::new(SimulatedClock::new(handle.clone(), random.stream(2)));
-    let services = match plan.seed.is_multiple_of(2) {
-        // Two, as two processes on one store would be.
-        true => [(); 2].map(|()| ServiceClient::new(engine.clone(), clock.clone())),
-        // One that has its store to itself, and so may remember tables.
-        false => {
-            let alone = ServiceClient::alone(engine.clone(), clock.clone());
-            [alone.clone(), alone]
-        }
+    let client = || ServiceClient::new(engine.clone(), clock.clone());
+    let first = client();
+    let services = match writers {
+        Writers::Many => [first, client()],
+        Writers::Sole => [first.clone(), first],
     };
     let history = Arc::new(Log::default());
     let world = World { handle, services, engine, history, plan };

@@ -41,7 +41,7 @@ pub enum TableError {
     #[error("too large for the engine: {got} {what}, at most {max}")]
     TooLarge { what: &'static str, max: usize, got: usize },
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(EngineError),
     #[error(transparent)]
     Corrupt(#[from] CorruptRecord),
 }
@@ -61,6 +61,16 @@ impl BatchFailure {
     }
 }
 
+impl From<EngineError> for TableError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            // The request took longer than its view may live; a new one gets a new view.
+            EngineError::Expired => Self::Busy,
+            other => Self::Engine(other),
+        }
+    }
+}
+
 /// What a failed commit means where no check of it is known to the caller.
 impl From<CommitError> for TableError {
     fn from(error: CommitError) -> Self {
@@ -68,11 +78,12 @@ impl From<CommitError> for TableError {
             CommitError::Refused { reason, .. } => refusal(reason),
             CommitError::Undetermined(_) => Self::Undetermined,
             CommitError::TooLarge { what, max, got } => Self::TooLarge { what, max, got },
-            CommitError::Engine(error) => Self::Engine(error),
+            CommitError::Engine(error) => error.into(),
             // Somebody else was faster, and nothing was written.
-            CommitError::CheckFailed { .. } | CommitError::Conflict | CommitError::Busy => {
-                Self::Busy
-            }
+            CommitError::GuardFailed { .. }
+            | CommitError::CheckFailed { .. }
+            | CommitError::Conflict
+            | CommitError::Busy => Self::Busy,
             // What this code does not know, it does not call a failure.
             _ => Self::Undetermined,
         }

@@ -1,15 +1,18 @@
 //! Remembers where tables were found, so that most requests need not look in the catalog.
 //!
 //! A catalog record does not change while its table lives, so only a deletion can make what is
-//! remembered wrong. What is remembered is right at every moment, by three rules:
+//! remembered wrong. Where this process alone writes to the engine, what is remembered is a fact, right
+//! at every moment, by three rules:
 //!
-//! - A deletion bars its table before it commits: the table is forgotten, and cannot be remembered.
-//! - The bar is lifted when the deletion is known to have happened or not. One of which nobody knows,
-//!   or that is abandoned, leaves its table barred.
-//! - A table is remembered only if no bar came or went since before the view in which it was found
-//!   was taken; else the view could show what a deletion has changed meanwhile.
+//! - A deletion takes a [`DeletionGuard`] before it commits: the table is forgotten, and cannot be
+//!   remembered while the guard stands.
+//! - The guard is released when the deletion is known to have happened or not. A deletion whose outcome
+//!   stays unknown, or that is abandoned, leaves the guard standing.
+//! - A table is remembered only if no guard came or went since before the view in which it was found
+//!   was taken; otherwise the view could show what a deletion has changed meanwhile.
 //!
-//! This holds only where nobody else writes to the engine.
+//! Where others write too, what is remembered is a hint: each use proves it by reading the catalog key
+//! in the same round trip, or by the guard of a commit, and forgets a hint that was wrong.
 
 use crate::service::OpenTable;
 use arc_swap::ArcSwap;
@@ -18,29 +21,29 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Tables remembered at once. Each that is added has all of them copied, which is why it is few.
+/// Tables remembered at once; few, because adding one copies all.
 const TABLES_MAX: usize = 1024;
-/// Tables found while there was no room, after which all are forgotten, to make room for those that
-/// are asked for now.
+/// So many tables found without room for them make all be forgotten, to make room for those that
+/// requests ask for now.
 const CROWDED_OUT_MAX: usize = 64 * 1024;
-/// Tables barred at once, after which none is remembered any more.
-const BARRED_MAX: usize = 1024;
+/// So many tables under a guard at once, and no table is remembered any more.
+const GUARDED_MAX: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct KnownTables {
     tables: ArcSwap<Tables>,
-    /// How often a bar came or went. Changes only under the lock.
+    /// How often a guard came or went. Changes only under the lock.
     changes: AtomicU64,
-    bars: Mutex<Bars>,
+    deletions: Mutex<Deletions>,
 }
 
 /// By account, and by the lower-case name.
 type Tables = BTreeMap<AccountName, BTreeMap<Box<str>, OpenTable>>;
 
 #[derive(Default)]
-struct Bars {
-    /// How many deletions each table waits for.
-    barred: BTreeMap<(AccountName, Box<str>), usize>,
+struct Deletions {
+    /// How many guards each table has.
+    guarded: BTreeMap<(AccountName, Box<str>), usize>,
     crowded_out: usize,
 }
 
@@ -48,20 +51,21 @@ struct Bars {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment(u64);
 
-/// Held while a table is being deleted. Dropped without [`Bar::lift`], it stays.
-#[must_use = "a bar that is not lifted stays"]
-pub(crate) struct Bar {
+/// Stands while a table is being deleted. Dropped without [`release`](Self::release), it stands for
+/// ever.
+#[must_use = "a guard that is not released stands for ever"]
+pub(crate) struct DeletionGuard {
     known: Arc<KnownTables>,
     table: (AccountName, Box<str>),
 }
 
 impl KnownTables {
-    /// The present moment: to be taken before the view.
+    /// The present moment: to be taken before the view or the read.
     pub(crate) fn now(&self) -> Moment {
         Moment(self.changes.load(Ordering::SeqCst))
     }
 
-    /// What `take` takes of a table that is remembered.
+    /// What `take` makes of a table that is remembered.
     pub(crate) fn find<T>(
         &self,
         account: &AccountName,
@@ -71,64 +75,79 @@ impl KnownTables {
         self.tables.load().get(account)?.get(name.lower()).map(take)
     }
 
-    /// Remembers a table that a view shows, unless a bar came or went since before the view.
+    /// Remembers a table that was found, unless a guard came or went since before it was looked for.
     pub(crate) fn remember(
         &self,
-        before_view: Moment,
+        before: Moment,
         account: &AccountName,
         name: &TableName,
         table: &OpenTable,
     ) {
-        let mut bars = self.bars();
+        let mut deletions = self.deletions();
         let named = (account.clone(), name.lower().into());
-        if self.now() != before_view
-            || bars.barred.contains_key(&named)
-            || bars.barred.len() > BARRED_MAX
+        if self.now() != before
+            || deletions.guarded.contains_key(&named)
+            || deletions.guarded.len() > GUARDED_MAX
         {
             return;
         }
         let known = self.tables.load();
         let is_full = known.values().map(BTreeMap::len).sum::<usize>() >= TABLES_MAX;
-        if is_full && bars.crowded_out < CROWDED_OUT_MAX {
-            bars.crowded_out += 1;
+        if is_full && deletions.crowded_out < CROWDED_OUT_MAX {
+            deletions.crowded_out += 1;
             return;
         }
-        bars.crowded_out = 0;
+        deletions.crowded_out = 0;
         let mut tables = if is_full { Tables::new() } else { Tables::clone(&known) };
         let (account, lower) = named;
         tables.entry(account).or_default().insert(lower, table.clone());
         self.tables.store(Arc::new(tables));
     }
 
-    /// Forgets a table that is to be deleted.
-    pub(crate) fn bar(self: &Arc<Self>, account: &AccountName, name: &TableName) -> Bar {
+    /// Forgets a table that is about to be deleted.
+    pub(crate) fn guard_deletion(
+        self: &Arc<Self>,
+        account: &AccountName,
+        name: &TableName,
+    ) -> DeletionGuard {
         let table = (account.clone(), Box::<str>::from(name.lower()));
-        let mut bars = self.bars();
+        let mut deletions = self.deletions();
         self.changes.fetch_add(1, Ordering::SeqCst);
-        *bars.barred.entry(table.clone()).or_default() += 1;
+        *deletions.guarded.entry(table.clone()).or_default() += 1;
+        self.remove(account, name);
+        DeletionGuard { known: Arc::clone(self), table }
+    }
+
+    /// Forgets a table that is not what was remembered.
+    pub(crate) fn forget(&self, account: &AccountName, name: &TableName) {
+        let _deletions = self.deletions();
+        self.remove(account, name);
+    }
+
+    /// Called under the lock.
+    fn remove(&self, account: &AccountName, name: &TableName) {
         let mut tables = Tables::clone(&self.tables.load());
         if let Some(tables) = tables.get_mut(account) {
             tables.remove(name.lower());
         }
         self.tables.store(Arc::new(tables));
-        Bar { known: Arc::clone(self), table }
     }
 
     /// Nothing done under the lock can panic halfway.
-    fn bars(&self) -> MutexGuard<'_, Bars> {
-        self.bars.lock().unwrap_or_else(PoisonError::into_inner)
+    fn deletions(&self) -> MutexGuard<'_, Deletions> {
+        self.deletions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Bar {
+impl DeletionGuard {
     /// The deletion is known to have happened, or not to have.
-    pub(crate) fn lift(self) {
-        let mut bars = self.known.bars();
+    pub(crate) fn release(self) {
+        let mut deletions = self.known.deletions();
         self.known.changes.fetch_add(1, Ordering::SeqCst);
-        if let Some(deletions) = bars.barred.get_mut(&self.table) {
-            *deletions -= 1;
-            if *deletions == 0 {
-                bars.barred.remove(&self.table);
+        if let Some(guards) = deletions.guarded.get_mut(&self.table) {
+            *guards -= 1;
+            if *guards == 0 {
+                deletions.guarded.remove(&self.table);
             }
         }
     }
@@ -168,7 +187,7 @@ mod tests {
         remember(&known, known.now(), "Orders", 7);
         remember(&known, known.now(), "Other", 8);
         assert_eq!(find(&known, "orders"), Some(7));
-        known.bar(&account(), &name("ORDERS")).lift();
+        known.guard_deletion(&account(), &name("ORDERS")).release();
         assert_eq!((find(&known, "Orders"), find(&known, "Other")), (None, Some(8)));
     }
 
@@ -176,11 +195,11 @@ mod tests {
     fn what_an_older_view_showed_is_not_remembered() {
         let known = Arc::new(KnownTables::default());
         let before = known.now();
-        let bar = known.bar(&account(), &name("Orders"));
+        let guard = known.guard_deletion(&account(), &name("Orders"));
         let during = known.now();
         remember(&known, before, "Orders", 7);
         remember(&known, during, "Orders", 7);
-        bar.lift();
+        guard.release();
         remember(&known, before, "Orders", 7);
         remember(&known, during, "Orders", 7);
         assert_eq!(find(&known, "Orders"), None);
@@ -189,13 +208,24 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_of_unknown_outcome_bars_its_table_and_no_other() {
+    fn a_deletion_of_unknown_outcome_guards_its_table_and_no_other() {
         let known = Arc::new(KnownTables::default());
-        drop(known.bar(&account(), &name("Orders")));
-        known.bar(&account(), &name("Orders")).lift();
+        drop(known.guard_deletion(&account(), &name("Orders")));
+        known.guard_deletion(&account(), &name("Orders")).release();
         remember(&known, known.now(), "Orders", 7);
         remember(&known, known.now(), "Other", 8);
         assert_eq!((find(&known, "Orders"), find(&known, "Other")), (None, Some(8)));
+    }
+
+    #[test]
+    fn a_wrong_hint_is_forgotten_and_the_table_can_be_remembered_again() {
+        let known = KnownTables::default();
+        remember(&known, known.now(), "Orders", 7);
+        remember(&known, known.now(), "Other", 8);
+        known.forget(&account(), &name("ORDERS"));
+        assert_eq!((find(&known, "Orders"), find(&known, "Other")), (None, Some(8)));
+        remember(&known, known.now(), "Orders", 9);
+        assert_eq!(find(&known, "Orders"), Some(9));
     }
 
     #[test]

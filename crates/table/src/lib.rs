@@ -6,9 +6,10 @@
 //!
 //! # What must hold
 //!
-//! - A catalog record is never rewritten while its table lives, and every commit that touches a
-//!   table checks the revision of that record. So a write that races the drop of its table either
-//!   happens before the drop or finds the table gone; it is never acknowledged and lost.
+//! - A catalog record is never rewritten while its table lives, and every commit that writes an entity
+//!   has the revision of that record as its guard. So a write that races the drop of its table either
+//!   happens before the drop was acknowledged or finds the table gone; it is never acknowledged and
+//!   lost.
 //! - A query reads one view per page, catalog included.
 //! - Nothing here grows with the data: entities are shown to the caller one at a time, where they
 //!   lie.
@@ -25,7 +26,6 @@ mod scan;
 mod service;
 mod table_ids;
 mod tables;
-mod yielding;
 
 pub use batch::Batch;
 pub use error::{BatchFailure, TableError};

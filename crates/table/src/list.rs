@@ -2,7 +2,7 @@
 
 use crate::error::TableError;
 use crate::plan;
-use crate::scan::{Gather, Timer, walk};
+use crate::scan::{FILTERED_ROWS_EXPECTED, Gather, Timer, rows_missing, walk};
 use crate::service::TableService;
 use lazuli_engine::{KeyRange, Revision, Visit};
 use lazuli_layout::table::CatalogRecord;
@@ -146,6 +146,13 @@ impl Gather for TablesPage<'_> {
             (self.sink)(&info);
         }
         Ok(Visit::Continue)
+    }
+
+    fn rows_expected(&self) -> usize {
+        match self.filter {
+            Filter::Constant(true) => rows_missing(self.top, self.end.rows_returned),
+            _ => FILTERED_ROWS_EXPECTED,
+        }
     }
 
     fn pause(&mut self) {

@@ -10,9 +10,9 @@ pub use row::{Access, MetricsRow, Observed, Outcome};
 
 use crate::error::{BatchFailure, TableError};
 use crate::query::{EntityQuery, EntityRef};
-use crate::service::{COMMIT_ATTEMPTS_MAX, TableService};
-use crate::yielding::yield_now;
+use crate::service::TableService;
 use crate::{Batch, Mutation, MutationKind};
+use lazuli_engine::retry::Attempt;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
 use lazuli_model::{
     AccountName, ETag, EntityKey, Filter, IfMatch, Interval, Operator, PartitionKey, Properties,
@@ -49,32 +49,50 @@ impl TableService {
         rows: &MetricsRows,
     ) -> Result<(), TableError> {
         let partition = start.compact_minute();
-        for _ in 0..COMMIT_ATTEMPTS_MAX {
-            let stored = match self.stored_metrics(account, table, &partition).await {
-                Err(TableError::TableNotFound) => {
-                    self.create_metrics_table(account, table).await?;
-                    HashMap::new()
-                }
-                stored => stored?,
-            };
-            let changes = changes(table, &partition, rows, &stored)?;
-            if changes.is_empty() {
-                return Ok(());
-            }
-            let batch = Batch::new(changes).map_err(|failure| failure.error)?;
-            match self.transact(account, &batch).await.map_err(|failure| failure.error) {
-                Ok(_) | Err(TableError::Undetermined) => return Ok(()),
-                // Somebody else was faster: a client that deletes, another server that counts.
-                Err(
-                    TableError::TableNotFound
-                    | TableError::EntityAlreadyExists
-                    | TableError::EntityNotFound
-                    | TableError::ConditionNotMet,
-                ) => yield_now().await,
-                Err(error) => return Err(error),
-            }
+        self.retry(|| self.try_to_add_metrics(account, table, &partition, rows)).await?
+    }
+
+    async fn try_to_add_metrics(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        partition: &str,
+        rows: &MetricsRows,
+    ) -> Attempt<Result<(), TableError>> {
+        match self.add_metrics_once(account, table, partition, rows).await {
+            Ok(()) | Err(TableError::Undetermined) => Attempt::Done(Ok(())),
+            // Somebody else was faster: a client that deletes, another server that counts.
+            Err(
+                TableError::TableNotFound
+                | TableError::EntityAlreadyExists
+                | TableError::EntityNotFound
+                | TableError::ConditionNotMet,
+            ) => Attempt::Again,
+            Err(error) => Attempt::Done(Err(error)),
         }
-        Err(TableError::Busy)
+    }
+
+    async fn add_metrics_once(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        partition: &str,
+        rows: &MetricsRows,
+    ) -> Result<(), TableError> {
+        let stored = match self.stored_metrics(account, table, partition).await {
+            Err(TableError::TableNotFound) => {
+                self.create_metrics_table(account, table).await?;
+                HashMap::new()
+            }
+            stored => stored?,
+        };
+        let changes = changes(table, partition, rows, &stored)?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let batch = Batch::new(changes).map_err(|failure| failure.error)?;
+        self.transact(account, &batch).await.map_err(|failure| failure.error)?;
+        Ok(())
     }
 
     /// Deletes a page of entities whose intervals began before `cutoff`; says how many there were.

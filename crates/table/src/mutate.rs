@@ -12,15 +12,19 @@
 //! None of them reads the entity first: the engine decides where it orders the commit.
 
 use crate::error::{BatchFailure, TableError};
-use crate::service::{COMMIT_ATTEMPTS_MAX, OpenTable, TableService, timestamp};
-use crate::yielding::yield_now;
+use crate::service::{OpenTable, TableService, timestamp};
 use bytes::Bytes;
-use lazuli_engine::{BoxError, Check, Commit, CommitError, Expect, Key, Modify, Revision, Write};
+use lazuli_engine::retry::Attempt;
+use lazuli_engine::{
+    BoxError, Check, Commit, CommitError, Current, Expect, Key, Modify, Revision, Write,
+};
 use lazuli_layout::{EntityRecord, TableId, entity, key};
 use lazuli_model::entity::{check_size, merge};
 use lazuli_model::{
-    AccountName, ETag, EntityError, EntityKey, IfMatch, Properties, TableName, Timestamp,
+    AccountName, ETag, EntityError, EntityKey, IfMatch, Properties, TableName, Timestamp, Value,
+    ValueRef,
 };
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A change of one entity that keeps every limit that can be checked without the stored entity.
@@ -98,28 +102,41 @@ impl TableService {
         name: &TableName,
         steps: &[Step<'_>],
     ) -> Result<Timestamp, BatchFailure> {
-        // What goes wrong before any step is blamed on the first (T-6.46).
-        let first = |error| BatchFailure::new(0, error);
-        for _ in 0..COMMIT_ATTEMPTS_MAX {
-            let table = self.open_now(account, name).await.map_err(first)?;
-            let keys: Vec<Key> = steps.iter().map(|step| step.stored_key(table.id)).collect();
-            let not_before = self.now();
-            let commit = commit_of(steps, &keys, not_before, table);
-            match self.engine.commit(commit).await {
-                Ok(revision) => return Ok(timestamp(revision)),
-                // The table was dropped, and perhaps created again: look anew.
-                Err(CommitError::CheckFailed { index: 0, .. } | CommitError::Conflict) => {}
-                Err(CommitError::Undetermined(_))
-                    if self.did_not_happen(not_before, &keys).await => {}
-                Err(error) => return Err(failure_of(steps, error)),
+        let tried = self.retry(|| self.try_to_apply(account, name, steps)).await;
+        tried.unwrap_or_else(|busy| Err(BatchFailure::new(0, busy)))
+    }
+
+    async fn try_to_apply(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        steps: &[Step<'_>],
+    ) -> Attempt<Result<Timestamp, BatchFailure>> {
+        let table = match self.open_to_prove(account, name).await {
+            Ok(table) => table,
+            // What goes wrong before any step is blamed on the first (T-6.46).
+            Err(error) => return Attempt::Done(Err(BatchFailure::new(0, error))),
+        };
+        let keys: Vec<Key> = steps.iter().map(|step| step.stored_key(table.id)).collect();
+        let not_before = self.now();
+        let commit = commit_of(steps, &keys, not_before, table);
+        match self.engine.commit(commit).await {
+            Ok(revision) => Attempt::Done(Ok(timestamp(revision))),
+            // The table was dropped, and perhaps created again.
+            Err(CommitError::GuardFailed { .. }) => {
+                self.forget(account, name);
+                Attempt::Again
             }
-            yield_now().await;
+            Err(CommitError::Conflict) => Attempt::Again,
+            Err(CommitError::Undetermined(_)) if self.did_not_happen(not_before, &keys).await => {
+                Attempt::Again
+            }
+            Err(error) => Attempt::Done(Err(failure_of(steps, error))),
         }
-        Err(first(TableError::Busy))
     }
 }
 
-/// The commit of `steps`, to be stored under `keys`. Its first check is that the table lives.
+/// The commit of `steps`, to be stored under `keys`, guarded by the life of the table.
 fn commit_of(steps: &[Step<'_>], keys: &[Key], not_before: Revision, table: OpenTable) -> Commit {
     let with_keys = || steps.iter().zip(keys);
     let check = |(step, key): (&Step<'_>, &Key)| {
@@ -127,19 +144,19 @@ fn commit_of(steps: &[Step<'_>], keys: &[Key], not_before: Revision, table: Open
         step.expect.map(|expect| Check { key, expect })
     };
     Commit {
-        not_before,
-        checks: std::iter::once(table.lives).chain(with_keys().filter_map(check)).collect(),
-        writes: with_keys().map(|(step, key)| step.write(key.clone())).collect(),
+        guards: vec![table.lives],
+        checks: with_keys().filter_map(check).collect(),
+        ..Commit::new(not_before, with_keys().map(|(step, key)| step.write(key.clone())).collect())
     }
 }
 
 /// Finds the step that a failed commit is about: writes are its steps in order, checks those of the
-/// steps that have one, after the check of the table.
+/// steps that have one.
 fn failure_of(steps: &[Step<'_>], error: CommitError) -> BatchFailure {
     match error {
         CommitError::CheckFailed { index, found } => {
             let mut checked = steps.iter().enumerate().filter(|(_, step)| step.expect.is_some());
-            match checked.nth(index.saturating_sub(1)) {
+            match checked.nth(index) {
                 Some((index, step)) => BatchFailure::new(index, step.check_error(found)),
                 None => BatchFailure::new(0, TableError::Busy),
             }
@@ -225,15 +242,30 @@ struct MergePatch {
 }
 
 impl Modify for MergePatch {
-    fn modify(&self, current: Option<&[u8]>) -> Result<Vec<u8>, BoxError> {
+    fn modify(&self, current: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError> {
         let stored = match current {
-            Some(bytes) => EntityRecord::parse(bytes)?,
+            Some(current) => EntityRecord::parse(current.value)?,
             None => EntityRecord::default(),
         };
         // A corrupt property must not vanish in a merge.
         stored.verify()?;
         let merged = merge(stored.iter(), &self.patch)?;
         check_size(&self.key, merged.iter().copied())?;
-        Ok(entity::encode(merged.iter().copied()))
+        Ok(Some(entity::encode(merged.iter().copied())))
     }
+
+    fn held_bytes(&self) -> usize {
+        let keys = self.key.partition.as_str().len() + self.key.row.as_str().len();
+        keys + self.patch.iter().map(|(name, value)| property_bytes(name, value)).sum::<usize>()
+    }
+}
+
+/// What a property that is kept for later holds in memory.
+fn property_bytes(name: &str, value: ValueRef<'_>) -> usize {
+    let text = match value {
+        ValueRef::String(text) => text.len(),
+        ValueRef::Binary(bytes) => bytes.len(),
+        _ => 0,
+    };
+    size_of::<(Cow<'static, str>, Value<'static>)>() + name.len() + text
 }

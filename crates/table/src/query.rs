@@ -2,11 +2,11 @@
 
 use crate::error::TableError;
 use crate::plan::{Plan, PlanKind, Reads};
-use crate::scan::{Gather, Timer, walk};
+use crate::scan::{FILTERED_ROWS_EXPECTED, Gather, Timer, rows_missing, walk};
 use crate::service::{TableService, timestamp};
-use crate::yielding::yield_now;
 use bytes::Bytes;
-use lazuli_engine::{Key, KeyRange, Revision, View, Visit};
+use lazuli_engine::retry::{Attempt, give_way};
+use lazuli_engine::{Found, Key, KeyRange, Revision, View, Visit};
 use lazuli_layout::key::StoredEntityKey;
 use lazuli_layout::{CorruptRecord, EntityRecord, TableId, key};
 use lazuli_model::limits::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX};
@@ -99,11 +99,41 @@ impl TableService {
         table: &TableName,
         key: &EntityKey,
     ) -> Result<StoredEntity, TableError> {
+        if !self.remembers_facts() {
+            return self.retry(|| self.try_to_get(account, table, key)).await?;
+        }
         let view = self.view().await?;
         let table = view.table_id(account, table).await?;
-        let found = view.entries.get(&key::entity(table, key)).await?;
-        let found = found.ok_or(TableError::EntityNotFound)?;
-        Ok(StoredEntity { timestamp: timestamp(found.revision), value: found.value })
+        stored(view.entries.get(&key::entity(table, key)).await?)
+    }
+
+    /// Reads an entity together with the catalog record that proves where it lies: one round trip.
+    ///
+    /// The two may be of two moments. Ids are never reused and a catalog record is never rewritten, so
+    /// a table that lives at one moment lived at every earlier one since its creation: what is read
+    /// beside it belongs to a moment at which it lived, or to a write concurrent with its drop.
+    async fn try_to_get(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        key: &EntityKey,
+    ) -> Attempt<Result<StoredEntity, TableError>> {
+        let table = match self.open_to_prove(account, name).await {
+            Ok(table) => table,
+            Err(error) => return Attempt::Done(Err(error)),
+        };
+        let keys = [table.lives.key.clone(), key::entity(table.id, key).into()];
+        match self.engine.read(&keys).await {
+            Err(error) => Attempt::Done(Err(error.into())),
+            Ok(mut found) => {
+                let entity = found.pop().flatten();
+                if table.is_proven_by(found.pop().flatten().as_ref()) {
+                    return Attempt::Done(stored(entity));
+                }
+                self.forget(account, name);
+                Attempt::Again
+            }
+        }
     }
 
     /// Query Entities: shows one page to `sink`, in key order, each entity where it lies.
@@ -132,6 +162,11 @@ impl TableService {
     }
 }
 
+fn stored(found: Option<Found>) -> Result<StoredEntity, TableError> {
+    let found = found.ok_or(TableError::EntityNotFound)?;
+    Ok(StoredEntity { timestamp: timestamp(found.revision), value: found.value })
+}
+
 /// Reads entities by their keys, a few at a time.
 async fn fetch(view: &dyn View, keys: &[Key], page: &mut Page<'_>) -> Result<(), TableError> {
     let mut chunks = keys.chunks(FETCH_ROWS_MAX);
@@ -145,7 +180,7 @@ async fn fetch(view: &dyn View, keys: &[Key], page: &mut Page<'_>) -> Result<(),
         }
         if chunks.len() > 0 {
             page.pause();
-            yield_now().await;
+            give_way().await;
         }
     }
     Ok(())
@@ -263,6 +298,13 @@ impl Gather for Page<'_> {
             });
         }
         Ok(Visit::Continue)
+    }
+
+    fn rows_expected(&self) -> usize {
+        match self.conditions.is_empty() {
+            true => rows_missing(self.top, self.rows_returned),
+            false => FILTERED_ROWS_EXPECTED,
+        }
     }
 
     fn pause(&mut self) {

@@ -1,7 +1,7 @@
 //! Walks ranges of a view in bounded steps, giving way between them.
 
 use crate::error::TableError;
-use crate::yielding::yield_now;
+use lazuli_engine::retry::give_way;
 use lazuli_engine::{Direction, KeyRange, Revision, Scan, ScanEnd, View, Visit};
 use lazuli_layout::CorruptRecord;
 use lazuli_model::limits::QUERY_EXECUTION_MS_MAX;
@@ -11,6 +11,13 @@ use lazuli_model::{Clock, Timestamp};
 const STEP_ROWS_MAX: usize = 1024;
 /// Bytes that one step shows.
 const STEP_BYTES_MAX: usize = 1024 * 1024;
+/// Entries that a scan expects to be shown while a filter passes over some.
+pub(crate) const FILTERED_ROWS_EXPECTED: usize = 256;
+
+/// Entries that a page of `top` still looks at, the one that shows it to be full among them.
+pub(crate) fn rows_missing(top: u64, returned: u64) -> usize {
+    usize::try_from(top.saturating_sub(returned)).map_or(usize::MAX, |rows| rows.saturating_add(1))
+}
 
 /// Ends a page when its time is up.
 pub(crate) struct Timer<'c> {
@@ -46,6 +53,9 @@ pub(crate) trait Gather: Send {
         revision: Revision,
     ) -> Result<Visit, CorruptRecord>;
 
+    /// How many more entries it will likely be shown, the one that it stops before among them.
+    fn rows_expected(&self) -> usize;
+
     /// Called between two steps: the time to look at the clock.
     fn pause(&mut self);
 }
@@ -59,15 +69,16 @@ pub(crate) async fn walk(
     let mut ranges = ranges.into_iter();
     let mut next = ranges.next();
     while let Some(range) = next {
+        let rows_expected = gather.rows_expected();
         let mut visit = |key: &[u8], value: &[u8], at: Revision| gather.take(key, value, at);
-        next = match step(view, range, &mut visit).await? {
+        next = match step(view, range, rows_expected, &mut visit).await? {
             ScanEnd::Done => ranges.next(),
             ScanEnd::More(rest) => Some(rest),
             ScanEnd::Stopped => None,
         };
         if next.is_some() {
             gather.pause();
-            yield_now().await;
+            give_way().await;
         }
     }
     Ok(())
@@ -79,6 +90,7 @@ type Visitor<'v> = dyn FnMut(&[u8], &[u8], Revision) -> Result<Visit, CorruptRec
 pub(crate) async fn step(
     view: &dyn View,
     range: KeyRange,
+    rows_expected: usize,
     visit: &mut Visitor<'_>,
 ) -> Result<ScanEnd, TableError> {
     let scan = Scan {
@@ -86,6 +98,7 @@ pub(crate) async fn step(
         direction: Direction::Forward,
         rows_max: STEP_ROWS_MAX,
         bytes_max: STEP_BYTES_MAX,
+        rows_expected,
     };
     let mut corrupt = None;
     let mut visitor = |key: &[u8], value: &[u8], revision: Revision| {

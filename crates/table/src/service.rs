@@ -4,67 +4,105 @@
 //! policies, `list.rs` lists them, `query.rs` reads entities, `mutate.rs` and `batch.rs` change them.
 
 use crate::error::TableError;
-use crate::known_tables::{Bar, KnownTables, Moment};
+use crate::known_tables::{DeletionGuard, KnownTables, Moment};
 use crate::table_ids::TableIds;
-use lazuli_engine::{Check, Engine, Expect, Key, Revision, View};
+use lazuli_engine::retry::{Attempt, Budget, GiveWay, Pace, retry};
+use lazuli_engine::{Check, ClockSource, Engine, Expect, Found, Key, Nature, Revision, View};
 use lazuli_layout::table::CatalogRecord;
 use lazuli_layout::{TableId, key};
 use lazuli_model::{AccountName, Clock, TableName, Timestamp};
 use std::sync::Arc;
 
-/// Attempts at one commit before the service says that it is busy.
-pub(crate) const COMMIT_ATTEMPTS_MAX: usize = 32;
-
 /// The table service of every account, on one engine. Cheap to clone.
+///
+/// On an engine that only this process writes to ([`Nature::only_we_change_it`]), the service and its
+/// clones must be the only writers: then what it remembers of tables is a fact. On any other engine it
+/// is a hint, which each use proves.
 #[derive(Clone)]
 pub struct TableService {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<TableIds>,
-    known: Option<Arc<KnownTables>>,
+    pace: Arc<dyn Pace>,
+    nature: Nature,
+    known: Arc<KnownTables>,
 }
 
-/// A table as a view shows it.
+/// A table as it was found in the catalog.
 #[derive(Clone)]
 pub(crate) struct OpenTable {
     pub(crate) id: TableId,
-    /// Holds as long as the table is not dropped: the first check of every commit under it.
+    /// Holds as long as the table is not dropped: the guard of every write of an entity.
     pub(crate) lives: Check,
+}
+
+impl OpenTable {
+    /// Whether `found`, read at the table's catalog key, is the record it was opened by.
+    pub(crate) fn is_proven_by(&self, found: Option<&Found>) -> bool {
+        self.lives.expect.holds(found.map(|found| found.revision))
+    }
 }
 
 impl TableService {
     pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
-        Self { engine, clock, ids: Arc::default(), known: None }
+        let nature = engine.nature();
+        Self {
+            engine,
+            clock,
+            ids: Arc::default(),
+            pace: Arc::new(GiveWay),
+            nature,
+            known: Arc::default(),
+        }
     }
 
-    /// The same service, which remembers where it found tables. It and its clones must be the only
-    /// ones that write to the engine, and the engine must not lose what it has acknowledged.
-    pub fn remembering_tables(self) -> Self {
-        Self { known: Some(Arc::default()), ..self }
+    /// The same service, which waits by `pace` before it tries a commit again. Engines that others
+    /// write to want one that takes time.
+    pub fn with_pace(self, pace: Arc<dyn Pace>) -> Self {
+        Self { pace, ..self }
+    }
+
+    /// What the service's engine is like.
+    pub fn nature(&self) -> Nature {
+        self.nature
+    }
+
+    /// Whether what is remembered of a table needs no proof.
+    pub(crate) fn remembers_facts(&self) -> bool {
+        self.nature.only_we_change_it()
     }
 
     /// A view of the engine, in which tables are found.
     pub(crate) async fn view(&self) -> Result<TableView<'_>, TableError> {
-        let before = self.known.as_ref().map(|known| known.now());
+        let before = self.known.now();
         Ok(TableView { service: self, before, entries: self.engine.view().await? })
     }
 
-    /// Makes sure that a table which is about to be deleted is not remembered.
-    pub(crate) fn bar(&self, account: &AccountName, name: &TableName) -> Option<Bar> {
-        self.known.as_ref().map(|known| known.bar(account, name))
+    /// Makes sure that a table which is about to be deleted is not remembered. Hints need no guard.
+    pub(crate) fn guard_deletion(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Option<DeletionGuard> {
+        self.remembers_facts().then(|| self.known.guard_deletion(account, name))
     }
 
-    /// Finds a table in a view.
-    pub(crate) async fn open(
+    /// Forgets a table that turned out not to be what is remembered of it.
+    pub(crate) fn forget(&self, account: &AccountName, name: &TableName) {
+        self.known.forget(account, name);
+    }
+
+    /// Finds a table as it is now, or was: where what is remembered are hints, the caller must prove
+    /// what it does with it.
+    pub(crate) async fn open_to_prove(
         &self,
-        view: &dyn View,
         account: &AccountName,
         name: &TableName,
     ) -> Result<OpenTable, TableError> {
-        let key = key::catalog(account, name.lower());
-        let found = view.get(&key).await?.ok_or(TableError::TableNotFound)?;
-        let lives = Check { key: key.into(), expect: Expect::At(found.revision) };
-        Ok(OpenTable { id: CatalogRecord::decode_id(&found.value)?, lives })
+        match self.known.find(account, name, OpenTable::clone) {
+            Some(table) => Ok(table),
+            None => self.look_up(account, name).await,
+        }
     }
 
     /// Finds a table as it is now.
@@ -73,12 +111,32 @@ impl TableService {
         account: &AccountName,
         name: &TableName,
     ) -> Result<OpenTable, TableError> {
-        let remembered =
-            self.known.as_ref().and_then(|known| known.find(account, name, OpenTable::clone));
-        match remembered {
-            Some(table) => Ok(table),
-            None => self.view().await?.open(account, name).await,
+        match self.remembers_facts() {
+            true => self.open_to_prove(account, name).await,
+            false => self.look_up(account, name).await,
         }
+    }
+
+    /// Finds a table in the catalog, and remembers it.
+    async fn look_up(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<OpenTable, TableError> {
+        let before = self.known.now();
+        let catalog = Key::from(key::catalog(account, name.lower()));
+        let found = self.engine.read(std::slice::from_ref(&catalog)).await?.pop().flatten();
+        let table = opened(catalog, found)?;
+        self.known.remember(before, account, name, &table);
+        Ok(table)
+    }
+
+    /// Tries until an attempt is done, or the service is busy.
+    pub(crate) async fn retry<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, TableError>
+    where
+        F: Future<Output = Attempt<T>>,
+    {
+        retry(&*self.pace, Budget::DEFAULT, attempt).await.ok_or(TableError::Busy)
     }
 
     pub(crate) fn now(&self) -> Revision {
@@ -89,10 +147,13 @@ impl TableService {
     ///
     /// Had it happened, no key it wrote could still carry a revision older than `not_before`:
     /// revisions of a key only grow, and a deleted key carries none. Anything else proves nothing,
-    /// and neither does a store that cannot be read.
+    /// and neither does a store that cannot be read. An engine that stamps by its own clock finds out
+    /// by itself, as far as anybody can.
     pub(crate) async fn did_not_happen(&self, not_before: Revision, written: &[Key]) -> bool {
-        let Ok(view) = self.engine.view().await else { return false };
-        let Ok(found) = view.multi_get(written).await else { return false };
+        if self.nature.clock == ClockSource::Store {
+            return false;
+        }
+        let Ok(found) = self.engine.read(written).await else { return false };
         found.iter().flatten().any(|found| found.revision < not_before)
     }
 }
@@ -100,8 +161,8 @@ impl TableService {
 /// A view of the engine, and what is remembered of tables.
 pub(crate) struct TableView<'s> {
     service: &'s TableService,
-    /// When it was taken, or before.
-    before: Option<Moment>,
+    /// When it was taken, or earlier.
+    before: Moment,
     pub(crate) entries: Arc<dyn View>,
 }
 
@@ -112,8 +173,11 @@ impl TableView<'_> {
         account: &AccountName,
         name: &TableName,
     ) -> Result<TableId, TableError> {
-        let known = self.service.known.as_ref();
-        match known.and_then(|known| known.find(account, name, |table| table.id)) {
+        let known = match self.service.remembers_facts() {
+            true => self.service.known.find(account, name, |table| table.id),
+            false => None,
+        };
+        match known {
             Some(id) => Ok(id),
             None => Ok(self.open(account, name).await?.id),
         }
@@ -121,12 +185,19 @@ impl TableView<'_> {
 
     /// Finds a table in the view, and remembers it.
     async fn open(&self, account: &AccountName, name: &TableName) -> Result<OpenTable, TableError> {
-        let table = self.service.open(&*self.entries, account, name).await?;
-        if let (Some(known), Some(before)) = (&self.service.known, self.before) {
-            known.remember(before, account, name, &table);
-        }
+        let catalog = Key::from(key::catalog(account, name.lower()));
+        let found = self.entries.get(catalog.as_slice()).await?;
+        let table = opened(catalog, found)?;
+        self.service.known.remember(self.before, account, name, &table);
         Ok(table)
     }
+}
+
+/// The table whose catalog record `found` is.
+pub(crate) fn opened(catalog: Key, found: Option<Found>) -> Result<OpenTable, TableError> {
+    let found = found.ok_or(TableError::TableNotFound)?;
+    let lives = Check { key: catalog, expect: Expect::At(found.revision) };
+    Ok(OpenTable { id: CatalogRecord::decode_id(&found.value)?, lives })
 }
 
 /// The Timestamp that a revision stands for. The clock, and so every revision, ends with year 9999.

@@ -1,12 +1,12 @@
 //! Gives out table ids, none of them twice.
 //!
 //! A counter in the store holds the next id. Each process reserves some ids at a time, in a commit of
-//! its own: creating many tables at once then does not queue up at one key, and an id that is
-//! reserved and never used is no loss.
+//! its own: creating many tables at once then does not queue up at one key. An id that is reserved and
+//! never used costs nothing.
 
 use crate::error::TableError;
-use crate::service::{COMMIT_ATTEMPTS_MAX, TableService};
-use crate::yielding::yield_now;
+use crate::service::TableService;
+use lazuli_engine::retry::Attempt;
 use lazuli_engine::{Check, Commit, CommitError, Expect, Key, Write};
 use lazuli_layout::table::{decode_next_table_id, encode_next_table_id};
 use lazuli_layout::{CorruptRecord, TableId, key};
@@ -45,22 +45,26 @@ impl TableIds {
 impl TableService {
     /// A table id that nobody was given before.
     pub(crate) async fn next_table_id(&self) -> Result<TableId, TableError> {
-        for _ in 0..COMMIT_ATTEMPTS_MAX {
-            if let Some(id) = self.ids.take() {
-                return Ok(id);
-            }
-            self.reserve_table_ids().await?;
-            yield_now().await;
-        }
-        Err(TableError::Busy)
+        self.retry(|| self.try_to_take_table_id()).await?
     }
 
-    /// Moves the stored counter on, and keeps what lies between; fails silently when another does.
+    async fn try_to_take_table_id(&self) -> Attempt<Result<TableId, TableError>> {
+        if let Some(id) = self.ids.take() {
+            return Attempt::Done(Ok(id));
+        }
+        match self.reserve_table_ids().await {
+            // Others may take what was reserved, or have been faster at reserving.
+            Ok(()) => self.ids.take().map_or(Attempt::Again, |id| Attempt::Done(Ok(id))),
+            Err(error) => Attempt::Done(Err(error)),
+        }
+    }
+
+    /// Moves the stored counter on and keeps the ids in between; reserves none when another is faster.
     async fn reserve_table_ids(&self) -> Result<(), TableError> {
         const EXHAUSTED: CorruptRecord = CorruptRecord("next table id");
-        let key = key::next_table_id();
-        let view = self.engine.view().await?;
-        let (first, expect) = match view.get(&key).await? {
+        let key = Key::from(key::next_table_id());
+        let found = self.engine.read(std::slice::from_ref(&key)).await?.pop().flatten();
+        let (first, expect) = match found {
             None => (TableId(1), Expect::Absent),
             Some(found) => {
                 let next = decode_next_table_id(&found.value)?;
@@ -68,12 +72,10 @@ impl TableService {
             }
         };
         let next = first.0.checked_add(RESERVED).ok_or(EXHAUSTED)?;
-        let key = Key::from(key);
         let value = encode_next_table_id(TableId(next));
         let commit = Commit {
-            not_before: self.now(),
             checks: vec![Check { key: key.clone(), expect }],
-            writes: vec![Write::Put(key, value.into())],
+            ..Commit::new(self.now(), vec![Write::Put(key, value.into())])
         };
         match self.engine.commit(commit).await {
             Ok(_) => self.ids.add(first.0..next),

@@ -3,12 +3,12 @@
 use crate::error::TableError;
 use crate::list::TableInfo;
 use crate::scan::step;
-use crate::service::{COMMIT_ATTEMPTS_MAX, OpenTable, TableService};
-use crate::yielding::yield_now;
+use crate::service::{OpenTable, TableService};
 use bytes::Bytes;
+use lazuli_engine::retry::Attempt;
 use lazuli_engine::{
-    BoxError, Check, Commit, CommitError, Expect, Key, KeyRange, Modify, Reclaimed, Revision,
-    Visit, Write,
+    BoxError, Check, Commit, CommitError, Current, Expect, Found, Key, KeyRange, Modify, Reclaimed,
+    Revision, Visit, Write, Writers,
 };
 use lazuli_layout::table::{self as stored, CatalogRecord};
 use lazuli_layout::{TableId, key};
@@ -17,6 +17,10 @@ use lazuli_model::{
     AccessPolicies, AccountName, ServiceProperties, ServicePropertiesPatch, TableName,
 };
 use std::sync::Arc;
+
+/// Marks of dropped tables that are looked at to find one whose time has come: the oldest ids come
+/// first, and most often the oldest drops.
+const RECLAIM_ROWS_EXPECTED: usize = 2;
 
 impl TableService {
     /// Create Table.
@@ -37,25 +41,31 @@ impl TableService {
             created: self.clock.now(),
         };
         let key: Key = key::catalog(account, name.lower()).into();
-        for _ in 0..COMMIT_ATTEMPTS_MAX {
-            let commit = Commit {
-                not_before: self.now(),
-                checks: vec![Check { key: key.clone(), expect: Expect::Absent }],
-                writes: vec![Write::Put(key.clone(), record.encode().into())],
-            };
-            match self.engine.commit(commit).await {
-                Ok(_) => return Ok(()),
-                Err(CommitError::CheckFailed { .. }) => return Err(TableError::TableAlreadyExists),
-                Err(CommitError::Conflict) => yield_now().await,
-                // Nobody else has this id: if the catalog shows it, the table is ours.
-                Err(CommitError::Undetermined(_)) => match self.open_now(account, name).await {
-                    Ok(table) if table.id == record.id => return Ok(()),
-                    _ => return Err(TableError::Undetermined),
-                },
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Err(TableError::Busy)
+        self.retry(|| self.try_to_create(account, name, &key, &record)).await?
+    }
+
+    async fn try_to_create(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        key: &Key,
+        record: &CatalogRecord,
+    ) -> Attempt<Result<(), TableError>> {
+        let commit = Commit {
+            checks: vec![Check { key: key.clone(), expect: Expect::Absent }],
+            ..Commit::new(self.now(), vec![Write::Put(key.clone(), record.encode().into())])
+        };
+        Attempt::Done(match self.engine.commit(commit).await {
+            Ok(_) => Ok(()),
+            Err(CommitError::CheckFailed { .. }) => Err(TableError::TableAlreadyExists),
+            Err(CommitError::Conflict) => return Attempt::Again,
+            // Nobody else has this id: if the catalog shows it, the table is ours.
+            Err(CommitError::Undetermined(_)) => match self.open_now(account, name).await {
+                Ok(table) if table.id == record.id => Ok(()),
+                _ => Err(TableError::Undetermined),
+            },
+            Err(error) => Err(error.into()),
+        })
     }
 
     /// Reads one table of the list.
@@ -64,8 +74,7 @@ impl TableService {
         account: &AccountName,
         name: &TableName,
     ) -> Result<TableInfo, TableError> {
-        let view = self.engine.view().await?;
-        let found = view.get(&key::catalog(account, name.lower())).await?;
+        let found = self.read_one(key::catalog(account, name.lower())).await?;
         let found = found.ok_or(TableError::TableNotFound)?;
         Ok(CatalogRecord::decode(&found.value)?.into())
     }
@@ -85,15 +94,15 @@ impl TableService {
                 Write::Put(key::reclaim(table.id).into(), dropped.clone().into()),
             ]
         };
-        let bar = self.bar(account, name);
+        let guard = self.guard_deletion(account, name);
         let outcome = self.commit_under(account, name, writes).await;
         let is_known = matches!(
             outcome,
             Ok(())
                 | Err(TableError::TableNotFound | TableError::Busy | TableError::TooLarge { .. })
         );
-        if let (true, Some(bar)) = (is_known, bar) {
-            bar.lift();
+        if let (true, Some(guard)) = (is_known, guard) {
+            guard.release();
         }
         outcome
     }
@@ -132,8 +141,7 @@ impl TableService {
         &self,
         account: &AccountName,
     ) -> Result<ServiceProperties, TableError> {
-        let view = self.engine.view().await?;
-        match view.get(&key::service_properties(account)).await? {
+        match self.read_one(key::service_properties(account)).await? {
             Some(found) => Ok(stored::decode_service_properties(&found.value)?),
             None => Ok(ServiceProperties::default()),
         }
@@ -146,28 +154,23 @@ impl TableService {
         patch: ServicePropertiesPatch,
     ) -> Result<(), TableError> {
         let key = Key::from(key::service_properties(account));
-        let function: Arc<dyn Modify> = Arc::new(PropertiesPatch(patch));
-        for _ in 0..COMMIT_ATTEMPTS_MAX {
-            let commit = Commit {
-                not_before: self.now(),
-                checks: Vec::new(),
-                writes: vec![Write::Modify(key.clone(), Arc::clone(&function))],
-            };
-            match self.engine.commit(commit).await {
-                Ok(_) => return Ok(()),
-                Err(CommitError::Conflict) => yield_now().await,
-                Err(error) => return Err(error.into()),
-            }
+        let function: Arc<dyn Modify> = Arc::new(PropertiesPatch::new(patch));
+        self.retry(|| self.try_to_write(Write::Modify(key.clone(), Arc::clone(&function)))).await?
+    }
+
+    async fn try_to_write(&self, write: Write) -> Attempt<Result<(), TableError>> {
+        match self.engine.commit(Commit::new(self.now(), vec![write])).await {
+            Ok(_) => Attempt::Done(Ok(())),
+            Err(CommitError::Conflict) => Attempt::Again,
+            Err(error) => Attempt::Done(Err(error.into())),
         }
-        Err(TableError::Busy)
     }
 
     /// Gives back some of the space of a dropped table. Says [`Reclaimed::Fully`] when there is none
     /// that could be given back now.
     ///
-    /// The engine wants nobody to look at what it reclaims. No commit can, after the drop; a query
-    /// may, whose view is older than the drop, but no request lives longer than
-    /// [`REQUEST_MS_MAX`].
+    /// The engine wants nobody to look at what it reclaims. No commit does, after the drop; a query
+    /// may, whose view is older than the drop, for as long as a view may be used.
     pub async fn reclaim_some(&self) -> Result<Reclaimed, TableError> {
         let Some(table) = self.reclaimable_table().await? else {
             return Ok(Reclaimed::Fully);
@@ -175,11 +178,8 @@ impl TableService {
         let range = key::table_range(table);
         let range = KeyRange::new(range.start, range.end);
         if self.engine.reclaim(range).await? == Reclaimed::Fully {
-            let commit = Commit {
-                not_before: self.now(),
-                checks: Vec::new(),
-                writes: vec![Write::Delete(key::reclaim(table).into())],
-            };
+            let forget = Write::Delete(key::reclaim(table).into());
+            let commit = Commit::new(self.now(), vec![forget]);
             match self.engine.commit(commit).await {
                 // Reclaiming and forgetting are both idempotent: the next call does it again.
                 Ok(_) | Err(CommitError::Conflict | CommitError::Undetermined(_)) => {}
@@ -189,46 +189,76 @@ impl TableService {
         Ok(Reclaimed::Partly)
     }
 
-    /// Commits what `writes` says for a table, under the condition that the table lives.
+    /// Commits what `writes` says for a table, on the condition that the table lives at that very
+    /// point: a guard would let two deletions both succeed, and policies outlive their table.
     async fn commit_under(
         &self,
         account: &AccountName,
         name: &TableName,
         writes: impl Fn(&OpenTable) -> Vec<Write>,
     ) -> Result<(), TableError> {
-        for _ in 0..COMMIT_ATTEMPTS_MAX {
-            let table = self.open_now(account, name).await?;
-            let not_before = self.now();
-            let writes = writes(&table);
-            let keys: Vec<Key> = writes.iter().map(|write| write.key().clone()).collect();
-            let checks = vec![table.lives];
-            match self.engine.commit(Commit { not_before, checks, writes }).await {
-                Ok(_) => return Ok(()),
-                Err(CommitError::CheckFailed { .. } | CommitError::Conflict) => {}
-                Err(CommitError::Undetermined(_))
-                    if self.did_not_happen(not_before, &keys).await => {}
-                Err(error) => return Err(error.into()),
+        self.retry(|| self.try_to_commit_under(account, name, &writes)).await?
+    }
+
+    async fn try_to_commit_under(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        writes: impl Fn(&OpenTable) -> Vec<Write>,
+    ) -> Attempt<Result<(), TableError>> {
+        let table = match self.open_to_prove(account, name).await {
+            Ok(table) => table,
+            Err(error) => return Attempt::Done(Err(error)),
+        };
+        let not_before = self.now();
+        let writes = writes(&table);
+        let keys: Vec<Key> = writes.iter().filter_map(Write::key).cloned().collect();
+        let commit = Commit { checks: vec![table.lives], ..Commit::new(not_before, writes) };
+        match self.engine.commit(commit).await {
+            Ok(_) => Attempt::Done(Ok(())),
+            Err(CommitError::CheckFailed { .. }) => {
+                self.forget(account, name);
+                Attempt::Again
             }
-            yield_now().await;
+            Err(CommitError::Conflict) => Attempt::Again,
+            Err(CommitError::Undetermined(_)) if self.did_not_happen(not_before, &keys).await => {
+                Attempt::Again
+            }
+            Err(error) => Attempt::Done(Err(error.into())),
         }
-        Err(TableError::Busy)
+    }
+
+    async fn read_one(&self, key: Vec<u8>) -> Result<Option<Found>, TableError> {
+        let key = Key::from(key);
+        Ok(self.engine.read(std::slice::from_ref(&key)).await?.pop().flatten())
+    }
+
+    /// How long after its drop a table may still be read or written by requests that began before.
+    fn drop_settles_ms(&self) -> u64 {
+        let view_ms_max = self.engine.limits().view_ms_max;
+        match self.nature().writers {
+            Writers::Sole => view_ms_max,
+            // A commit of another process that saw the table alive may still be under way.
+            Writers::Many => view_ms_max.saturating_add(REQUEST_MS_MAX),
+        }
     }
 
     /// A dropped table that no query can be reading any more.
     async fn reclaimable_table(&self) -> Result<Option<TableId>, TableError> {
         let view = self.engine.view().await?;
-        let now = self.clock.now();
+        let (now, settles_ms) = (self.clock.now(), self.drop_settles_ms());
         let mut found = None;
         let range = key::reclaim_range();
         let mut look = |key: &[u8], value: &[u8], _: Revision| {
             let dropped = stored::decode_reclaim(value)?;
-            if now.millis_since(dropped) < REQUEST_MS_MAX {
+            if now.millis_since(dropped) < settles_ms {
                 return Ok(Visit::Continue);
             }
             found = Some(key::decode_reclaim(key)?);
             Ok(Visit::StopBefore)
         };
-        step(&*view, KeyRange::new(range.start, range.end), &mut look).await?;
+        let range = KeyRange::new(range.start, range.end);
+        step(&*view, range, RECLAIM_ROWS_EXPECTED, &mut look).await?;
         Ok(found)
     }
 }
@@ -236,15 +266,31 @@ impl TableService {
 /// Changes the stored properties where the commit is ordered, so that two patches never undo each
 /// other.
 #[derive(Debug)]
-struct PropertiesPatch(ServicePropertiesPatch);
+struct PropertiesPatch {
+    patch: ServicePropertiesPatch,
+    held_bytes: usize,
+}
+
+impl PropertiesPatch {
+    /// It holds about what it stores: the lists of its CORS rules.
+    fn new(patch: ServicePropertiesPatch) -> Self {
+        let stored = ServiceProperties::default().patched(patch.clone());
+        let held_bytes = stored::encode_service_properties(&stored).len();
+        Self { patch, held_bytes }
+    }
+}
 
 impl Modify for PropertiesPatch {
-    fn modify(&self, current: Option<&[u8]>) -> Result<Vec<u8>, BoxError> {
+    fn modify(&self, current: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError> {
         let properties = match current {
-            Some(bytes) => stored::decode_service_properties(bytes)?,
+            Some(current) => stored::decode_service_properties(current.value)?,
             None => ServiceProperties::default(),
         };
-        let properties = properties.patched(self.0.clone());
-        Ok(stored::encode_service_properties(&properties))
+        let properties = properties.patched(self.patch.clone());
+        Ok(Some(stored::encode_service_properties(&properties)))
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 }

@@ -21,8 +21,8 @@ pub use sequential::*;
 
 use bytes::Bytes;
 use lazuli_engine::{
-    BoxError, Check, Commit, CommitError, Direction, Engine, Expect, Found, Key, KeyRange, Modify,
-    Revision, Scan, ScanEnd, View, Visit, Write,
+    BoxError, Check, Commit, CommitError, Current, Direction, Engine, Expect, Found, Key, KeyRange,
+    Modify, Revision, Scan, ScanEnd, View, Visit, Write,
 };
 use std::any::Any;
 use std::sync::Arc;
@@ -120,9 +120,8 @@ pub(crate) fn commit(
     writes: impl IntoIterator<Item = Write>,
 ) -> Commit {
     Commit {
-        not_before: Revision(0),
         checks: checks.into_iter().collect(),
-        writes: writes.into_iter().collect(),
+        ..Commit::new(Revision(0), writes.into_iter().collect())
     }
 }
 
@@ -163,7 +162,7 @@ pub(crate) async fn page(
     (rows_max, bytes_max): (usize, usize),
 ) -> (Vec<Entry>, ScanEnd) {
     let mut entries = Vec::new();
-    let scan = Scan { range, direction, rows_max, bytes_max };
+    let scan = Scan { range, direction, rows_max, bytes_max, rows_expected: rows_max };
     let end = view
         .scan(scan, &mut |key, value, revision| {
             entries.push((key.to_vec(), value.to_vec(), revision));
@@ -188,8 +187,13 @@ pub(crate) fn is_check_failed(result: &Result<Revision, CommitError>) -> bool {
 pub(crate) struct Append(pub(crate) Vec<u8>);
 
 impl Modify for Append {
-    fn modify(&self, current: Option<&[u8]>) -> Result<Vec<u8>, BoxError> {
-        Ok([current.unwrap_or_default(), &self.0].concat())
+    fn modify(&self, current: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError> {
+        let current = current.map(|current| current.value).unwrap_or_default();
+        Ok(Some([current, &self.0].concat()))
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -198,9 +202,13 @@ impl Modify for Append {
 pub(crate) struct Increment;
 
 impl Modify for Increment {
-    fn modify(&self, current: Option<&[u8]>) -> Result<Vec<u8>, BoxError> {
-        let count = current.map_or(0, number);
-        Ok((count + 1).to_be_bytes().to_vec())
+    fn modify(&self, current: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError> {
+        let count = current.map_or(0, |current| number(current.value));
+        Ok(Some((count + 1).to_be_bytes().to_vec()))
+    }
+
+    fn held_bytes(&self) -> usize {
+        0
     }
 }
 
@@ -214,7 +222,11 @@ pub(crate) fn number(value: &[u8]) -> u64 {
 pub(crate) struct Refuse;
 
 impl Modify for Refuse {
-    fn modify(&self, _: Option<&[u8]>) -> Result<Vec<u8>, BoxError> {
+    fn modify(&self, _: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError> {
         Err("refused".into())
+    }
+
+    fn held_bytes(&self) -> usize {
+        0
     }
 }

@@ -21,8 +21,8 @@ pub struct LiveServer {
 }
 
 impl LiveServer {
-    /// Starts a server with the well-known account; its threads are named `threads`. It must be the
-    /// only one that writes to `engine`, for it remembers tables as the real one does.
+    /// Starts a server with the well-known account; its threads are named `threads`. If `engine` says
+    /// that it has one writer, nobody else may write to it.
     pub fn start(engine: Arc<dyn Engine>, threads: &str) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -30,7 +30,7 @@ impl LiveServer {
             .enable_all()
             .build()?;
         let clock = Arc::new(SystemClock);
-        let service = TableService::new(engine, clock.clone()).remembering_tables();
+        let service = TableService::new(engine, clock.clone());
         let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}"))
             .and_then(Accounts::new)
             .map_err(io::Error::other)?;

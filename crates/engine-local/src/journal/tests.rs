@@ -9,7 +9,7 @@ async fn journal(values: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
     for value in values {
         let key = Key::from([b"L", &value[..1]].concat());
         let writes = vec![Write::Put(key, value.clone().into())];
-        let commit = Commit { not_before: Revision(0), checks: vec![], writes };
+        let commit = Commit::new(Revision(0), writes);
         engine.commit(commit).await.unwrap();
     }
     drop(engine);
@@ -103,7 +103,7 @@ async fn hole_between_batches_that_were_not_synced_is_cut_off() {
     let engine = LocalEngine::open(dir.path(), options()).unwrap();
     for key in ["La", "Lb", "Lc"] {
         let writes = vec![Write::Put(Key::from(key.as_bytes().to_vec()), "v".into())];
-        let commit = Commit { not_before: Revision(0), checks: vec![], writes };
+        let commit = Commit::new(Revision(0), writes);
         engine.commit(commit).await.unwrap();
     }
     let path = list(&dir.path().join("store")).unwrap().remove(0).1;

@@ -35,7 +35,7 @@ async fn filled(dir: &Path) -> LocalEngine {
 async fn write(engine: &LocalEngine, keys: impl IntoIterator<Item = String>) {
     let put = |key: String| Write::Put(Key::from(key.into_bytes()), vec![b'v'; 1000].into());
     let writes = keys.into_iter().map(put).collect();
-    engine.commit(Commit { not_before: Revision(0), checks: vec![], writes }).await.unwrap();
+    engine.commit(Commit::new(Revision(0), writes)).await.unwrap();
 }
 
 async fn reclaim_all(engine: &LocalEngine) {

@@ -16,7 +16,7 @@ async fn values_are_not_copied() {
     let dir = tempfile::tempdir().unwrap();
     let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
     let put = Write::Put(Key::from(b"Lk".to_vec()), vec![b'v'; 1000].into());
-    let commit = Commit { not_before: Revision(0), checks: vec![], writes: vec![put] };
+    let commit = Commit::new(Revision(0), vec![put]);
     engine.commit(commit).await.unwrap();
     check_not_copied(&engine).await;
     engine.store.flush();
@@ -28,7 +28,13 @@ fn walk_all(view: &Snapshot, range: KeyRange, rows_max: usize) -> Vec<u32> {
     let mut shown = Vec::new();
     let mut next = Some(range);
     while let Some(range) = next {
-        let scan = Scan { range, direction: Direction::Forward, rows_max, bytes_max: usize::MAX };
+        let scan = Scan {
+            range,
+            direction: Direction::Forward,
+            rows_max,
+            bytes_max: usize::MAX,
+            rows_expected: rows_max,
+        };
         let end = view.walk(scan, &mut |key, _, _| {
             shown.push(u32::from_be_bytes(key[1..].try_into().unwrap()));
             Visit::Continue
@@ -47,7 +53,7 @@ async fn a_walk_ends_with_its_range_however_long_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
     let writes = (0..400).map(|number| Write::Put(key(number).into(), "v".into())).collect();
-    engine.commit(Commit { not_before: Revision(0), checks: vec![], writes }).await.unwrap();
+    engine.commit(Commit::new(Revision(0), writes)).await.unwrap();
     for flush in [false, true] {
         if flush {
             engine.store.flush();

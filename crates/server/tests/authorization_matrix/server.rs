@@ -3,8 +3,8 @@
 use crate::credential::Credential;
 use crate::operation::{Operation, Outcome};
 use lazuli_engine::{
-    BoxFuture, Commit, CommitError, Engine, EngineError, KeyRange, Limits, MemoryEngine, Reclaimed,
-    Revision, View,
+    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
+    MemoryEngine, Nature, Reclaimed, Revision, View,
 };
 use lazuli_model::service_properties::CorsRule;
 use lazuli_model::{
@@ -56,6 +56,18 @@ impl Engine for CountingEngine {
         self.inner.limits()
     }
 
+    fn nature(&self) -> Nature {
+        self.inner.nature()
+    }
+
+    fn read<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        self.views.fetch_add(1, Ordering::SeqCst);
+        self.inner.read(keys)
+    }
+
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
         self.views.fetch_add(1, Ordering::SeqCst);
         self.inner.view()
@@ -68,6 +80,18 @@ impl Engine for CountingEngine {
 
     fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
         self.inner.reclaim(range)
+    }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.inner.health()
+    }
+
+    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        self.inner.tend()
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.inner.close()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use lazuli_engine::{
     BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
-    MemoryEngine, Reclaimed, Revision, Scan, ScanEnd, View, Visitor,
+    MemoryEngine, Nature, Reclaimed, Revision, Scan, ScanEnd, View, Visitor,
 };
 use lazuli_engine_local::Faults;
 use std::io;
@@ -41,6 +41,17 @@ impl Engine for SlowScans {
         self.inner.limits()
     }
 
+    fn nature(&self) -> Nature {
+        self.inner.nature()
+    }
+
+    fn read<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        self.inner.read(keys)
+    }
+
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
         Box::pin(async {
             let view: Arc<dyn View> =
@@ -55,6 +66,18 @@ impl Engine for SlowScans {
 
     fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
         self.inner.reclaim(range)
+    }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.inner.health()
+    }
+
+    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        self.inner.tend()
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.inner.close()
     }
 }
 

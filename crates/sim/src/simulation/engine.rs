@@ -4,7 +4,7 @@ use super::Plan;
 use super::executor::Handle;
 use lazuli_engine::{
     BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
-    MemoryEngine, Reclaimed, Revision, Scan, ScanEnd, View, Visitor,
+    MemoryEngine, Nature, Reclaimed, Revision, Scan, ScanEnd, View, Visitor,
 };
 use lazuli_testkit::seed::Seeded;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -129,7 +129,7 @@ impl FaultyEngine {
     /// Plants the bug, if it is one of commits.
     fn spoil(&self, mut commit: Commit) -> Option<Commit> {
         if self.has(Bug::UncheckedCommit) {
-            commit.checks.truncate(1);
+            commit.checks.clear();
         }
         if self.has(Bug::TornCommit) && commit.writes.len() > 1 {
             commit.writes.pop();
@@ -203,6 +203,29 @@ impl Engine for FaultyEngine {
         self.inner.limits()
     }
 
+    fn nature(&self) -> Nature {
+        self.inner.nature()
+    }
+
+    fn read<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        Box::pin(async move {
+            self.line.read().await?;
+            if let Some(view) = self.stale_view() {
+                return view.multi_get(keys).await;
+            }
+            // Each key at a moment of its own.
+            let mut found = Vec::with_capacity(keys.len());
+            for key in keys {
+                found.extend(self.inner.read(std::slice::from_ref(key)).await?);
+                self.line.delay().await;
+            }
+            Ok(found)
+        })
+    }
+
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
         Box::pin(async {
             self.line.read().await?;
@@ -249,6 +272,18 @@ impl Engine for FaultyEngine {
             self.line.read().await?;
             self.inner.reclaim(range).await
         })
+    }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.inner.health()
+    }
+
+    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        self.inner.tend()
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.inner.close()
     }
 }
 

@@ -23,19 +23,10 @@ pub(super) struct ServiceClient {
 }
 
 impl ServiceClient {
-    pub(super) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
-        Self::of(TableService::new(engine, clock))
-    }
-
-    /// The only one that writes to `engine`.
-    pub(super) fn alone(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
-        Self::of(TableService::new(engine, clock).remembering_tables())
-    }
-
     #[expect(clippy::expect_used, reason = "both names are literals that keep the rules")]
-    fn of(service: TableService) -> Self {
+    pub(super) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
         Self {
-            service,
+            service: TableService::new(engine, clock),
             account: AccountName::parse("simulated").expect("an account name"),
             table: TableName::parse("Simulated").expect("a table name"),
         }

@@ -2,8 +2,8 @@
 //! that fails on demand, and short words for entities.
 
 use lazuli_engine::{
-    BoxFuture, Commit, CommitError, Engine, EngineError, KeyRange, Limits, MemoryEngine,
-    MemoryOptions, Reclaimed, Revision, View,
+    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
+    MemoryEngine, MemoryOptions, Nature, Reclaimed, Revision, View, Writers,
 };
 use lazuli_model::{
     AccountName, Clock, EntityKey, Filter, IfMatch, Operator, Properties, Property, TableName,
@@ -66,6 +66,11 @@ impl FaultyEngine {
     pub(crate) fn plan(&self, faults: impl IntoIterator<Item = Fault>) {
         self.faults.lock().unwrap().extend(faults);
     }
+
+    fn gone(&self) -> Option<EngineError> {
+        let is_gone = self.is_gone.load(Ordering::SeqCst);
+        is_gone.then(|| EngineError::Unavailable("gone".into()))
+    }
 }
 
 impl Engine for FaultyEngine {
@@ -73,9 +78,22 @@ impl Engine for FaultyEngine {
         self.inner.limits()
     }
 
+    fn nature(&self) -> Nature {
+        self.inner.nature()
+    }
+
+    fn read<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        if let Some(gone) = self.gone() {
+            return Box::pin(std::future::ready(Err(gone)));
+        }
+        self.inner.read(keys)
+    }
+
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
-        if self.is_gone.load(Ordering::SeqCst) {
-            let gone = EngineError::Unavailable("gone".into());
+        if let Some(gone) = self.gone() {
             return Box::pin(std::future::ready(Err(gone)));
         }
         self.inner.view()
@@ -109,6 +127,18 @@ impl Engine for FaultyEngine {
     fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
         self.inner.reclaim(range)
     }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.inner.health()
+    }
+
+    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        self.inner.tend()
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.inner.close()
+    }
 }
 
 /// A service with one table, `Orders`.
@@ -128,7 +158,9 @@ impl Fixture {
         Self::with_options(MemoryOptions::default()).await
     }
 
+    /// The store has other writers: see [`elsewhere`](Self::elsewhere).
     pub(crate) async fn with_options(options: MemoryOptions) -> Self {
+        let options = MemoryOptions { writers: Writers::Many, ..options };
         let memory = Arc::new(MemoryEngine::new(options));
         let engine = Arc::new(FaultyEngine {
             inner: memory.clone(),

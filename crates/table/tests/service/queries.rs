@@ -272,7 +272,7 @@ async fn corrupt_entities_are_reported_and_never_served() {
     let string_that_is_not_utf8 = [1, 0, 1, 0, 1, 0x10, 1, 0, 0, 0, b'a', 0xFF];
     for value in [&b"\x02junk"[..], &string_that_is_not_utf8] {
         let write = Write::Put(key.clone().into(), value.to_vec().into());
-        let commit = Commit { not_before: Revision(1), checks: Vec::new(), writes: vec![write] };
+        let commit = Commit::new(Revision(1), vec![write]);
         fixture.memory.commit(commit).await.unwrap();
         let mut shown = 0;
         let (account, table) = (&fixture.account, &fixture.table);

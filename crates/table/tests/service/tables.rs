@@ -206,6 +206,7 @@ async fn stored(fixture: &Fixture) -> usize {
         direction: Direction::Forward,
         rows_max: usize::MAX,
         bytes_max: usize::MAX,
+        rows_expected: usize::MAX,
     };
     let mut visitor = |_: &[u8], _: &[u8], _| {
         count += 1;
@@ -233,7 +234,7 @@ async fn the_space_of_a_dropped_table_comes_back_when_nobody_can_read_it() {
     assert_eq!(stored(&fixture).await, 29);
 
     // A restart forgets nothing: another service finds the mark.
-    fixture.clock.advance_ms(30_000);
+    fixture.clock.advance_ms(90_000);
     let service = fixture.elsewhere();
     let mut calls = 0;
     while service.reclaim_some().await.unwrap() == Reclaimed::Partly {

@@ -149,10 +149,10 @@ async fn replay(engine: &dyn Engine, steps: Vec<Step>) -> Result<(), TestCaseErr
 
 impl Replay<'_> {
     async fn commit(&mut self, random: RandomCommit) -> Result<(), TestCaseError> {
+        let writes = random.writes.iter().map(|(text, write)| concrete(text, write)).collect();
         let commit = Commit {
-            not_before: Revision(random.not_before),
             checks: random.checks.iter().map(|(text, expect)| self.check(text, *expect)).collect(),
-            writes: random.writes.iter().map(|(text, write)| concrete(text, write)).collect(),
+            ..Commit::new(Revision(random.not_before), writes)
         };
         let expected = self.expected(&commit, &random);
         match (self.engine.commit(commit).await, expected) {

@@ -181,7 +181,13 @@ pub fn stopped_scan_shows_nothing_more(make: Make<'_>) {
             [(Direction::Forward, ["La", "Lb"]), (Direction::Backward, ["Lc", "Lb"])]
         {
             let mut shown = Vec::new();
-            let scan = Scan { range: everything(), direction, rows_max: 9, bytes_max: usize::MAX };
+            let scan = Scan {
+                range: everything(),
+                direction,
+                rows_max: 9,
+                bytes_max: usize::MAX,
+                rows_expected: 9,
+            };
             let end = view
                 .scan(scan, &mut |key, _, _| {
                     shown.push(String::from_utf8(key.to_vec()).unwrap());

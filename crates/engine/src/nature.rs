@@ -1,0 +1,134 @@
+//! What callers may build on: who writes, whose clock counts, what lasts, and how large things may be.
+
+use crate::{CommitError, Key, Write};
+
+/// What an engine is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nature {
+    pub clock: ClockSource,
+    pub writers: Writers,
+    pub acknowledged: Acknowledged,
+}
+
+impl Nature {
+    /// Whether what this process knows of the store stays true until this process changes it: nobody
+    /// else writes, and nothing that was acknowledged can vanish.
+    pub fn only_we_change_it(self) -> bool {
+        self.writers == Writers::Sole && self.acknowledged == Acknowledged::Kept
+    }
+}
+
+/// Whose clock stamps the revisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockSource {
+    /// The caller's, by [`Commit::not_before`](crate::Commit::not_before).
+    Caller,
+    /// The store's own: `not_before` is not looked at.
+    Store,
+}
+
+/// Who writes to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// This process alone.
+    Sole,
+    /// Any number of processes.
+    Many,
+}
+
+/// What becomes of an acknowledged commit for as long as the engine value is in use, whatever
+/// the engine does to recover from a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledged {
+    /// It stays.
+    Kept,
+    /// It may vanish when the engine recovers, for it was acknowledged before it was durable.
+    MayVanish,
+}
+
+/// What an engine accepts.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub key_bytes_max: usize,
+    pub value_bytes_max: usize,
+    /// Values of one commit together, those made by functions and derived ones among them.
+    pub commit_bytes_max: usize,
+    /// Writes of one commit, derived ones among them; likewise its checks, and its guards.
+    pub commit_writes_max: usize,
+    /// How long a view may be used, in milliseconds.
+    pub view_ms_max: u64,
+}
+
+impl Limits {
+    /// Enough for one transaction of the Table service, 4 MiB of body and 100 operations, with what 16
+    /// unique indexes, a feed and expiry derive from it: 67 writes for each operation.
+    pub const DEFAULT: Self = Self {
+        key_bytes_max: 16 * 1024,
+        value_bytes_max: 8 * 1024 * 1024,
+        commit_bytes_max: 128 * 1024 * 1024,
+        commit_writes_max: 8 * 1024,
+        view_ms_max: 60_000,
+    };
+
+    /// Refuses a commit that no engine of these limits takes, whatever its functions make.
+    pub fn check(&self, commit: &crate::Commit) -> Result<(), CommitError> {
+        self.check_writes(commit.writes.len())?;
+        self.check_checks(commit.checks.len())?;
+        within("guards of a commit", self.commit_writes_max, commit.guards.len())?;
+        for check in commit.guards.iter().chain(&commit.checks) {
+            self.check_key(&check.key)?;
+        }
+        let mut bytes = 0;
+        for write in &commit.writes {
+            self.check_write(write)?;
+            bytes += write.value_bytes();
+        }
+        self.check_bytes(bytes)
+    }
+
+    /// Refuses a write whose key or value is too long.
+    pub fn check_write(&self, write: &Write) -> Result<(), CommitError> {
+        match write {
+            Write::Put(key, value) => {
+                self.check_key(key)?;
+                self.check_value(value.len())
+            }
+            Write::Append(prefix, value) => {
+                let key_bytes = prefix.as_slice().len() + crate::APPENDED_SUFFIX_BYTES;
+                within(KEY_BYTES, self.key_bytes_max, key_bytes)?;
+                self.check_value(value.len())
+            }
+            Write::Delete(key) | Write::Modify(key, _) => self.check_key(key),
+        }
+    }
+
+    pub fn check_key(&self, key: &Key) -> Result<(), CommitError> {
+        within(KEY_BYTES, self.key_bytes_max, key.as_slice().len())
+    }
+
+    /// Refuses a value of too many bytes, such as a [`Modify`](crate::Modify) may make.
+    pub fn check_value(&self, bytes: usize) -> Result<(), CommitError> {
+        within("bytes of a value", self.value_bytes_max, bytes)
+    }
+
+    /// Refuses a commit of too many writes.
+    pub fn check_writes(&self, writes: usize) -> Result<(), CommitError> {
+        within("writes of a commit", self.commit_writes_max, writes)
+    }
+
+    /// Refuses a commit of too many checks.
+    pub fn check_checks(&self, checks: usize) -> Result<(), CommitError> {
+        within("checks of a commit", self.commit_writes_max, checks)
+    }
+
+    /// Refuses a commit whose values have too many bytes.
+    pub fn check_bytes(&self, bytes: usize) -> Result<(), CommitError> {
+        within("bytes of a commit", self.commit_bytes_max, bytes)
+    }
+}
+
+const KEY_BYTES: &str = "bytes of a key";
+
+fn within(what: &'static str, max: usize, got: usize) -> Result<(), CommitError> {
+    if got > max { Err(CommitError::TooLarge { what, max, got }) } else { Ok(()) }
+}
