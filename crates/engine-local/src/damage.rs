@@ -42,20 +42,20 @@ impl fmt::Display for Damaged {
 
 /// Tells of the damage that a store's reads have met.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub(crate) struct DamageReporter {
     store: PathBuf,
-    has_told: AtomicBool,
+    has_reported: AtomicBool,
 }
 
-impl Teller {
+impl DamageReporter {
     pub(crate) fn new(store: &Path) -> Self {
-        Self { store: store.to_path_buf(), has_told: AtomicBool::new(false) }
+        Self { store: store.to_path_buf(), has_reported: AtomicBool::new(false) }
     }
 
     /// A read has met damage. All tables are gone through, on a thread of its own, and those that
     /// are damaged are logged: once while a store is open, as that reads it whole.
     pub(crate) fn met(&self) {
-        if self.has_told.swap(true, Ordering::Relaxed) {
+        if self.has_reported.swap(true, Ordering::Relaxed) {
             return;
         }
         let store = self.store.clone();

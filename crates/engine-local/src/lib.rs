@@ -5,11 +5,11 @@
 //! and wait for nobody (`view.rs`). Beneath lies fjall, a log-structured merge tree (`store.rs`);
 //! `docs/decisions/001-local-engine.md` says why.
 
-mod begun;
 mod committer;
 mod damage;
 mod directory;
 mod journal;
+mod journal_register;
 mod manifest;
 mod options;
 mod poison;

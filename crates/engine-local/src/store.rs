@@ -5,10 +5,10 @@
 //! and the ranges whose files were dropped (see `reclaim.rs`). The last revision is part of every
 //! batch; behind it stands whether all batches before were durable (see `journal.rs`).
 
-use crate::begun::Begun;
-use crate::damage::Teller;
+use crate::damage::DamageReporter;
 use crate::directory::{Directory, OpenError};
 use crate::journal;
+use crate::journal_register::JournalRegister;
 use crate::manifest;
 use crate::options::{Faults, LocalOptions};
 use crate::view::Snapshot;
@@ -69,8 +69,8 @@ pub(crate) struct Store {
     is_unsynced: AtomicBool,
     has_written: AtomicBool,
     /// `None` while the store is made.
-    begun: Mutex<Option<Begun>>,
-    damage: Arc<Teller>,
+    register: Mutex<Option<JournalRegister>>,
+    damage: Arc<DamageReporter>,
     faults: Option<Arc<dyn Faults>>,
 }
 
@@ -92,9 +92,11 @@ impl Store {
         let journals = journal::inspect(&directory.store())?;
         let with_file = |error| with_file(&directory.store(), error);
         let stored = || stored_revision(&directory.store()).map_err(|e| directory.unusable(e));
-        let begun = Begun::inspect(&directory.store(), &journals, || stored().map_err(with_file))?;
+        let register = JournalRegister::inspect(&directory.store(), &journals, || {
+            stored().map_err(with_file)
+        })?;
         let mut store = open(&directory.store()).map_err(with_file)?;
-        store.begun = Mutex::new(Some(begun));
+        store.register = Mutex::new(Some(register));
         store.is_unsynced.store(false, Ordering::Relaxed);
         Ok(store)
     }
@@ -115,8 +117,8 @@ impl Store {
             view_life: Duration::from_millis(options.view_ms_max),
             is_unsynced: AtomicBool::new(true),
             has_written: AtomicBool::new(false),
-            begun: Mutex::new(None),
-            damage: Arc::new(Teller::new(path)),
+            register: Mutex::new(None),
+            damage: Arc::new(DamageReporter::new(path)),
             faults: options.faults.clone(),
         })
     }
@@ -167,8 +169,8 @@ impl Store {
         }
         batch.insert(&self.meta, LAST_REVISION, self.encode_last(last));
         batch.commit()?;
-        if let Some(begun) = &mut *self.begun.lock().unwrap_or_else(PoisonError::into_inner) {
-            begun.written(last)?;
+        if let Some(register) = &mut *self.register.lock().unwrap_or_else(PoisonError::into_inner) {
+            register.written(last)?;
         }
         self.is_unsynced.store(mode == PersistMode::Buffer, Ordering::Relaxed);
         self.has_written.store(true, Ordering::Relaxed);

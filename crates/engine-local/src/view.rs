@@ -1,6 +1,6 @@
 //! A view: one fjall snapshot, read on the caller's own thread.
 
-use crate::damage::Teller;
+use crate::damage::DamageReporter;
 use crate::store::{decode, decode_ref, engine_error};
 use fjall::{Guard, Keyspace, Readable};
 use lazuli_engine::{
@@ -19,7 +19,7 @@ const BOUNDED_ROWS_MAX: usize = 64;
 pub(crate) struct Snapshot {
     snapshot: fjall::Snapshot,
     data: Keyspace,
-    damage: Arc<Teller>,
+    damage: Arc<DamageReporter>,
     life: Duration,
     /// When a newer snapshot was published. No view of this one is younger, so that the life of all of
     /// them is counted from here, and those of the newest snapshot need not look at a clock.
@@ -31,7 +31,7 @@ impl Snapshot {
     pub(crate) fn new(
         snapshot: fjall::Snapshot,
         data: Keyspace,
-        damage: Arc<Teller>,
+        damage: Arc<DamageReporter>,
         life: Duration,
     ) -> Self {
         Self { snapshot, data, damage, life, replaced: OnceLock::new() }
@@ -109,7 +109,7 @@ impl Snapshot {
 
 /// A scan under way.
 struct Walk<'v, 'f> {
-    damage: &'v Teller,
+    damage: &'v DamageReporter,
     /// Its range is what is left to walk once [`over`](Self::over) stops early.
     scan: Scan,
     visitor: &'v mut Visitor<'f>,
@@ -151,7 +151,7 @@ impl Walk<'_, '_> {
     }
 }
 
-fn unreadable(damage: &Teller, error: fjall::Error) -> EngineError {
+fn unreadable(damage: &DamageReporter, error: fjall::Error) -> EngineError {
     let error = engine_error(error);
     if matches!(error, EngineError::Corrupt(_)) {
         damage.met();

@@ -27,7 +27,7 @@ const LINES_MAX: usize = 16;
 
 /// The journals of an open store.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct JournalRegister {
     store: PathBuf,
     lines: Vec<Line>,
     /// The revision that was written last.
@@ -41,7 +41,7 @@ struct Line {
     after: Revision,
 }
 
-impl Begun {
+impl JournalRegister {
     /// Compares what was noted with `journals`, those that the store at `store` has, oldest first.
     /// `stored` tells the last revision in its tables.
     pub(crate) fn inspect(
@@ -55,13 +55,13 @@ impl Begun {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(io_error(error)),
         };
-        let mut begun = Self { store: store.to_path_buf(), lines, last: Revision(0) };
-        begun.refuse_vanished(journals, stored)?;
+        let mut register = Self { store: store.to_path_buf(), lines, last: Revision(0) };
+        register.refuse_vanished(journals, stored)?;
         let newest = journals.last().copied().unwrap_or_default();
-        if begun.newest() != Some(newest) {
-            begun.note(newest).map_err(io_error)?;
+        if register.newest() != Some(newest) {
+            register.note(newest).map_err(io_error)?;
         }
-        Ok(begun)
+        Ok(register)
     }
 
     /// Notes a journal that fjall has begun by now. To be called when a batch that ends with `last`
@@ -159,20 +159,21 @@ mod tests {
 
     /// A store with the journals `found`, in which those of `noted` were begun, each after the
     /// revision of its number, and whose tables hold revisions up to `stored`.
-    fn inspect(noted: &[u64], found: &[u64], stored: u64) -> Result<Begun, String> {
+    fn inspect(noted: &[u64], found: &[u64], stored: u64) -> Result<JournalRegister, String> {
         let dir = tempfile::tempdir().unwrap();
         let lines: Vec<Line> =
             noted.iter().map(|n| Line { journal: *n, after: Revision(*n) }).collect();
         if !noted.is_empty() {
             fs::write(dir.path().join(FILE), format(&lines)).unwrap();
         }
-        Begun::inspect(dir.path(), found, || Ok(Revision(stored))).map_err(|e| e.to_string())
+        JournalRegister::inspect(dir.path(), found, || Ok(Revision(stored)))
+            .map_err(|e| e.to_string())
     }
 
     #[track_caller]
     fn check(noted: &[u64], found: &[u64], stored: u64, missing: Option<&str>) {
         match (inspect(noted, found, stored), missing) {
-            (Ok(begun), None) => assert_eq!(begun.newest(), found.last().copied()),
+            (Ok(register), None) => assert_eq!(register.newest(), found.last().copied()),
             (Err(error), Some(name)) => {
                 assert!(error.ends_with(&format!("/{name} is missing")), "{error}");
             }
@@ -203,10 +204,10 @@ mod tests {
     fn journal_is_noted_before_a_write_in_it_is_acknowledged() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("7.jnl"), "").unwrap();
-        let mut begun = Begun::inspect(dir.path(), &[7], || Ok(Revision(0))).unwrap();
-        begun.written(Revision(100)).unwrap();
+        let mut register = JournalRegister::inspect(dir.path(), &[7], || Ok(Revision(0))).unwrap();
+        register.written(Revision(100)).unwrap();
         fs::write(dir.path().join("8.jnl"), "").unwrap();
-        begun.written(Revision(200)).unwrap();
+        register.written(Revision(200)).unwrap();
         let lines = parse(&fs::read(dir.path().join(FILE)).unwrap()).unwrap();
         let line = |journal, after| Line { journal, after: Revision(after) };
         assert_eq!(lines, [line(7, 0), line(8, 100)]);
