@@ -486,7 +486,7 @@ fn credential(input: &[u8]) {
         }
         Ok(Some(Sas::Account(sas))) => {
             assert!(sas.verify("a", &keys).is_err(), "forged");
-            let _ = sas.grant(&caller);
+            let _ = sas.grant(&caller, 't');
         }
         Ok(Some(Sas::UserDelegation(sas))) => {
             let _ = sas.string_to_sign("a");

@@ -4,7 +4,7 @@ use crate::failure::{chain, with_hint};
 use anyhow::Result;
 use clap::{ArgAction, Args};
 use lazuli_model::{Clock, SystemClock};
-use lazuli_server::{AuthOptions, IssuerOptions, KeySource, RoleMap, TokenIssuer};
+use lazuli_server::{AuthOptions, IssuerOptions, KeySource, ROLES, RoleMap, TokenIssuer};
 use std::sync::Arc;
 
 /// Bearer tokens; see docs/authorization.md.
@@ -80,7 +80,7 @@ impl AuthArguments {
                 ));
             }
         };
-        let mut roles = RoleMap::default();
+        let mut roles = RoleMap::new(ROLES);
         for mapping in &self.oidc_role {
             roles.add(mapping).map_err(|error| {
                 let advice =

@@ -13,8 +13,8 @@ use lazuli_engine::{Engine, Reclaimed};
 use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
-    Accounts, Analytics, Extent, Front, FrontOptions, ListenOptions, Tls, WELL_KNOWN_ACCOUNT,
-    WELL_KNOWN_KEY,
+    Accounts, Analytics, Extent, Front, FrontOptions, ListenOptions, Shared, TableApi,
+    TableOptions, Tls, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
 use lazuli_table::TableService;
 use std::ffi::OsString;
@@ -82,8 +82,10 @@ async fn serve(
         names,
     };
     let options = FrontOptions { auth, ..front_options(settings) };
-    let front = Front::new(service.clone(), accounts, Arc::new(SystemClock), options);
-    let analytics = front.analytics();
+    let shared = Arc::new(Shared::new(accounts, Arc::new(SystemClock), options));
+    let tables = TableApi::new(&shared, service.clone(), table_options(settings));
+    let analytics = tables.analytics();
+    let front = Front::new(shared, tables);
     let chores = [
         tokio::spawn(reclaim_dropped_tables(service)),
         tokio::spawn(reload.at_each(hangup)),
@@ -109,10 +111,9 @@ async fn serve(
 
 fn front_options(settings: &Settings) -> FrontOptions {
     let bounds = &settings.options.bounds;
-    let mut options = FrontOptions {
+    FrontOptions {
         version_check: settings.version_check,
         profile: settings.options.profile.into(),
-        simulate: settings.options.simulate.options(),
         body_bytes_max: mib(bounds.body_memory_mib.get()),
         answer_bytes_max: mib(bounds.answer_memory_mib.get()),
         queries_max: bounds.queries_max.get() as usize,
@@ -120,7 +121,12 @@ fn front_options(settings: &Settings) -> FrontOptions {
         // The low digits of the clock come first, so that ids of two runs differ at a glance.
         request_id_seed: SystemClock.now().ticks().reverse_bits(),
         ..FrontOptions::default()
-    };
+    }
+}
+
+fn table_options(settings: &Settings) -> TableOptions {
+    let simulate = settings.options.simulate.options();
+    let mut options = TableOptions { simulate, ..TableOptions::default() };
     options.host_suffixes.extend(settings.host_suffixes.iter().cloned());
     options
 }

@@ -12,6 +12,7 @@ pub mod etag;
 pub mod filter;
 pub mod key;
 pub mod limits;
+pub mod metrics;
 pub mod name;
 pub mod service_properties;
 pub mod time;

@@ -1,20 +1,24 @@
-//! What every service shares: listener, TLS, limits, bodies, answers, ids, deadlines, CORS.
+//! What every service shares: listener, TLS, limits, bodies, answers, ids, deadlines, CORS, analytics.
+//!
+//! [`front::Front`] runs one service, of which it knows what [`service::Service`] says.
 
 pub(crate) mod analytics;
 pub(crate) mod answer_memory;
 pub(crate) mod body;
 pub(crate) mod cors;
-pub(crate) mod error;
 pub(crate) mod front;
 pub(crate) mod listen;
 pub(crate) mod memory;
+pub(crate) mod peer;
 pub(crate) mod profile;
+pub(crate) mod properties;
 pub(crate) mod reply;
 pub(crate) mod request;
-pub(crate) mod request_headers;
-pub(crate) mod request_id;
 pub(crate) mod respond;
-pub(crate) mod simulate;
+pub(crate) mod service;
+pub(crate) mod shared;
 pub(crate) mod stall;
 pub(crate) mod target;
 pub(crate) mod tls;
+pub(crate) mod trailer;
+pub(crate) mod version;

@@ -1,23 +1,37 @@
 //! The HTTP front of Lazuli: the only crate that knows hyper.
 //!
-//! A request passes `http::listen` → `http::front` (id, limits, route, authenticate, handle, answer) →
-//! a handler in `table`, which decodes, calls the service, and encodes. Handlers give a
-//! `http::reply::Reply`, which `front` turns into an HTTP response and `batch` into one part of a
-//! multipart body.
+//! A request passes `http::listen` → `http::front` (id, limits, account, authenticate, route, permit,
+//! handle, answer) → a handler of its service, which decodes, calls the service, and encodes.
+//!
+//! The folders build on each other in this order, and never the other way round: `error`, `headers`,
+//! `request_id` and `operation` (a row for each operation); `auth` (who, may they, why not); `http` (everything that
+//! services share); and one folder for each service, such as `table`.
 
 mod auth;
+mod error;
+mod headers;
 mod http;
+mod operation;
+mod request_id;
 mod table;
 
 pub use auth::accounts::{Account, Accounts, AccountsError, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
 pub use auth::authenticate::AuthOptions;
 pub use auth::bearer::{
     IssuerOptions, KeySource, KeySourceError, KeysError, RoleGrant, RoleMap, RoleMapError,
-    TokenIssuer,
+    RoleNames, TokenIssuer,
 };
-pub use http::analytics::{Analytics, Extent};
-pub use http::front::{Front, FrontOptions, VersionCheck};
+pub use http::front::Front;
 pub use http::listen::{ListenOptions, serve};
+pub use http::peer::Peer;
 pub use http::profile::Profile;
-pub use http::simulate::SimulateOptions;
+pub use http::respond::ResponseBody;
+pub use http::shared::{FrontOptions, Shared};
 pub use http::tls::{Certificate, CertificateError, SelfSigned, Tls};
+pub use http::version::VersionCheck;
+pub use table::analytics::{Analytics, Extent};
+pub use table::api::{TableApi, TableOptions};
+pub use table::simulate::SimulateOptions;
+
+/// The roles and data actions of every service.
+pub const ROLES: &[&RoleNames] = &[table::credentials::ROLES];

@@ -1,9 +1,19 @@
 //! The Table service over HTTP: its operations, their routes and their handlers.
+//!
+//! [`api::TableApi`] is what the front runs; the rest of the folder is what it is made of.
 
-pub(crate) mod batch;
-pub(crate) mod encode;
-pub(crate) mod handlers;
-pub(crate) mod operation;
-pub(crate) mod properties;
-pub(crate) mod route;
-pub(crate) mod xml_resources;
+pub(crate) mod analytics;
+pub(crate) mod api;
+mod batch;
+pub(crate) mod credentials;
+mod encode;
+mod error;
+mod error_reply;
+mod explain;
+mod faults;
+mod handlers;
+mod operation;
+mod request;
+mod route;
+mod settings;
+pub(crate) mod simulate;

@@ -32,7 +32,7 @@ pub use error::{BatchFailure, TableError};
 pub use lazuli_engine::Reclaimed;
 pub use lazuli_layout::EntityRecord;
 pub use list::{TableInfo, TablesEnd, TablesQuery};
-pub use metrics::{Access, MetricsRow, MetricsRows, Observed, Outcome};
+pub use metrics::MetricsRows;
 pub use mutate::{Mutation, MutationKind};
 pub use plan::PlanKind;
 pub use query::{Continuation, EntityQuery, EntityRef, KeyBounds, QueryEnd, StoredEntity};

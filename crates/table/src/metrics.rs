@@ -4,16 +4,13 @@
 //! What is counted is added to what is stored, so a restart within an interval loses nothing and
 //! several servers over one store may count for one account.
 
-mod row;
-
-pub use row::{Access, MetricsRow, Observed, Outcome};
-
 use crate::error::{BatchFailure, TableError};
 use crate::query::{EntityQuery, EntityRef};
 use crate::service::TableService;
 use crate::{Batch, Mutation, MutationKind};
 use lazuli_engine::retry::Attempt;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
+use lazuli_model::metrics::MetricsRow;
 use lazuli_model::{
     AccountName, ETag, EntityKey, Filter, IfMatch, Interval, Operator, PartitionKey, Properties,
     Property, RowKey, TableName, Timestamp, Value,

@@ -34,7 +34,7 @@ impl LiveServer {
         let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}"))
             .and_then(Accounts::new)
             .map_err(io::Error::other)?;
-        let front = Front::new(service, Arc::new(accounts), clock, FrontOptions::default());
+        let front = Front::of_tables(service, Arc::new(accounts), clock, FrontOptions::default());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let address = listener.local_addr()?;
         let (front, limits) = (Arc::new(front), ListenOptions::default());

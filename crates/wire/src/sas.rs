@@ -57,7 +57,7 @@ pub enum SasError {
     Protocol,
     #[error("the caller's address is outside the token's range")]
     SourceIp,
-    #[error("the token is not for the Table service")]
+    #[error("the token is not for this service")]
     Service,
     #[error("the token is not for this type of resource")]
     ResourceType,

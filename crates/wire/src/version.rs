@@ -67,6 +67,12 @@ const KNOWN: [ApiVersion; 48] = [
 impl ApiVersion {
     /// The newest version known.
     pub const NEWEST: Self = version(2026, 6, 6);
+    /// Not after any other: that of what has always been there.
+    pub const FIRST: Self = version(0, 0, 0);
+    /// The first with access policies of tables, and service SAS.
+    pub const TABLE_ACL: Self = version(2012, 2, 12);
+    /// The first with Get Service Stats.
+    pub const SERVICE_STATS: Self = version(2013, 8, 15);
     /// The version of a Shared Key request that names none (T-2.10).
     pub const UNSTATED: Self = version(2009, 9, 19);
 
@@ -107,11 +113,6 @@ impl ApiVersion {
         self >= version(2011, 8, 18)
     }
 
-    /// Access policies of tables, and service SAS.
-    pub fn has_table_acl(self) -> bool {
-        self >= version(2012, 2, 12)
-    }
-
     /// JSON payloads (T-2.12).
     pub fn has_json(self) -> bool {
         self >= version(2013, 8, 15)
@@ -125,11 +126,6 @@ impl ApiVersion {
     /// Hour and minute metrics, CORS, and settings that may be set section by section (T-9.7,
     /// T-9.14).
     pub fn has_partial_service_properties(self) -> bool {
-        self >= version(2013, 8, 15)
-    }
-
-    /// Get Service Stats.
-    pub fn has_service_stats(self) -> bool {
         self >= version(2013, 8, 15)
     }
 

@@ -28,7 +28,7 @@ fn serve() -> Served {
     let service = TableService::new(Arc::new(MemoryEngine::default()), clock.clone());
     let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}"));
     let accounts = Arc::new(accounts.and_then(Accounts::new).unwrap());
-    let front = Arc::new(Front::new(service, accounts, clock, FrontOptions::default()));
+    let front = Arc::new(Front::of_tables(service, accounts, clock, FrontOptions::default()));
     let local = SocketAddr::from(([127, 0, 0, 1], 0));
     let listener = runtime.block_on(tokio::net::TcpListener::bind(local)).unwrap();
     let address = listener.local_addr().unwrap();

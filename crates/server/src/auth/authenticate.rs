@@ -2,20 +2,16 @@
 
 use crate::auth::accounts::{Account, Accounts};
 use crate::auth::bearer::TokenIssuer;
-use crate::auth::delegation;
+use crate::auth::credentials::{Credentials, Presented, Sas};
 use crate::auth::explain::{self, Keyring};
 use crate::auth::permit::Principal;
-use crate::http::error::{ApiError, ApiResult};
-use crate::http::request_headers::RequestHeaders;
+use crate::error::{ApiError, ApiResult, sentence};
 use http::HeaderValue;
+use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_DATE_SKEW_MINUTES_MAX;
-use lazuli_model::{AccessPolicies, TableName, Timestamp};
-use lazuli_table::{TableError, TableService};
 use lazuli_wire::error_code::{ErrorCode, message};
-use lazuli_wire::sas::{Caller, Sas, SasError, TableSas};
-use lazuli_wire::shared_key::{Authorization, Scheme, SignedRequest};
-use lazuli_wire::uri::Query;
-use lazuli_wire::version::ApiVersion;
+use lazuli_wire::sas::SasError;
+use lazuli_wire::shared_key::{Authorization, Scheme};
 use std::sync::Arc;
 
 /// Where clients are sent for a token unless the operator says otherwise: a tenant that is none.
@@ -61,55 +57,28 @@ impl AuthOptions {
     }
 }
 
-/// The parts of a request that credentials speak of.
-pub(crate) struct Presented<'a> {
-    pub(crate) method: &'a str,
-    /// As sent, with the account segment in path style.
-    pub(crate) path: &'a str,
-    pub(crate) query: &'a Query<'a>,
-    /// As sent.
-    pub(crate) raw_query: &'a str,
-    pub(crate) headers: &'a RequestHeaders<'a>,
-    pub(crate) version: ApiVersion,
-    pub(crate) caller: Caller,
-    /// Whether the date must be near the clock's.
-    pub(crate) date_check: bool,
-}
-
-impl<'a> Presented<'a> {
-    pub(crate) fn header(&self, name: &str) -> &'a str {
-        self.headers.all.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
-    }
-
-    /// `x-ms-date` wins over `Date`, whatever the other says (A-1.9).
-    fn date(&self) -> &'a str {
-        match self.headers.x_ms_date {
-            None | Some("") => self.headers.date.unwrap_or_default(),
-            Some(date) => date,
-        }
-    }
-}
-
 /// Whom the server knows, and what it believes.
-pub(crate) struct Authenticator<'a> {
-    pub(crate) service: &'a TableService,
+pub(crate) struct Authenticator<'a, S> {
+    pub(crate) service: &'a S,
     pub(crate) accounts: &'a Accounts,
     pub(crate) options: &'a AuthOptions,
 }
 
-impl Authenticator<'_> {
+impl<S: Credentials> Authenticator<'_, S> {
     /// Finds out who sends the request, or refuses it.
     pub(crate) async fn authenticate(
         &self,
         account: &Account,
         presented: &Presented<'_>,
-    ) -> ApiResult<Principal> {
+    ) -> ApiResult<Principal<S::Grant>> {
         let header = presented.headers.authorization;
-        let sas = Sas::parse(presented.query).map_err(|error| {
-            ApiError::from(error.code()).explained(format!("{}.", explain::sentence(error)))
+        let sas = S::parse_sas(presented.query).map_err(|error| {
+            ApiError::from(error.code()).explained(format!("{}.", sentence(error)))
         })?;
         match (header, sas) {
-            (None, None) => Err(missing(presented)),
+            (None, None) => Err(ApiError::from(S::missing_credential(presented)).explained(
+                "The request has neither an Authorization header nor a shared access signature.",
+            )),
             (Some(header), None) => self.by_header(account, presented, header).await,
             (None, Some(sas)) => match self.by_sas(account, presented, &sas).await? {
                 Ok(principal) => Ok(principal),
@@ -127,7 +96,7 @@ impl Authenticator<'_> {
         account: &Account,
         presented: &Presented<'_>,
         text: &str,
-    ) -> ApiResult<Principal> {
+    ) -> ApiResult<Principal<S::Grant>> {
         let malformed = |_| {
             ApiError::from(ErrorCode::InvalidAuthenticationInfo).explained(
                 "The Authorization header is neither 'SharedKey account:signature' nor \
@@ -156,27 +125,18 @@ impl Authenticator<'_> {
         presented: &Presented<'_>,
         scheme: Scheme,
         signature: &str,
-    ) -> ApiResult<Principal> {
+    ) -> ApiResult<Principal<S::Grant>> {
         let failed = || ApiError::from(ErrorCode::AuthenticationFailed);
         let (date, now) = (presented.date(), presented.caller.now);
         if presented.date_check && !date_is_near(date, now) {
             let seconds_max = REQUEST_DATE_SKEW_MINUTES_MAX * 60;
             return Err(failed().explained(explain::date(date, now, seconds_max)));
         }
-        let request = SignedRequest {
-            method: presented.method,
-            content_md5: presented.headers.content_md5.unwrap_or_default(),
-            content_type: presented.headers.content_type.unwrap_or_default(),
-            date,
-            account: account.name.as_str(),
-            path: presented.path,
-            comp: presented.query.get("comp"),
-        };
-        if request.is_signed_by(&account.keys, scheme, signature) {
+        if S::is_signed(account, presented, scheme, signature) {
             return Ok(Principal::Owner);
         }
         Err(self.explained(failed(), || {
-            explain::shared_key(&request, scheme, signature, presented, &self.keys(account))
+            S::explain_signature(presented, scheme, signature, &self.keys(account))
         }))
     }
 
@@ -185,7 +145,7 @@ impl Authenticator<'_> {
         account: &Account,
         presented: &Presented<'_>,
         token: &str,
-    ) -> ApiResult<Principal> {
+    ) -> ApiResult<Principal<S::Grant>> {
         // Before the challenge existed a token was a bad signature like any other (A-8.7).
         let refused = || match presented.version.has_bearer_challenge() {
             true => ApiError::from(ErrorCode::InvalidBearerToken),
@@ -200,8 +160,8 @@ impl Authenticator<'_> {
             return Err(failed.explained("Bearer tokens are taken over https only."));
         }
         let now = presented.caller.now;
-        match issuer.check(token, &account.name, now).await {
-            Ok(identity) => Ok(Principal::Bearer(identity)),
+        match issuer.check(token, &account.name, S::ROLES, now).await {
+            Ok(identity) => Ok(Principal::Bearer(identity, S::ROLES)),
             Err(error) => {
                 let text = format!("The bearer token is refused: {error}; now it is {now}.");
                 Err(refused().explained(text))
@@ -209,44 +169,22 @@ impl Authenticator<'_> {
         }
     }
 
-    /// The signature is checked before the stored policy is read: strangers learn nothing of it.
     async fn by_sas(
         &self,
         account: &Account,
         presented: &Presented<'_>,
-        sas: &Sas<'_>,
-    ) -> ApiResult<Result<Principal, SasError>> {
+        sas: &Sas<'_, S::Token<'_>>,
+    ) -> ApiResult<Result<Principal<S::Grant>, SasError>> {
         let (name, caller) = (account.name.as_str(), &presented.caller);
         match sas {
             Sas::Account(sas) => Ok(sas
                 .verify(name, &account.keys)
-                .and_then(|()| sas.grant(caller))
+                .and_then(|()| sas.grant(caller, S::LETTER))
                 .map(Principal::Account)),
-            Sas::Table(sas) => {
-                if let Err(error) = sas.verify(name, &account.keys) {
-                    return Ok(Err(error));
-                }
-                let policies = self.policies(account, sas).await?;
-                Ok(sas.grant(policies.find(sas.policy), caller).map(Principal::Table))
+            Sas::Service(token) => {
+                let grant = self.service.grant(account, token, caller).await?;
+                Ok(grant.map(Principal::Service))
             }
-            Sas::UserDelegation(sas) if self.options.user_delegation => {
-                let owner = delegation::owner_permissions(account, sas);
-                Ok(owner.and_then(|owner| Ok(Principal::Table(sas.grant(caller)?.within(owner)))))
-            }
-            // Nobody can have such a token: we give out no keys to sign it with (A-7.8).
-            Sas::UserDelegation(_) => Ok(Err(SasError::Signature)),
-        }
-    }
-
-    /// The stored policies of the table a token is for, if it names one of them.
-    async fn policies(&self, account: &Account, sas: &TableSas<'_>) -> ApiResult<AccessPolicies> {
-        let table = match (sas.policy, TableName::parse_any(sas.table)) {
-            ("", _) | (_, Err(_)) => return Ok(AccessPolicies::default()),
-            (_, Ok(table)) => table,
-        };
-        match self.service.access_policies(&account.name, &table).await {
-            Err(TableError::TableNotFound) => Ok(AccessPolicies::default()),
-            policies => Ok(policies?),
         }
     }
 
@@ -255,7 +193,7 @@ impl Authenticator<'_> {
         error: SasError,
         account: &Account,
         presented: &Presented<'_>,
-        sas: &Sas<'_>,
+        sas: &Sas<'_, S::Token<'_>>,
     ) -> ApiError {
         let answer = match error {
             SasError::SourceIp => {
@@ -264,7 +202,12 @@ impl Authenticator<'_> {
             }
             _ => error.code().into(),
         };
-        self.explained(answer, || explain::sas(error, sas, presented, &self.keys(account)))
+        self.explained(answer, || {
+            explain::sas_error(error, presented).unwrap_or_else(|| match sas {
+                Sas::Account(sas) => explain::account_sas(sas, &self.keys(account)),
+                Sas::Service(token) => S::explain_token(token, &self.keys(account)),
+            })
+        })
     }
 
     /// Adds an explanation that costs something to make, if anybody will read it.
@@ -280,104 +223,9 @@ impl Authenticator<'_> {
     }
 }
 
-/// What a request without credentials is told (A-1.5). Older versions of the service treat the
-/// batch resource as one that does not exist, as recorded; see docs/compat.md.
-fn missing(presented: &Presented<'_>) -> ApiError {
-    let code = if presented.version.has_bearer_challenge() {
-        ErrorCode::NoAuthenticationInformation
-    } else if presented.path.ends_with("/$batch") {
-        ErrorCode::ResourceNotFound
-    } else {
-        ErrorCode::AuthenticationFailed
-    };
-    ApiError::from(code)
-        .explained("The request has neither an Authorization header nor a shared access signature.")
-}
-
 /// Whether an RFC 1123 date lies within 15 minutes of `now`, either way (A-1.11).
 fn date_is_near(date: &str, now: Timestamp) -> bool {
     let Some(date) = Timestamp::parse_rfc1123(date) else { return false };
     let skew_ms = date.millis_since(now).max(now.millis_since(date));
     skew_ms <= REQUEST_DATE_SKEW_MINUTES_MAX * 60_000
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::auth::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
-    use http::HeaderMap;
-    use std::sync::Arc;
-
-    const DATE: &str = "Thu, 09 Dec 2021 00:23:06 GMT";
-
-    fn account() -> Account {
-        let text = format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}");
-        Accounts::parse(&text).unwrap().remove(0)
-    }
-
-    async fn check(headers: &[(&'static str, &str)], now: &str) -> Result<(), ErrorCode> {
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            map.insert(*name, value.parse().unwrap());
-        }
-        let presented = Presented {
-            method: "GET",
-            path: "/devstoreaccount1/Orders()",
-            query: &Query::default(),
-            raw_query: "",
-            headers: &RequestHeaders::of(&map),
-            version: ApiVersion::parse("2019-02-02").unwrap(),
-            caller: Caller {
-                now: Timestamp::parse_rfc1123(now).unwrap(),
-                address: std::net::Ipv4Addr::LOCALHOST.into(),
-                https: false,
-            },
-            date_check: true,
-        };
-        let engine = Arc::new(lazuli_engine::MemoryEngine::default());
-        let service = TableService::new(engine, Arc::new(lazuli_model::SystemClock));
-        let (accounts, options) = (Accounts::new(vec![account()]).unwrap(), AuthOptions::default());
-        let known = Authenticator { service: &service, accounts: &accounts, options: &options };
-        let outcome = known.authenticate(&account(), &presented).await;
-        outcome.map(|_| ()).map_err(|error| error.code)
-    }
-
-    /// The vector AV-2.
-    const SIGNED: &str =
-        "SharedKeyLite devstoreaccount1:BiXBNxcCbxj1LL6VyhNX12HqC5V/0FTVn3IJusRly+w=";
-
-    #[tokio::test]
-    async fn x_ms_date_wins_over_date() {
-        // TR-94: an emulator takes Date first.
-        let other = ("date", "Thu, 09 Dec 2021 00:20:00 GMT");
-        let headers = [("x-ms-date", DATE), other, ("authorization", SIGNED)];
-        assert_eq!(check(&headers, DATE).await, Ok(()));
-        assert_eq!(check(&[("date", DATE), ("authorization", SIGNED)], DATE).await, Ok(()));
-    }
-
-    #[tokio::test]
-    async fn the_date_must_be_within_fifteen_minutes() {
-        let headers = [("x-ms-date", DATE), ("authorization", SIGNED)];
-        let failed = Err(ErrorCode::AuthenticationFailed);
-        assert_eq!(check(&headers, "Thu, 09 Dec 2021 00:38:06 GMT").await, Ok(()));
-        assert_eq!(check(&headers, "Thu, 09 Dec 2021 00:38:07 GMT").await, failed);
-        assert_eq!(check(&headers, "Thu, 09 Dec 2021 00:08:06 GMT").await, Ok(()));
-        assert_eq!(check(&headers, "Thu, 09 Dec 2021 00:08:05 GMT").await, failed);
-        assert_eq!(check(&[("authorization", SIGNED)], DATE).await, failed);
-    }
-
-    #[tokio::test]
-    async fn anything_else_is_refused() {
-        let failed = Err(ErrorCode::AuthenticationFailed);
-        let malformed = Err(ErrorCode::InvalidAuthenticationInfo);
-        async fn with(text: &str) -> Result<(), ErrorCode> {
-            check(&[("x-ms-date", DATE), ("authorization", text)], DATE).await
-        }
-        assert_eq!(check(&[("x-ms-date", DATE)], DATE).await, failed);
-        assert_eq!(with("SharedKeyLite devstoreaccount1:AAAA").await, failed);
-        assert_eq!(with(&SIGNED.replace("devstoreaccount1", "other")).await, failed);
-        assert_eq!(with(&SIGNED.replace("SharedKeyLite", "SharedKey")).await, failed);
-        assert_eq!(with("SharedKey devstoreaccount1").await, malformed);
-        assert_eq!(with("Basic abc").await, malformed);
-    }
 }

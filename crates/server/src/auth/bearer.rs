@@ -9,7 +9,7 @@ mod roles;
 mod source;
 
 pub use keys::KeysError;
-pub use roles::{RoleGrant, RoleMap, RoleMapError};
+pub use roles::{RoleGrant, RoleMap, RoleMapError, RoleNames};
 pub use source::{KeySource, KeySourceError};
 
 use base64::Engine;
@@ -22,7 +22,9 @@ use std::borrow::Cow;
 /// Bytes of a token. Those of a directory with many groups have some thousands.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// The audience of tokens for any storage account.
-const SERVICE: &str = "https://storage.azure.com";
+const STORAGE: &str = "https://storage.azure.com";
+/// The end of the names of hosts whose first labels are an account and a service.
+const CLOUD: &str = ".core.windows.net";
 /// How far the clocks of issuer and server may be apart.
 const LEEWAY_SECONDS: u64 = 60;
 
@@ -100,6 +102,7 @@ impl TokenIssuer {
         &self,
         token: &str,
         account: &AccountName,
+        service: &RoleNames,
         now: Timestamp,
     ) -> Result<Identity, TokenError> {
         let token = Token::parse(token)?;
@@ -110,7 +113,7 @@ impl TokenIssuer {
             return Err(TokenError::Algorithm { expected: key.algorithm, found });
         }
         key.verify(token.signed.as_bytes(), &token.signature)?;
-        self.judge(token.claims()?, account, now)
+        self.judge(token.claims()?, account, service, now)
     }
 
     /// Judges the content of a token whose signature is good.
@@ -118,15 +121,16 @@ impl TokenIssuer {
         &self,
         claims: Claims<'_>,
         account: &AccountName,
+        service: &RoleNames,
         now: Timestamp,
     ) -> Result<Identity, TokenError> {
         if claims.iss.as_deref() != Some(self.issuer.as_str()) {
             let (expected, found) = (self.issuer.clone(), claims.iss.unwrap_or_default());
             return Err(TokenError::Issuer { expected, found: found.into_owned() });
         }
-        if !claims.aud.iter().any(|audience| self.is_audience(audience, account)) {
+        if !claims.aud.iter().any(|audience| self.is_audience(audience, account, service)) {
             let expected = match self.audiences.as_slice() {
-                [] => format!("{SERVICE}' or 'https://{account}.table.core.windows.net"),
+                [] => format!("{STORAGE}' or 'https://{account}.{}{CLOUD}", service.service),
                 ours => ours.join("' or '"),
             };
             return Err(TokenError::Audience { expected, found: claims.aud.join("', '") });
@@ -140,19 +144,20 @@ impl TokenIssuer {
         if now >= expiry.plus_seconds(LEEWAY_SECONDS) {
             return Err(TokenError::Expired(expiry));
         }
-        let grant = self.roles.grant(claims.role_values());
+        let grant = self.roles.grant(claims.role_values(), service);
         let object_id = claims.oid.or(claims.sub).unwrap_or_default().into_owned();
         let tenant_id = claims.tid.unwrap_or_default().into_owned();
         Ok(Identity { object_id, tenant_id, grant })
     }
 
     /// With or without a slash at the end.
-    fn is_audience(&self, audience: &str, account: &AccountName) -> bool {
+    fn is_audience(&self, audience: &str, account: &AccountName, service: &RoleNames) -> bool {
         let audience = audience.strip_suffix('/').unwrap_or(audience);
         if self.audiences.is_empty() {
             let host = audience.strip_prefix("https://").unwrap_or_default();
-            let label = host.strip_suffix(".table.core.windows.net");
-            return audience == SERVICE || label == Some(account.as_str());
+            let host = host.strip_suffix(CLOUD).and_then(|host| host.strip_suffix(service.service));
+            let label = host.and_then(|host| host.strip_suffix('.'));
+            return audience == STORAGE || label == Some(account.as_str());
         }
         self.audiences.iter().any(|ours| ours.strip_suffix('/').unwrap_or(ours) == audience)
     }

@@ -5,11 +5,12 @@
 //! so is the first byte in which they differ. Neither keys nor signatures ever stand in the text.
 
 use crate::auth::accounts::Account;
-use crate::auth::authenticate::Presented;
+use crate::auth::credentials::Presented;
+use crate::error::sentence;
 use lazuli_model::Timestamp;
-use lazuli_wire::sas::{Sas, SasError};
-use lazuli_wire::shared_key::{Scheme, Signature, SignedRequest};
-use lazuli_wire::uri::{percent_decode_lenient, percent_encode};
+use lazuli_wire::sas::{AccountSas, SasError};
+use lazuli_wire::shared_key::Signature;
+use lazuli_wire::uri::percent_encode;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -42,68 +43,39 @@ pub(crate) fn date(text: &str, now: Timestamp, seconds_max: u64) -> String {
     )
 }
 
-/// Explains a Shared Key signature that is not that of `request`.
-pub(crate) fn shared_key(
-    request: &SignedRequest<'_>,
-    scheme: Scheme,
-    signature: &str,
-    presented: &Presented<'_>,
-    keys: &Keyring<'_>,
-) -> String {
-    let facts = Facts { account: request.account, presented };
-    let signed = Attempt::new(request, scheme);
-    let singles = SHARED_KEY_MISTAKES.iter().map(|one| vec![one]);
-    let pairs = SHARED_KEY_MISTAKES.iter().enumerate().flat_map(|(at, one)| {
-        SHARED_KEY_MISTAKES.iter().skip(at + 1).map(move |other| vec![one, other])
-    });
-    let attempts = singles.chain(pairs).map(|mistakes| {
-        let mut attempt = signed.clone();
-        mistakes.iter().for_each(|(_, make)| make(&mut attempt, &facts));
-        let names: Vec<_> = mistakes.iter().map(|(name, _)| *name).collect();
-        (names.join(" and "), attempt.text(request.account))
-    });
-    let tried = SHARED_KEY_MISTAKES.iter().map(|(name, _)| *name);
-    mismatch(&signed.text(request.account), attempts, tried, signature, keys)
+/// Explains why a token does not let `presented` in; `None` when its signature is the fault.
+pub(crate) fn sas_error(error: SasError, presented: &Presented<'_>) -> Option<String> {
+    match error {
+        SasError::Signature => None,
+        SasError::NotStarted(_) | SasError::Expired(_) => {
+            Some(format!("{}; now it is {}.", sentence(error), presented.caller.now))
+        }
+        SasError::SourceIp => Some(format!("{}: {}.", sentence(error), presented.caller.address)),
+        error => Some(format!("{}.", sentence(error))),
+    }
 }
 
-/// Explains why a shared access signature does not let `presented` in.
-pub(crate) fn sas(
-    error: SasError,
-    sas: &Sas<'_>,
-    presented: &Presented<'_>,
+/// Explains the signature of a token for the account.
+pub(crate) fn account_sas(sas: &AccountSas<'_>, keys: &Keyring<'_>) -> String {
+    let text = sas.string_to_sign(keys.account.name.as_str());
+    token(text, ACCOUNT_SAS_MISTAKES, "", sas.signature, keys)
+}
+
+/// Explains the signature of a token for `resource` whose string to sign is `text`.
+pub(crate) fn token(
+    text: Result<String, SasError>,
+    mistakes: &[SasMistake],
+    resource: &str,
+    signature: &str,
     keys: &Keyring<'_>,
 ) -> String {
-    let account = keys.account.name.as_str();
-    match error {
-        SasError::Signature => {}
-        SasError::NotStarted(_) | SasError::Expired(_) => {
-            return format!("{}; now it is {}.", sentence(error), presented.caller.now);
-        }
-        SasError::SourceIp => {
-            return format!("{}: {}.", sentence(error), presented.caller.address);
-        }
-        error => return format!("{}.", sentence(error)),
-    }
-    let (text, mistakes, table, signature) = match sas {
-        Sas::Table(sas) => {
-            (sas.string_to_sign(account), TABLE_SAS_MISTAKES, sas.table, sas.signature)
-        }
-        Sas::Account(sas) => (sas.string_to_sign(account), ACCOUNT_SAS_MISTAKES, "", sas.signature),
-        Sas::UserDelegation(sas) => {
-            let nobody = "No user delegation key of this account signed the token.";
-            return match sas.string_to_sign(account) {
-                Ok(text) => format!("{nobody}\nThe server's string to sign is {text:?}."),
-                Err(error) => format!("{nobody} {}.", sentence(error)),
-            };
-        }
-    };
     let text = match text {
         Ok(text) => text,
         Err(error) => return format!("{}.", sentence(error)),
     };
     let attempts = mistakes.iter().map(|(name, make)| {
         let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
-        make(&mut lines, account, table);
+        make(&mut lines, keys.account.name.as_str(), resource);
         ((*name).to_owned(), lines.join("\n"))
     });
     let tried = mistakes.iter().map(|(name, _)| *name);
@@ -127,118 +99,11 @@ pub(crate) fn header_text(explanation: &str) -> String {
     text
 }
 
-/// The string a client may have signed, with the parts it is made of.
-#[derive(Clone)]
-struct Attempt {
-    scheme: Scheme,
-    method: String,
-    content_md5: String,
-    content_type: String,
-    date: String,
-    path: String,
-    comp: Option<String>,
-    /// What stands after the string.
-    end: &'static str,
-}
-
-/// What a mistake may have taken from the request.
-struct Facts<'a> {
-    account: &'a str,
-    presented: &'a Presented<'a>,
-}
-
 /// A mistake: how the client signed instead, and how to make it.
-type Mistake<F> = (&'static str, F);
+pub(crate) type Mistake<F> = (&'static str, F);
 
-type SharedKeyMistake = Mistake<fn(&mut Attempt, &Facts<'_>)>;
-
-const SHARED_KEY_MISTAKES: &[SharedKeyMistake] = &[
-    ("in the form of the other scheme, SharedKey or SharedKeyLite", |attempt, _| {
-        attempt.scheme = match attempt.scheme {
-            Scheme::SharedKey => Scheme::SharedKeyLite,
-            Scheme::SharedKeyLite => Scheme::SharedKey,
-        };
-    }),
-    ("with the account once, where path style has /account/account/", |attempt, facts| {
-        let rest = attempt.path.strip_prefix('/').and_then(|rest| rest.strip_prefix(facts.account));
-        if let Some(rest) = rest.map(str::to_owned) {
-            attempt.path = rest;
-        }
-    }),
-    ("with the account twice, where host style has it once", |attempt, facts| {
-        attempt.path = format!("/{}{}", facts.account, attempt.path);
-    }),
-    ("with the path decoded", |attempt, _| {
-        attempt.path = percent_decode_lenient(&attempt.path).into_owned();
-    }),
-    ("with the path in lower case", |attempt, _| attempt.path.make_ascii_lowercase()),
-    ("with the Date header instead of x-ms-date", |attempt, facts| {
-        attempt.date = facts.presented.header("date").to_owned();
-    }),
-    ("with no date", |attempt, _| attempt.date.clear()),
-    ("without ?comp=", |attempt, _| attempt.comp = None),
-    ("with the whole query", |attempt, facts| {
-        attempt.path = format!("{}?{}", attempt.path, facts.presented.raw_query);
-        attempt.comp = None;
-    }),
-    ("with no Content-Type", |attempt, _| attempt.content_type.clear()),
-    ("with the Content-Type without its parameters", |attempt, _| {
-        let len = attempt.content_type.find(';').unwrap_or(attempt.content_type.len());
-        attempt.content_type.truncate(len);
-    }),
-    ("with ';charset=utf-8' after the Content-Type", |attempt, _| {
-        attempt.content_type.push_str(";charset=utf-8");
-    }),
-    ("with '; charset=utf-8' after the Content-Type", |attempt, _| {
-        attempt.content_type.push_str("; charset=utf-8");
-    }),
-    ("with no Content-MD5", |attempt, _| attempt.content_md5.clear()),
-    ("with the method of X-HTTP-Method", |attempt, facts| {
-        attempt.method = facts.presented.header("x-http-method").to_owned();
-    }),
-    ("with MERGE for PATCH, or PATCH for MERGE", |attempt, _| {
-        attempt.method = match attempt.method.as_str() {
-            "MERGE" => "PATCH".to_owned(),
-            "PATCH" => "MERGE".to_owned(),
-            other => other.to_owned(),
-        };
-    }),
-    ("with a line feed at the end", |attempt, _| attempt.end = "\n"),
-];
-
-/// A mistake in the lines of a token's string to sign; it knows account and table.
-type SasMistake = Mistake<fn(&mut Vec<String>, &str, &str)>;
-
-/// In the string to sign of a token for a table the resource is the fourth line.
-const TABLE_SAS_MISTAKES: &[SasMistake] = &[
-    ("with the table's name as tn spells it, where it is in lower case", |lines, _, table| {
-        edit(lines, 3, |resource| {
-            let before = resource.strip_suffix(&table.to_ascii_lowercase()).unwrap_or(resource);
-            *resource = format!("{before}{table}");
-        });
-    }),
-    ("without /table before the resource", |lines, _, _| {
-        edit(lines, 3, |resource| {
-            *resource = resource.strip_prefix("/table").unwrap_or(resource).to_owned();
-        });
-    }),
-    ("with /table before the resource", |lines, _, _| {
-        edit(lines, 3, |resource| resource.insert_str(0, "/table"));
-    }),
-    ("with the account twice in the resource", |lines, account, table| {
-        let table = table.to_ascii_lowercase();
-        edit(lines, 3, |resource| *resource = format!("/table/{account}/{account}/{table}"));
-    }),
-    ("without the lines of sip and spr", |lines, _, _| {
-        let after = lines.split_off(lines.len().min(5));
-        lines.extend(after.into_iter().skip(2));
-    }),
-    ("without the lines of the key range", |lines, _, _| {
-        lines.truncate(lines.len().saturating_sub(4));
-    }),
-    ("with values percent-encoded", |lines, _, _| lines.iter_mut().for_each(encode)),
-    ("with a line feed at the end", |lines, _, _| lines.push(String::new())),
-];
+/// A mistake in the lines of a token's string to sign; it knows the account and the resource.
+pub(crate) type SasMistake = Mistake<fn(&mut Vec<String>, &str, &str)>;
 
 const ACCOUNT_SAS_MISTAKES: &[SasMistake] = &[
     ("without the line feed at the end", |lines, _, _| drop(lines.pop())),
@@ -252,14 +117,14 @@ const ACCOUNT_SAS_MISTAKES: &[SasMistake] = &[
     ("with values percent-encoded", |lines, _, _| lines.iter_mut().for_each(encode)),
 ];
 
-fn edit(lines: &mut [String], index: usize, make: impl FnOnce(&mut String)) {
+pub(crate) fn edit(lines: &mut [String], index: usize, make: impl FnOnce(&mut String)) {
     if let Some(line) = lines.get_mut(index) {
         make(line);
     }
 }
 
-/// The resource is no value.
-fn encode(line: &mut String) {
+/// Percent-encodes a value; the resource is none.
+pub(crate) fn encode(line: &mut String) {
     if line.starts_with('/') {
         return;
     }
@@ -268,37 +133,8 @@ fn encode(line: &mut String) {
     *line = String::from_utf8(out).unwrap_or_default();
 }
 
-impl Attempt {
-    fn new(request: &SignedRequest<'_>, scheme: Scheme) -> Self {
-        Self {
-            scheme,
-            method: request.method.to_owned(),
-            content_md5: request.content_md5.to_owned(),
-            content_type: request.content_type.to_owned(),
-            date: request.date.to_owned(),
-            path: request.path.to_owned(),
-            comp: request.comp.map(str::to_owned),
-            end: "",
-        }
-    }
-
-    fn text(&self, account: &str) -> String {
-        let request = SignedRequest {
-            method: &self.method,
-            content_md5: &self.content_md5,
-            content_type: &self.content_type,
-            date: &self.date,
-            account,
-            path: &self.path,
-            comp: self.comp.as_deref(),
-        };
-        let text = request.string_to_sign(self.scheme).concat();
-        format!("{}{}", String::from_utf8_lossy(&text), self.end)
-    }
-}
-
 /// Looks for the mistake, or the key, with which the signature fits.
-fn mismatch(
+pub(crate) fn mismatch(
     server: &str,
     attempts: impl Iterator<Item = (String, String)>,
     tried: impl Iterator<Item = &'static str>,
@@ -349,14 +185,6 @@ fn difference(server: &str, client: &str) -> String {
     format!("\nThey differ from byte {same} on: the server has {ours}, the client {theirs}.")
 }
 
-/// An error as a sentence, without its full stop.
-pub(crate) fn sentence(error: SasError) -> String {
-    let text = error.to_string();
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_ascii_uppercase());
-    first.into_iter().chain(characters).collect()
-}
-
 impl Keyring<'_> {
     fn signed(&self, text: &str, signature: &Signature) -> bool {
         self.account.keys.iter().any(|key| key.verify(&[text.as_bytes()], signature))
@@ -373,4 +201,25 @@ impl Keyring<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_shown_with_the_servers() {
+        const DATE: &str = "Thu, 09 Dec 2021 00:23:06 GMT";
+        let at = |text| date(text, Timestamp::parse_rfc1123(DATE).unwrap(), 900);
+        assert_eq!(at(""), "The request has neither an x-ms-date nor a Date header.");
+        assert_eq!(at("today"), format!("The date 'today' does not read like '{DATE}'."));
+        assert_eq!(
+            at("Thu, 09 Dec 2021 01:23:06 GMT"),
+            "The request is dated 2021-12-09T01:23:06Z, the server's clock says \
+             2021-12-09T00:23:06Z: 3600 seconds apart, 900 are allowed."
+        );
+    }
+
+    #[test]
+    fn a_header_holds_one_line_of_ascii_and_not_too_much() {
+        assert_eq!(header_text("a\nb é\u{7}"), "a | b \\u{e9}\\u{7}");
+        assert!(header_text(&"é".repeat(5000)).len() < HEADER_BYTES_MAX + 16);
+    }
+}

@@ -1,6 +1,6 @@
 //! Bounds what answers take of the memory: pages in the making, and pages on their way.
 
-use crate::http::error::ApiResult;
+use crate::error::ApiResult;
 use crate::http::memory::Memory;
 use crate::http::reply::Reply;
 use std::future::Future;

@@ -1,11 +1,10 @@
 //! Reads request bodies, bounded one by one and all together.
 
-use crate::http::error::{ApiError, ApiResult};
+use crate::error::{ApiError, ApiResult};
 use crate::http::memory::{Memory, Share};
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use lazuli_model::limits::REQUEST_BODY_BYTES_MAX;
 use lazuli_wire::error_code::{ErrorCode, message};
 use std::time::Duration;
@@ -36,7 +35,10 @@ impl BodyMemory {
         Self(Memory::new(bytes_max, wait_max))
     }
 
-    pub(crate) async fn read(&self, body: &mut Incoming) -> ApiResult<RequestBody> {
+    pub(crate) async fn read<B>(&self, body: &mut B) -> ApiResult<RequestBody>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         if body.is_end_stream() {
             return Ok(RequestBody::empty());
         }
@@ -54,7 +56,7 @@ impl BodyMemory {
 /// Reads what is left of the body of a refused request, without keeping it. A connection closed on
 /// a client that is still sending takes the refusal with it: all the client learns is that the
 /// connection broke.
-pub(crate) async fn discard(body: &mut Incoming) {
+pub(crate) async fn discard(body: &mut (impl Body<Data = Bytes> + Unpin)) {
     let frames = async {
         let mut left = DISCARDED_BYTES_MAX;
         while let Some(Ok(frame)) = body.frame().await {
@@ -68,7 +70,10 @@ pub(crate) async fn discard(body: &mut Incoming) {
 }
 
 /// Most bodies arrive in one piece, which is taken as it is.
-async fn collect(body: &mut Incoming, expected: usize) -> ApiResult<Bytes> {
+async fn collect(
+    body: &mut (impl Body<Data = Bytes> + Unpin),
+    expected: usize,
+) -> ApiResult<Bytes> {
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     while let Some(frame) = body.frame().await {

@@ -1,6 +1,6 @@
 //! Cross-origin requests: preflights, and the headers on answers to real ones.
 
-use crate::http::error::{ApiError, ApiResult};
+use crate::error::{ApiError, ApiResult};
 use crate::http::reply::Reply;
 use http::HeaderMap;
 use http::header;

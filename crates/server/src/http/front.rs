@@ -1,187 +1,80 @@
-//! One function read top to bottom: id, limits, account, authenticate, route, handle, answer.
+//! One function read top to bottom: id, limits, account, authenticate, route, permit, handle, answer.
 
-use crate::auth::accounts::Accounts;
-use crate::auth::authenticate::{AuthOptions, Authenticator, Presented};
-use crate::auth::delegation;
-use crate::auth::permit::Principal;
-use crate::http::analytics::{self, Analytics, Answered};
-use crate::http::answer_memory::AnswerMemory;
-use crate::http::body::{self, BodyMemory};
+use crate::auth::authenticate::Authenticator;
+use crate::auth::credentials::Presented;
+use crate::error::{ApiError, ApiResult};
+use crate::headers::RequestHeaders;
+use crate::http::analytics::{self, Answered};
+use crate::http::body;
 use crate::http::cors;
-use crate::http::error::{ApiError, ApiResult};
-use crate::http::listen::Peer;
-use crate::http::profile::{Profile, Tolerance};
+use crate::http::peer::Peer;
+use crate::http::profile::Tolerance;
 use crate::http::reply::Reply;
-use crate::http::request::{CallHeaders, RequestContext, operation_time};
-use crate::http::request_headers::RequestHeaders;
-use crate::http::request_id::RequestIds;
-use crate::http::respond::{Heading, ResponseBody};
-use crate::http::simulate::{SimulateOptions, Simulator};
+use crate::http::request::{RequestContext, operation_time};
+use crate::http::respond::{ResponseBody, ResponseContext};
+use crate::http::service::{Failed, Operation, Routed, Service, Unrouted};
+use crate::http::shared::Shared;
 use crate::http::target::Target;
-use crate::table::batch;
-use crate::table::handlers::{self as table, Call};
-use crate::table::operation::Operation;
-use crate::table::properties::PropertiesCache;
-use crate::table::route::{self, Verb};
-use crate::table::xml_resources;
+use crate::http::version::Version;
+use crate::operation::{Access, Answer, Body as BodyKind, Verb};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, header};
-use hyper::body::{Body, Incoming};
+use http_body::Body;
 use lazuli_model::limits::REQUEST_MS_MAX;
-use lazuli_model::{AccountName, Clock};
-use lazuli_table::TableService;
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::sas::Caller;
-use lazuli_wire::uri::{self, Location, Query, ResourcePath};
-use lazuli_wire::version::ApiVersion;
+use lazuli_wire::uri::{self, Location, Query};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// Which values of `x-ms-version` are served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum VersionCheck {
-    /// Any date, by the nearest known behaviour: clients ship new versions before servers do.
-    #[default]
-    WellFormed,
-    /// The published ones only, as the cloud does (T-2.8).
-    Strict,
-    /// Any text at all.
-    Skip,
+/// One service, ready to answer requests.
+pub struct Front<S> {
+    shared: Arc<Shared>,
+    service: S,
 }
 
-/// How the front behaves.
-#[derive(Clone, Debug)]
-pub struct FrontOptions {
-    pub version_check: VersionCheck,
-    /// Whether a signed date must lie within 15 minutes of the clock.
-    pub date_check: bool,
-    /// Memory that request bodies may take, all together.
-    pub body_bytes_max: usize,
-    /// Memory that large answers may take, in the making and until their clients have taken them,
-    /// all together.
-    pub answer_bytes_max: usize,
-    /// Queries and transactions that run at once, at most; each is given its part of the memory for
-    /// answers before it begins.
-    pub queries_max: usize,
-    /// How long a request waits for its share of either memory before it is answered `ServerBusy`.
-    pub memory_wait_max: Duration,
-    /// Names under which the account is the first label of the host, such as `table.localhost`.
-    pub host_suffixes: Vec<String>,
-    /// Tells the request ids of one run of the server from those of another.
-    pub request_id_seed: u64,
-    pub auth: AuthOptions,
-    pub profile: Profile,
-    pub simulate: SimulateOptions,
-}
-
-impl Default for FrontOptions {
-    fn default() -> Self {
-        Self {
-            version_check: VersionCheck::default(),
-            date_check: true,
-            body_bytes_max: 256 * 1024 * 1024,
-            answer_bytes_max: 256 * 1024 * 1024,
-            queries_max: 32,
-            memory_wait_max: Duration::from_secs(10),
-            host_suffixes: vec!["table.localhost".to_owned(), "table.core.windows.net".to_owned()],
-            request_id_seed: 0,
-            auth: AuthOptions::default(),
-            profile: Profile::default(),
-            simulate: SimulateOptions::default(),
-        }
-    }
-}
-
-/// Everything a request needs.
-pub struct Front {
-    service: TableService,
-    accounts: Arc<Accounts>,
-    clock: Arc<dyn Clock>,
-    options: FrontOptions,
-    ids: RequestIds,
-    bodies: BodyMemory,
-    answers: AnswerMemory,
-    properties: Arc<PropertiesCache>,
-    analytics: Arc<Analytics>,
-    simulator: Option<Arc<Simulator>>,
-    /// What a 401 sends clients to.
-    challenge: HeaderValue,
-}
-
-impl Front {
-    pub fn new(
-        service: TableService,
-        accounts: Arc<Accounts>,
-        clock: Arc<dyn Clock>,
-        options: FrontOptions,
-    ) -> Self {
-        let ids = RequestIds::new(options.request_id_seed);
-        let FrontOptions { body_bytes_max, answer_bytes_max, queries_max, .. } = options;
-        let bodies = BodyMemory::new(body_bytes_max, options.memory_wait_max);
-        let answers = AnswerMemory::new(queries_max, answer_bytes_max, options.memory_wait_max);
-        let challenge = options.auth.challenge();
-        let simulates = options.simulate != SimulateOptions::default();
-        let simulator = simulates.then(|| Arc::new(Simulator::new(options.simulate)));
-        let properties = Arc::<PropertiesCache>::default();
-        let analytics = Arc::new(Analytics::new(
-            service.clone(),
-            accounts.clone(),
-            properties.clone(),
-            clock.clone(),
-        ));
-        Self {
-            service,
-            accounts,
-            clock,
-            options,
-            ids,
-            bodies,
-            answers,
-            properties,
-            analytics,
-            simulator,
-            challenge,
-        }
+#[expect(private_bounds, reason = "services are written in this crate; others only name them")]
+impl<S: Service> Front<S> {
+    pub fn new(shared: Arc<Shared>, service: S) -> Self {
+        Self { shared, service }
     }
 
-    /// What was counted of the requests answered here.
-    pub fn analytics(&self) -> Arc<Analytics> {
-        self.analytics.clone()
+    pub fn service(&self) -> &S {
+        &self.service
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
-    pub(crate) async fn handle(
-        &self,
-        request: Request<Incoming>,
-        peer: Peer,
-    ) -> Response<ResponseBody> {
+    pub async fn handle<B>(&self, request: Request<B>, peer: Peer) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes> + Send + Unpin,
+    {
         let (parts, mut body) = request.into_parts();
         let headers = RequestHeaders::of(&parts.headers);
-        let explain = self.options.auth.explain;
-        let mut heading =
-            Heading::new(self.ids.next(), self.clock.now(), &parts.method, &headers, explain);
+        let mut context = self.response_context(&parts, &headers);
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
         let outcome = {
-            let answer = pin!(self.answer(&parts, &headers, &mut body, peer, &mut heading));
+            let answer = pin!(self.answer(&parts, &headers, &mut body, peer, &mut context));
             within(deadline, answer).await
         };
-        // Who waits for our leave to send the body sees the refusal before it is sent.
+        // A client that sent `Expect: 100-continue` sees the refusal and does not send the body.
         if !body.is_end_stream() && !headers.has_expect {
             body::discard(&mut body).await;
         }
-        let mut reply = outcome.unwrap_or_else(|error| heading.error_reply(error, &self.challenge));
-        let properties = match &heading.target {
-            Some((account, _)) => self.properties.of(&self.service, &account.name).await.ok(),
+        let mut reply =
+            outcome.unwrap_or_else(|error| self.error_reply(&error, &parts, &headers, &context));
+        let properties = match &context.target {
+            Some((account, _)) => self.service.properties(&account.name).await.ok(),
             None => None,
         };
-        if let (Some(properties), true) = (&properties, heading.is_addressed) {
+        if let (Some(properties), true) = (&properties, context.is_addressed) {
             cors::decorate(&properties.cors, parts.method.as_str(), &parts.headers, &mut reply);
         }
         tracing::debug!(
-            id = heading.id.as_str(),
+            id = context.id.as_str(),
             peer = %peer.address,
             method = %parts.method,
             path = parts.uri.path(),
@@ -189,52 +82,82 @@ impl Front {
             "request"
         );
         let counts = properties.is_some_and(|properties| analytics::counts(&properties));
-        let answered = if counts { Answered::new(&heading, &reply) } else { None };
+        let answered = if counts { Answered::new(&context, &reply) } else { None };
         let Some(answered) = answered else {
             // Nobody looks at the headers of the request any more.
-            return heading.respond(reply, parts.headers);
+            return context.respond(reply, S::SERVER, parts.headers);
         };
-        let response = heading.respond(reply, HeaderMap::new());
-        self.analytics.count(&answered, &parts, &response);
+        let response = context.respond(reply, S::SERVER, HeaderMap::new());
+        self.service.counts().count(&answered, &parts, &response, self.shared.clock.now());
         response
     }
 
     /// Answers a request of a connection that there is no place for; it is the last one there.
-    pub(crate) async fn refuse(&self, request: Request<Incoming>) -> Response<ResponseBody> {
+    pub(crate) async fn refuse<B>(&self, request: Request<B>) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         let (parts, mut body) = request.into_parts();
         let headers = RequestHeaders::of(&parts.headers);
-        let (id, now) = (self.ids.next(), self.clock.now());
-        let heading = Heading::new(id, now, &parts.method, &headers, false);
+        let context = self.response_context(&parts, &headers);
         body::discard(&mut body).await;
-        let reply = heading.error_reply(ErrorCode::ServerBusy.into(), &self.challenge);
-        let mut response = heading.respond(reply, parts.headers);
+        let busy = ErrorCode::ServerBusy.into();
+        let reply = self.error_reply(&busy, &parts, &headers, &context);
+        let mut response = context.respond(reply, S::SERVER, parts.headers);
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         response
     }
 
-    async fn answer(
+    fn response_context(&self, parts: &Parts, headers: &RequestHeaders<'_>) -> ResponseContext {
+        let shared = &self.shared;
+        let (id, now, explain) =
+            (shared.ids.next(), shared.clock.now(), shared.options.auth.explain);
+        ResponseContext::new(id, now, &parts.method, headers, explain)
+    }
+
+    /// The answer to a request that failed. A failure of ours is logged here, where it ends.
+    fn error_reply(
+        &self,
+        error: &ApiError,
+        request: &Parts,
+        headers: &RequestHeaders<'_>,
+        context: &ResponseContext,
+    ) -> Reply {
+        error.log(context.id, context.operation.map_or("Unknown", |facts| facts.name));
+        let mut reply = self.service.error_reply(&Failed { error, request, headers, context });
+        // A 401 sends clients to where they get a token.
+        if reply.status == 401 {
+            reply.www_authenticate = Some(self.shared.challenge.clone());
+        }
+        reply
+    }
+
+    async fn answer<B>(
         &self,
         parts: &Parts,
         headers: &RequestHeaders<'_>,
-        body: &mut Incoming,
+        body: &mut B,
         peer: Peer,
-        heading: &mut Heading,
-    ) -> ApiResult<Reply> {
+        response: &mut ResponseContext,
+    ) -> ApiResult<Reply>
+    where
+        B: Body<Data = Bytes> + Send + Unpin,
+    {
+        let (shared, options) = (&*self.shared, &self.shared.options);
         let query = Query::parse(parts.uri.query().unwrap_or_default())
             .map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
-        heading.negotiate(headers, &query);
-        let suffixes = &self.options.host_suffixes;
+        let suffixes = self.service.host_suffixes();
         let Target { account, location, path, path_style, base } =
-            Target::find(&parts.uri, headers, peer.scheme(), &self.accounts, suffixes)?;
-        heading.target = Some((account.clone(), location));
-        let version = self.version(headers, &query)?;
-        heading.version = Some(version.text);
+            Target::find(&parts.uri, headers, peer.scheme(), &shared.accounts, suffixes)?;
+        response.target = Some((account.clone(), location));
+        let version = Version::of(headers, &query, options.version_check)?;
+        let version = response.version.insert(version).parsed;
         if parts.method == http::Method::OPTIONS {
-            heading.operation = Some("TablePreflightRequest");
-            let properties = self.properties.of(&self.service, &account.name).await?;
+            response.operation = Some(S::PREFLIGHT);
+            let properties = self.service.properties(&account.name).await?;
             return cors::preflight(&properties.cors, &parts.headers);
         }
-        heading.is_addressed = true;
+        response.is_addressed = true;
 
         let presented = Presented {
             method: parts.method.as_str(),
@@ -242,136 +165,67 @@ impl Front {
             query: &query,
             raw_query: parts.uri.query().unwrap_or_default(),
             headers,
-            version: version.parsed,
-            caller: Caller { now: heading.now, address: peer.address.ip(), https: peer.https },
-            date_check: self.options.date_check,
+            version,
+            caller: Caller { now: response.now, address: peer.address.ip(), https: peer.https },
+            date_check: options.date_check,
         };
         let known = Authenticator {
             service: &self.service,
-            accounts: &self.accounts,
-            options: &self.options.auth,
+            accounts: &shared.accounts,
+            options: &options.auth,
         };
         let principal = known.authenticate(&account, &presented).await?;
-        heading.authenticated = true;
+        response.is_authenticated = true;
 
         let path = uri::percent_decode(path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
         let verb = Verb::parse(parts.method.as_str()).tunnelled(headers.tunnels())?;
-        let operation = route::resolve(verb, ResourcePath::parse(&path), &query, &account.name)
-            .map_err(ApiError::while_parsing)?;
-        heading.operation = Some(operation.api(headers.if_match.is_some()));
-        if !operation.exists_at(version.parsed) {
+        let unrouted =
+            Unrouted { verb, path: &path, query: &query, headers, account: &account.name };
+        let (operation, resource) = self.service.route(&unrouted)?;
+        let facts = operation.facts();
+        response.operation = Some(facts);
+        if version < facts.since {
             return Err(ErrorCode::InvalidQueryParameterValue.into());
         }
-        if location == Location::Secondary && operation.writes() {
+        if location == Location::Secondary && facts.access == Access::Writes {
             let code = ErrorCode::InsufficientAccountPermissions;
             return Err(ApiError::with_text(code, message::WRITE_TO_SECONDARY));
         }
 
-        if operation.takes_body() && !headers.has_length {
+        let takes_body = facts.body != BodyKind::None;
+        if takes_body && !headers.has_length {
             return Err(ErrorCode::MissingContentLengthHeader.into());
         }
-        let body = self.bodies.read(body).await?;
-        if operation.takes_body() {
-            heading.received = Some(self.clock.now());
+        let body = shared.bodies.read(body).await?;
+        if takes_body {
+            response.received = Some(shared.clock.now());
         }
-        let headers = CallHeaders::of_request(headers).known_at(version.parsed);
-        let call = Call { operation: &operation, headers, query: &query, body: &body.bytes };
-        heading.preference = call.preference();
         let context = RequestContext {
-            id: heading.id,
-            now: heading.now,
+            id: response.id,
+            now: response.now,
             account,
             location,
-            version: version.parsed,
+            version,
             base,
             path_style,
-            explain: self.options.auth.explain,
-            tolerance: Tolerance::new(self.options.profile),
-            simulator: self.simulator.clone(),
+            explain: options.auth.explain,
+            tolerance: Tolerance::new(options.profile),
         };
-        context.simulate(|simulator| simulator.admit(&context.account.name, context.now))?;
+        let request =
+            Routed { operation, resource: &resource, query: &query, headers, body: &body.bytes };
         let time = operation_time(&query)?;
-        let run = pin!(self.dispatch(&context, &call, &principal));
+        if facts.answer != Answer::Parts {
+            principal.permit(facts, &resource)?;
+        }
+        let run = pin!(self.service.handle(shared, &context, &request, &principal));
         let outcome = match time {
             Some(time) => within(time, run).await,
             // The timer of the whole request does.
             None => run.await,
         };
-        heading.would_fail = context.tolerance.would_fail();
+        response.would_fail = context.tolerance.would_fail();
         outcome
     }
-
-    /// Runs the operation. What is seldom or takes long anyway has its state in a box of its own, so
-    /// that the state of a point read stays small.
-    async fn dispatch(
-        &self,
-        context: &RequestContext,
-        call: &Call<'_>,
-        principal: &Principal,
-    ) -> ApiResult<Reply> {
-        match call.operation {
-            Operation::Transaction => {
-                Box::pin(batch::handle(&self.service, &self.answers, context, call, principal))
-                    .await
-            }
-            Operation::GetUserDelegationKey if self.options.auth.user_delegation => {
-                delegation::give_key(context, call, principal)
-            }
-            Operation::GetUserDelegationKey => Err(ErrorCode::InvalidQueryParameterValue.into()),
-            operation if operation.is_xml() => {
-                principal.permit(call)?;
-                let reply = Box::pin(xml_resources::handle(&self.service, context, call)).await;
-                if *operation == Operation::SetServiceProperties {
-                    self.take_up_properties(&context.account.name).await?;
-                }
-                reply
-            }
-            operation if operation.is_query() => {
-                let run = table::handle(&self.service, context, call, principal);
-                Box::pin(self.answers.hold_page(run)).await
-            }
-            _ => table::handle(&self.service, context, call, principal).await,
-        }
-    }
-
-    /// Makes changed properties effective (T-9.15).
-    async fn take_up_properties(&self, account: &AccountName) -> ApiResult<()> {
-        self.properties.forget(account);
-        let properties = self.properties.of(&self.service, account).await?;
-        Ok(self.analytics.prepare(account, &properties).await?)
-    }
-
-    /// The version of a request: its header, else what a shared access signature says (T-2.10).
-    fn version(&self, headers: &RequestHeaders<'_>, query: &Query<'_>) -> ApiResult<Version> {
-        let text = match headers.version {
-            Some(value) => Some(value.to_str().map_err(|_| ErrorCode::InvalidHeaderValue)?),
-            None => query.get("api-version").or_else(|| query.get("sv")),
-        };
-        let Some(text) = text else {
-            let parsed = ApiVersion::UNSTATED;
-            let text = HeaderValue::try_from(parsed.to_string());
-            let text = text.map_err(|_| ErrorCode::InternalError)?;
-            return Ok(Version { parsed, text });
-        };
-        let parsed = ApiVersion::parse(text);
-        let served = match self.options.version_check {
-            VersionCheck::WellFormed => parsed,
-            VersionCheck::Strict => parsed.filter(|version| version.is_known()),
-            VersionCheck::Skip => parsed.or(Some(ApiVersion::NEWEST)),
-        };
-        let parsed = served.ok_or(ErrorCode::InvalidHeaderValue)?;
-        let text = match headers.version {
-            Some(value) => value.clone(),
-            None => HeaderValue::try_from(text).map_err(|_| ErrorCode::InvalidHeaderValue)?,
-        };
-        Ok(Version { parsed, text })
-    }
-}
-
-struct Version {
-    parsed: ApiVersion,
-    /// As sent: the answer repeats it (T-2.7).
-    text: HeaderValue,
 }
 
 /// The outcome of `run` if it comes in time. Most answers are there at the first look, and those

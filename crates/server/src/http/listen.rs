@@ -1,6 +1,8 @@
 //! Accepts connections, bounds them, and ends them without cutting a request short.
 
 use crate::http::front::Front;
+use crate::http::peer::Peer;
+use crate::http::service::Service;
 use crate::http::stall::StallGuard;
 use crate::http::tls::{self, Tls};
 use hyper::server::conn::http1;
@@ -84,9 +86,10 @@ impl ListenOptions {
 /// Serves `front` on `listener` until `shutdown` resolves, then finishes the requests in flight.
 ///
 /// Returns the number of connections that were cut because the grace period ended.
-pub async fn serve(
+#[expect(private_bounds, reason = "services are written in this crate; others only name them")]
+pub async fn serve<S: Service>(
     listener: TcpListener,
-    front: Arc<Front>,
+    front: Arc<Front<S>>,
     options: ListenOptions,
     shutdown: impl Future<Output = ()>,
 ) -> usize {
@@ -178,27 +181,9 @@ async fn recover(error: &io::Error) {
     }
 }
 
-/// Who is at the other end of a connection, and how it came.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
-    pub(crate) https: bool,
-}
-
-impl Peer {
-    /// An IPv4 client of a socket that takes both families is known by its IPv4 address.
-    fn new(address: SocketAddr, https: bool) -> Self {
-        Self { address: SocketAddr::new(address.ip().to_canonical(), address.port()), https }
-    }
-
-    pub(crate) const fn scheme(self) -> &'static str {
-        if self.https { "https" } else { "http" }
-    }
-}
-
 /// What all connections share.
-struct Server {
-    front: Arc<Front>,
+struct Server<S> {
+    front: Arc<Front<S>>,
     options: ListenOptions,
     /// Whether the log has already told of a client that speaks TLS where there is none.
     tls_seen_on_plain: AtomicBool,
@@ -206,24 +191,24 @@ struct Server {
     full_seen: AtomicBool,
 }
 
-struct Connection {
-    server: Arc<Server>,
+struct Connection<S> {
+    server: Arc<Server<S>>,
     peer: Peer,
     stopping: watch::Receiver<bool>,
     place: Place,
 }
 
-impl Connection {
+impl<S: Service> Connection<S> {
     async fn run(self, stream: TcpStream) {
         if !self.place.refused {
-            return self.go_on(stream).await;
+            return self.serve_connection(stream).await;
         }
         self.server.tell_of_refusal(self.peer);
         // One that takes longer is cut: others wait for its place.
-        let _ = tokio::time::timeout(REFUSAL_TIME_MAX, self.go_on(stream)).await;
+        let _ = tokio::time::timeout(REFUSAL_TIME_MAX, self.serve_connection(stream)).await;
     }
 
-    async fn go_on(mut self, stream: TcpStream) {
+    async fn serve_connection(mut self, stream: TcpStream) {
         // Answers are written whole; waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
         let opened = tokio::select! {
@@ -243,9 +228,9 @@ impl Connection {
         }
     }
 
-    async fn serve<S>(&mut self, stream: S) -> Result<(), BoxError>
+    async fn serve<T>(&mut self, stream: T) -> Result<(), BoxError>
     where
-        S: AsyncRead + AsyncWrite + Unpin,
+        T: AsyncRead + AsyncWrite + Unpin,
     {
         let Self { server, peer, stopping, place } = self;
         let options = &server.options;
@@ -278,13 +263,13 @@ enum Opened {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl Server {
+impl<S> Server<S> {
     /// Makes a connection ready for HTTP; `None` when its client speaks something else.
     async fn open(&self, stream: TcpStream) -> io::Result<Option<Opened>> {
         match &self.options.tls {
             Some(tls) => {
                 // In a box, as what comes of it: plain connections need not be as large.
-                let opened = Box::pin(shake(stream, tls));
+                let opened = Box::pin(handshake(stream, tls));
                 tokio::time::timeout(self.options.handshake_timeout, opened).await?
             }
             None => {
@@ -329,7 +314,7 @@ impl Server {
 }
 
 /// Agrees on TLS with a client that speaks it, and tells others what to speak.
-async fn shake(stream: TcpStream, tls: &Tls) -> io::Result<Option<Opened>> {
+async fn handshake(stream: TcpStream, tls: &Tls) -> io::Result<Option<Opened>> {
     match tls::opens_with_tls(&stream).await? {
         Some(true) => {
             let stream = tls.acceptor().accept(stream).await?;

@@ -3,7 +3,7 @@
 //! Whoever finds too little free waits in line, though not for long: a server that cannot keep up
 //! says so (`ServerBusy`) instead of letting its clients wait without end.
 
-use crate::http::error::{ApiError, ApiResult};
+use crate::error::{ApiError, ApiResult};
 use lazuli_wire::error_code::ErrorCode;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,16 +1,14 @@
-//! What the head of a request says, read once.
+//! What every operation of a request shares.
 
 use crate::auth::accounts::Account;
-use crate::http::error::{ApiError, ApiResult};
-use crate::http::profile::{Fault, Tolerance};
-use crate::http::request_headers::{NO_ETAG, RequestHeaders};
-use crate::http::request_id::RequestId;
-use crate::http::respond::Trailer;
-use crate::http::simulate::Simulator;
+use crate::error::ApiResult;
+use crate::http::profile::Tolerance;
+use crate::http::target::Base;
+use crate::http::trailer::Trailer;
+use crate::request_id::RequestId;
 use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_wire::error_code::ErrorCode;
-use lazuli_wire::media::{Accepted, Format, MetadataLevel};
 use lazuli_wire::uri::{Location, Query};
 use lazuli_wire::version::ApiVersion;
 use std::sync::Arc;
@@ -18,172 +16,24 @@ use std::time::Duration;
 
 /// What every operation of a request shares.
 #[derive(Debug)]
-pub(crate) struct RequestContext {
+pub(crate) struct RequestContext<'a> {
     pub(crate) id: RequestId,
     pub(crate) now: Timestamp,
     pub(crate) account: Arc<Account>,
     pub(crate) location: Location,
     pub(crate) version: ApiVersion,
-    /// The absolute URI of the account, ending in `/`, as the client addressed it (T-1.6).
-    pub(crate) base: String,
+    pub(crate) base: Base<'a>,
     /// Whether the account is the first segment of the path, and not of the host.
     pub(crate) path_style: bool,
-    /// Whether callers are told why their credential was refused.
+    /// Whether answers say why a credential was refused.
     pub(crate) explain: bool,
     pub(crate) tolerance: Tolerance,
-    /// What the service is to do as it does now and then; most servers have none.
-    pub(crate) simulator: Option<Arc<Simulator>>,
 }
 
-impl RequestContext {
-    /// Asks the simulator, if there is one, whether to go on.
-    pub(crate) fn simulate(
-        &self,
-        check: impl FnOnce(&Simulator) -> ApiResult<()>,
-    ) -> ApiResult<()> {
-        self.simulator.as_deref().map_or(Ok(()), check)
-    }
-
-    /// The entities or tables that a page may look at.
-    pub(crate) fn page_rows(&self) -> u64 {
-        self.simulator.as_deref().map_or(u64::MAX, Simulator::page_rows)
-    }
-
+impl RequestContext<'_> {
     pub(crate) fn trailer(&self) -> Trailer {
         Trailer { id: self.id, now: self.now, explain: self.explain }
     }
-}
-
-/// The headers that change what an operation does, from a request or from a part of a batch.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CallHeaders<'a> {
-    pub(crate) accept: Option<&'a str>,
-    pub(crate) content_type: Option<&'a str>,
-    pub(crate) if_match: Option<&'a str>,
-    pub(crate) if_none_match: Option<&'a str>,
-    pub(crate) prefer: Option<&'a str>,
-}
-
-impl<'a> CallHeaders<'a> {
-    pub(crate) fn of_request(headers: &RequestHeaders<'a>) -> Self {
-        let RequestHeaders { accept, content_type, if_match, if_none_match, prefer, .. } = *headers;
-        Self { accept, content_type, if_match, if_none_match, prefer }
-    }
-
-    /// Takes in one header of a part. Of a header that comes twice the first counts.
-    pub(crate) fn add(&mut self, name: &str, value: &'a str) {
-        let slot = match name.len() {
-            6 if name.eq_ignore_ascii_case("accept") => &mut self.accept,
-            6 if name.eq_ignore_ascii_case("prefer") => &mut self.prefer,
-            8 if name.eq_ignore_ascii_case("if-match") => {
-                self.if_match = Some(if self.if_match.is_none() { value } else { NO_ETAG });
-                return;
-            }
-            12 if name.eq_ignore_ascii_case("content-type") => &mut self.content_type,
-            13 if name.eq_ignore_ascii_case("if-none-match") => &mut self.if_none_match,
-            _ => return,
-        };
-        slot.get_or_insert(value);
-    }
-
-    /// The headers that count at `version` (the table of 2.2).
-    pub(crate) fn known_at(self, version: ApiVersion) -> Self {
-        Self { prefer: self.prefer.filter(|_| version.has_prefer()), ..self }
-    }
-
-    /// Which answer the client prefers after an insert; an unknown wish is none (T-2.51 to T-2.54).
-    pub(crate) fn preference(&self) -> Option<Preference> {
-        self.prefer.and_then(|text| match text.trim() {
-            "return-no-content" => Some(Preference::NoContent),
-            "return-content" => Some(Preference::Content),
-            _ => None,
-        })
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Preference {
-    NoContent,
-    Content,
-}
-
-impl Preference {
-    pub(crate) const fn text(self) -> &'static str {
-        match self {
-            Self::NoContent => "return-no-content",
-            Self::Content => "return-content",
-        }
-    }
-}
-
-/// How the body of an error is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ErrorForm {
-    /// `{"odata.error":…}` with the negotiated content type (T-7.2).
-    Json(MetadataLevel),
-    /// `<error …>`: an OData operation for which no JSON was negotiated (T-7.4a).
-    Xml,
-    /// `<m:error …>`: the ACL and service operations.
-    PrefixedXml,
-    /// `<error …>`, indented and with a byte-order mark: a version that is none (T-7.4a).
-    IndentedXml,
-}
-
-impl ErrorForm {
-    pub(crate) fn of(accepted: Accepted, xml_operation: bool) -> Self {
-        match accepted {
-            _ if xml_operation => Self::PrefixedXml,
-            Accepted::Json(level) => Self::Json(level),
-            _ => Self::Xml,
-        }
-    }
-}
-
-/// The format of a successful OData body (T-2.12 to T-2.14).
-pub(crate) fn response_format(accepted: Accepted, version: ApiVersion) -> ApiResult<Format> {
-    match accepted {
-        Accepted::Json(level) if version.has_json() => Ok(Format::Json(level)),
-        Accepted::Json(_) => Err(ErrorCode::JsonFormatNotSupported.into()),
-        Accepted::Any if version.has_json() => Ok(Format::Json(MetadataLevel::Minimal)),
-        Accepted::Any | Accepted::Atom | Accepted::Absent if version.has_atom() => Ok(Format::Atom),
-        Accepted::Atom | Accepted::Absent => Err(ErrorCode::AtomFormatNotSupported.into()),
-        Accepted::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported.into()),
-        Accepted::Any | Accepted::Unsupported => Err(ErrorCode::MediaTypeNotSupported.into()),
-    }
-}
-
-const JSON: &str = "application/json";
-
-/// The format of a request body, by its Content-Type (T-2.3, T-2.4).
-pub(crate) fn body_format(
-    content_type: Option<&str>,
-    version: ApiVersion,
-) -> ApiResult<BodyFormat> {
-    let unsupported = || ApiError::from(ErrorCode::MediaTypeNotSupported);
-    let media = match content_type.ok_or_else(unsupported)? {
-        // What nearly all clients send, without taking it apart.
-        JSON => JSON,
-        text => text.split(';').next().unwrap_or_default().trim(),
-    };
-    if media.eq_ignore_ascii_case(JSON) {
-        match version.has_json() {
-            true => Ok(BodyFormat::Json),
-            false => Err(ErrorCode::JsonFormatNotSupported.into()),
-        }
-    } else if media.eq_ignore_ascii_case("application/atom+xml") {
-        match version.has_atom() {
-            true => Ok(BodyFormat::Atom),
-            false => Err(ErrorCode::AtomFormatNotSupported.into()),
-        }
-    } else {
-        Err(unsupported())
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyFormat {
-    Json,
-    Atom,
 }
 
 /// How long an operation may take by what `timeout` says in seconds; `None` when it is as long as the
@@ -198,20 +48,4 @@ pub(crate) fn operation_time(query: &Query<'_>) -> ApiResult<Option<Duration>> {
             Err(_) => Err(ErrorCode::InvalidQueryParameterValue.into()),
         },
     }
-}
-
-/// Refuses OData options we do not know or the service does not have (T-1.36, T-4.46).
-pub(crate) fn check_options(query: &Query<'_>, tolerance: &Tolerance) -> ApiResult<()> {
-    for (name, _) in query.iter() {
-        let code = match name {
-            "$filter" | "$select" | "$top" | "$format" => continue,
-            "$orderby" | "$skip" | "$skiptoken" | "$expand" | "$inlinecount" => {
-                ErrorCode::NotImplemented
-            }
-            other if other.starts_with('$') => ErrorCode::InvalidInput,
-            _ => continue,
-        };
-        tolerance.tolerate(Fault::UnsupportedOption, code.into(), || Some(()))?;
-    }
-    Ok(())
 }

@@ -4,15 +4,15 @@
 //! suffix, and the first segment of the path otherwise (T-1.2).
 
 use crate::auth::accounts::{Account, Accounts};
-use crate::http::error::ApiResult;
-use crate::http::request_headers::RequestHeaders;
+use crate::error::ApiResult;
+use crate::headers::RequestHeaders;
 use http::Uri;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::uri::{
     Location, SECONDARY, split_account, split_location, without_repeated_account,
 };
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a request addresses.
 #[derive(Debug)]
@@ -23,16 +23,39 @@ pub(crate) struct Target<'a> {
     pub(crate) path: &'a str,
     /// Whether the account is the first segment of the path, and not a label of the host.
     pub(crate) path_style: bool,
-    /// The absolute URI of the account, ending in `/`, as the client addressed it (T-1.6).
-    pub(crate) base: String,
+    pub(crate) base: Base<'a>,
+}
+
+/// The absolute URI of the account, ending in `/`, as the client addressed it (T-1.6). Its text is
+/// made when the first URI is written: most answers have none.
+#[derive(Debug)]
+pub(crate) struct Base<'a> {
+    scheme: &'static str,
+    host: &'a str,
+    /// The first segment of the path, if that names the account.
+    segment: Option<&'a str>,
+    text: OnceLock<String>,
+}
+
+impl<'a> Base<'a> {
+    fn new(scheme: &'static str, host: &'a str, segment: Option<&'a str>) -> Self {
+        Self { scheme, host, segment, text: OnceLock::new() }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        self.text.get_or_init(|| match self.segment {
+            Some(segment) => [self.scheme, "://", self.host, "/", segment, "/"].concat(),
+            None => [self.scheme, "://", self.host, "/"].concat(),
+        })
+    }
 }
 
 impl<'a> Target<'a> {
     /// Finds the account that the head of a request names, under the scheme it came by.
     pub(crate) fn find(
         uri: &'a Uri,
-        headers: &RequestHeaders<'_>,
-        scheme: &str,
+        headers: &RequestHeaders<'a>,
+        scheme: &'static str,
         accounts: &Accounts,
         suffixes: &[String],
     ) -> ApiResult<Self> {
@@ -48,7 +71,7 @@ impl<'a> Target<'a> {
                 location,
                 path: uri.path(),
                 path_style: false,
-                base: [scheme, "://", host, "/"].concat(),
+                base: Base::new(scheme, host, None),
             });
         }
         let (segment, rest) = split_account(uri.path());
@@ -58,7 +81,7 @@ impl<'a> Target<'a> {
             location: if is_secondary(name) { Location::Secondary } else { location },
             path: without_repeated_account(rest, account, location),
             path_style: true,
-            base: [scheme, "://", host, "/", segment, "/"].concat(),
+            base: Base::new(scheme, host, Some(segment)),
         })
     }
 }
@@ -126,7 +149,10 @@ mod tests {
         let found = found.map_err(|error| error.code)?;
         let location = if found.location == Location::Secondary { " s" } else { "" };
         let style = if found.path_style { " path" } else { " host" };
-        Ok((format!("{}{style}{location} {}", found.account.name, found.path), found.base))
+        Ok((
+            format!("{}{style}{location} {}", found.account.name, found.path),
+            found.base.as_str().to_owned(),
+        ))
     }
 
     #[track_caller]

@@ -1,21 +1,25 @@
 //! Entity group transactions: parts in, one commit, parts out.
 
 use crate::auth::permit::Principal;
+use crate::error::{ApiError, ApiResult, Stage};
+use crate::headers::TUNNEL;
 use crate::http::answer_memory::AnswerMemory;
-use crate::http::error::{ApiError, ApiResult, Stage};
-use crate::http::profile;
 use crate::http::reply::Reply;
-use crate::http::request::{CallHeaders, ErrorForm, Preference, RequestContext};
-use crate::http::request_headers::TUNNEL;
-use crate::http::respond::error_reply;
-use crate::table::handlers::{self as table, Call};
-use crate::table::operation::Operation;
-use crate::table::route::{self, Verb};
+use crate::http::request::RequestContext;
+use crate::operation::Verb;
+use crate::table::api::TableApi;
+use crate::table::error_reply::{ErrorForm, error_reply};
+use crate::table::faults;
+use crate::table::handlers::{self, Call};
+use crate::table::operation::{Operation, Resource};
+use crate::table::request::{CallHeaders, Preference};
+use crate::table::route;
 use lazuli_model::{AccountName, EntityError, TableName, Timestamp};
-use lazuli_table::{Batch, BatchFailure, Mutation, TableError, TableService};
+use lazuli_table::{Batch, BatchFailure, Mutation, TableError};
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::media;
 use lazuli_wire::multipart::{self, BatchBody, BatchWriter, Part};
+use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri::{self, Query, ResourcePath, Target};
 
 /// Room for what a part of an answer has beside its body and its location.
@@ -26,11 +30,11 @@ const ANSWER_TO_BODY_EXPECTED: usize = 4;
 
 /// Runs a batch: one change set, or one query.
 pub(crate) async fn handle(
-    service: &TableService,
+    api: &TableApi,
     answers: &AnswerMemory,
-    context: &RequestContext,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
-    principal: &Principal,
+    principal: &Principal<TableGrant>,
 ) -> ApiResult<Reply> {
     let malformed = || ApiError::invalid_input(message::INPUT_NOT_VALID);
     let content_type = call.headers.content_type.unwrap_or_default();
@@ -39,60 +43,64 @@ pub(crate) async fn handle(
         BatchBody::ChangeSet(parts) => {
             let bytes =
                 ANSWER_TO_BODY_EXPECTED * call.body.len() + PART_BYTES_EXPECTED * parts.len();
-            answers.hold(bytes, answer_changes(service, context, call, &parts, principal)).await
+            answers.hold(bytes, answer_changes(api, context, call, &parts, principal)).await
         }
         BatchBody::Query(part) => {
-            answers.hold_page(answer_query(service, context, call, &part, principal)).await
+            answers.hold_page(answer_query(api, context, call, &part, principal)).await
         }
     }
 }
 
 async fn answer_changes(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
     parts: &[Part<'_>],
-    principal: &Principal,
+    principal: &Principal<TableGrant>,
 ) -> ApiResult<Reply> {
-    let mut heads = Vec::with_capacity(parts.len());
-    for part in parts {
-        heads.push(PartHead::new(context, call, part, heads.last()));
-    }
-    let content_ids = heads.iter().map(|head| head.headers.content_id);
-    let answers = match change(service, context, parts, &heads, principal).await {
-        Ok(replies) => replies.into_iter().zip(content_ids).collect(),
+    let (steps, unnamed) = resolve_all(context, call, parts);
+    let answers = match change(api, context, &steps, unnamed, principal).await {
+        Ok(answers) => answers,
         // A batch that was not even tried is refused whole.
         Err(fault) if fault.error.code == ErrorCode::ServerBusy => return Err(fault.error),
         Err(fault) => {
-            let content_id = heads.get(fault.index).and_then(|head| head.headers.content_id);
-            vec![(fault.reply(context, &heads), content_id)]
+            fault.error.log(context.id, Operation::EntityGroupTransaction.facts().name);
+            vec![fault.reply(context, &steps, parts.len())]
         }
     };
     Ok(multipart_reply(context, &answers, true))
 }
 
 async fn answer_query(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
     part: &Part<'_>,
-    principal: &Principal,
+    principal: &Principal<TableGrant>,
 ) -> ApiResult<Reply> {
-    let head = PartHead::new(context, call, part, None);
-    let reply = match query(service, context, part, &head, principal).await {
+    let (step, named) = Step::read(context, call, part, None);
+    let outcome = match named {
+        Ok(()) => query(api, context, &step, principal).await,
+        Err(error) => Err(error),
+    };
+    let reply = match outcome {
         Ok(reply) => reply,
         // A query that fails names its index even though it is alone (T-6.55).
-        Err(error) => head.error_reply(context, &error, Some(0)),
+        Err(error) => {
+            error.log(context.id, Operation::EntityGroupTransaction.facts().name);
+            step.error_reply(context, &error, Some(0))
+        }
     };
-    Ok(multipart_reply(context, &[(reply, head.headers.content_id)], false))
+    Ok(multipart_reply(context, &[step.answered(reply)], false))
 }
 
-/// What a part says beside its method, target and body.
-struct PartHead<'a> {
+/// One operation of a batch: its part, read once.
+struct Step<'a> {
+    part: &'a Part<'a>,
     headers: PartHeaders<'a>,
     query: Query<'a>,
-    path: &'a str,
-    takes_prefer: bool,
+    /// What it asks for, unless its line or its headers name no operation.
+    request: Option<(Operation, Resource)>,
 }
 
 /// The headers of the request in a part.
@@ -106,8 +114,15 @@ struct PartHeaders<'a> {
     is_tunnelled: bool,
 }
 
+/// The answer to one operation of a batch.
+struct Answered<'a> {
+    reply: Reply,
+    /// Repeated by its part, also by one that failed (T-6.49).
+    content_id: Option<&'a str>,
+}
+
 impl<'a> PartHeaders<'a> {
-    fn new(context: &RequestContext, batch: &Call<'a>, all: multipart::Headers<'a>) -> Self {
+    fn new(context: &RequestContext<'_>, batch: &Call<'a>, all: multipart::Headers<'a>) -> Self {
         let (mut of_call, mut content_id, mut is_tunnelled) = (CallHeaders::default(), None, false);
         for (name, value) in all.iter() {
             of_call.add(name, value);
@@ -122,42 +137,66 @@ impl<'a> PartHeaders<'a> {
     }
 }
 
-impl<'a> PartHead<'a> {
-    /// Headers that are those of the part before, as they mostly are, are not read again.
-    fn new(
-        context: &RequestContext,
+impl<'a> Step<'a> {
+    /// Reads a part, and names its operation through the router that lone requests pass. Headers that
+    /// are those of the part before, as they mostly are, are not read again.
+    fn read(
+        context: &RequestContext<'_>,
         batch: &Call<'a>,
         part: &'a Part<'a>,
         before: Option<&Self>,
-    ) -> Self {
+    ) -> (Self, ApiResult<()>) {
         let target = Target::parse(part.target);
         let repeated = before.map(|before| before.headers).filter(|h| h.all == part.headers);
-        Self {
-            headers: repeated.unwrap_or_else(|| PartHeaders::new(context, batch, part.headers)),
-            // A query that cannot be read at all is none.
-            query: Query::parse_lenient(target.query.unwrap_or_default()).unwrap_or_default(),
-            path: target.path,
-            takes_prefer: part.method == "POST",
-        }
+        let headers = repeated.unwrap_or_else(|| PartHeaders::new(context, batch, part.headers));
+        // A query that cannot be read at all is ignored.
+        let query = Query::parse_lenient(target.query.unwrap_or_default()).unwrap_or_default();
+        let (request, outcome) = match resolve(context, part, &headers, target.path, &query) {
+            Ok(request) => (Some(request), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        (Self { part, headers, query, request }, outcome)
     }
 
-    fn call<'c>(&'c self, operation: &'c Operation, part: &'c Part<'c>) -> Call<'c> {
-        Call { operation, headers: self.headers.of_call, query: &self.query, body: part.body }
+    fn call<'c>(&'c self, operation: Operation, resource: &'c Resource) -> Call<'c> {
+        let (headers, query, body) = (self.headers.of_call, &self.query, self.part.body);
+        Call { operation, resource, headers, query, body }
     }
 
     fn error_reply(
         &self,
-        context: &RequestContext,
+        context: &RequestContext<'_>,
         error: &ApiError,
         index: Option<usize>,
     ) -> Reply {
         let accepted = media::negotiate(self.headers.of_call.accept, self.query.get("$format"));
         let form = ErrorForm::of(accepted, false);
-        let applies = self.takes_prefer && error.stage != Stage::Parsing;
+        let applies = self.part.method == "POST" && error.stage != Stage::Parsing;
         let preference = self.headers.of_call.preference().filter(|_| applies);
         let preference_applied = preference.map(Preference::text);
         Reply { preference_applied, ..error_reply(error, form, index, context.trailer()) }
     }
+
+    fn answered(&self, reply: Reply) -> Answered<'a> {
+        Answered { reply, content_id: self.headers.content_id }
+    }
+}
+
+/// Reads the parts of a change set, up to and with the first that names no operation.
+fn resolve_all<'a>(
+    context: &RequestContext<'_>,
+    batch: &Call<'a>,
+    parts: &'a [Part<'a>],
+) -> (Vec<Step<'a>>, Option<Fault>) {
+    let mut steps = Vec::with_capacity(parts.len());
+    for (index, part) in parts.iter().enumerate() {
+        let (step, outcome) = Step::read(context, batch, part, steps.last());
+        steps.push(step);
+        if let Err(error) = outcome {
+            return (steps, Some(Fault { index, error }));
+        }
+    }
+    (steps, None)
 }
 
 /// The first operation that failed, and why.
@@ -168,12 +207,20 @@ struct Fault {
 
 impl Fault {
     /// In a change set of one operation a fault found at execution has no index (T-6.39, T-6.40).
-    fn reply(&self, context: &RequestContext, heads: &[PartHead<'_>]) -> Reply {
-        let lone_at_execution = heads.len() == 1 && self.error.stage == Stage::Execution;
+    fn reply<'a>(
+        &self,
+        context: &RequestContext<'_>,
+        steps: &[Step<'a>],
+        operations: usize,
+    ) -> Answered<'a> {
+        let lone_at_execution = operations == 1 && self.error.stage == Stage::Execution;
         let index = (!lone_at_execution).then_some(self.index);
-        match heads.get(self.index) {
-            Some(head) => head.error_reply(context, &self.error, index),
-            None => error_reply(&self.error, ErrorForm::Xml, index, context.trailer()),
+        match steps.get(self.index) {
+            Some(step) => step.answered(step.error_reply(context, &self.error, index)),
+            None => {
+                let reply = error_reply(&self.error, ErrorForm::Xml, index, context.trailer());
+                Answered { reply, content_id: None }
+            }
         }
     }
 }
@@ -185,43 +232,21 @@ impl From<BatchFailure> for Fault {
 }
 
 /// Decodes every operation, applies all of them or none, and answers each.
-async fn change(
-    service: &TableService,
-    context: &RequestContext,
-    parts: &[Part<'_>],
-    heads: &[PartHead<'_>],
-    principal: &Principal,
-) -> Result<Vec<Reply>, Fault> {
-    if parts.is_empty() {
+async fn change<'a>(
+    api: &TableApi,
+    context: &RequestContext<'_>,
+    steps: &[Step<'a>],
+    unnamed: Option<Fault>,
+    principal: &Principal<TableGrant>,
+) -> Result<Vec<Answered<'a>>, Fault> {
+    if steps.is_empty() {
         // The service has nothing to say about nothing, and says so (recorded: an empty batch of
         // an old client is answered 202 with an empty change set).
         return Ok(Vec::new());
     }
-    let mut operations = Vec::with_capacity(parts.len());
-    let mut fault = None;
-    for (index, (part, head)) in parts.iter().zip(heads).enumerate() {
-        match resolve(context, part, head) {
-            Ok(operation) => operations.push(operation),
-            Err(error) => {
-                fault = Some(Fault { index, error });
-                break;
-            }
-        }
-    }
-    let mut mutations = Vec::with_capacity(operations.len());
-    for (index, operation) in operations.iter().enumerate() {
-        let (Some(part), Some(head)) = (parts.get(index), heads.get(index)) else { break };
-        let call = head.call(operation, part);
-        match decode(context, &call, principal) {
-            Ok((table, mutation)) => mutations.push((table, mutation)),
-            Err(error) => {
-                let error = table::blame(service, context, operation, error).await;
-                fault = Some(Fault { index, error });
-                break;
-            }
-        }
-    }
-    // An earlier operation that breaks a rule of the batch is told before a later one that is bad
+    let (mutations, undecoded) = decode_all(api, context, steps, principal).await;
+    let fault = undecoded.or(unnamed);
+    // An earlier operation that breaks a rule of the batch is reported before a later one that is bad
     // in itself.
     let batch = match (assemble(context, mutations), fault) {
         (Err(broken), Some(fault)) if fault.index == 0 || broken.index >= fault.index => {
@@ -232,24 +257,46 @@ async fn change(
         (Ok(batch), None) => batch,
     };
     if let Some(first) = batch.mutations().first() {
-        let admitted = table::admit(context, batch.table(), first.key(), parts.len());
+        let admitted = handlers::admit(api, context, batch.table(), first.key(), steps.len());
         admitted.map_err(|error| Fault { index: 0, error })?;
     }
-    let (batch, timestamp) = transact(service, context, batch).await?;
-    let answer = |(index, mutation)| {
+    let (batch, timestamp) = transact(api, context, batch).await?;
+    let answer = |(index, (step, mutation)): (usize, (&Step<'a>, &Mutation<'_>))| {
         let failed = |error| Fault { index, error };
+        // A step that asks for nothing was refused above.
         let missing = || failed(ErrorCode::InternalError.into());
-        let operation: &Operation = operations.get(index).ok_or_else(missing)?;
-        let (part, head) = parts.get(index).zip(heads.get(index)).ok_or_else(missing)?;
-        let call = head.call(operation, part);
-        table::mutation_reply(context, &call, batch.table(), mutation, timestamp).map_err(failed)
+        let (operation, resource) = step.request.as_ref().ok_or_else(missing)?;
+        let call = step.call(*operation, resource);
+        let reply = handlers::mutation_reply(context, &call, batch.table(), mutation, timestamp);
+        Ok(step.answered(reply.map_err(failed)?))
     };
-    batch.mutations().iter().enumerate().map(answer).collect()
+    steps.iter().zip(batch.mutations()).enumerate().map(answer).collect()
+}
+
+/// The mutations of the steps up to the first that is bad in itself, and what is wrong with that one.
+async fn decode_all<'s>(
+    api: &TableApi,
+    context: &RequestContext<'_>,
+    steps: &'s [Step<'_>],
+    principal: &Principal<TableGrant>,
+) -> (Vec<(&'s TableName, Mutation<'s>)>, Option<Fault>) {
+    let mut mutations = Vec::with_capacity(steps.len());
+    for (index, step) in steps.iter().enumerate() {
+        let Some((operation, resource)) = &step.request else { break };
+        match decode(context, &step.call(*operation, resource), principal) {
+            Ok(decoded) => mutations.push(decoded),
+            Err(error) => {
+                let error = handlers::blame(api, context, resource, error).await;
+                return (mutations, Some(Fault { index, error }));
+            }
+        }
+    }
+    (mutations, None)
 }
 
 /// Makes a batch; one across partitions only where that is let pass (TR-69).
 fn assemble<'a>(
-    context: &RequestContext,
+    context: &RequestContext<'_>,
     operations: Vec<(&TableName, Mutation<'a>)>,
 ) -> Result<Batch<'a>, Fault> {
     let tolerance = &context.tolerance;
@@ -257,7 +304,7 @@ fn assemble<'a>(
         && let Err(BatchFailure { index, error: error @ TableError::DifferentPartition }) =
             Batch::check(&operations)
     {
-        let fault = profile::Fault::SeveralPartitions;
+        let fault = faults::Fault::SeveralPartitions;
         let tolerated = tolerance.tolerate(fault, error.into(), || Some(()));
         tolerated.map_err(|error| Fault { index, error })?;
         return Ok(Batch::across_partitions(operations)?);
@@ -267,19 +314,19 @@ fn assemble<'a>(
 
 /// Applies a batch. That a merge makes an entity too wide is found out where it is stored (TR-29).
 async fn transact<'a>(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     batch: Batch<'a>,
 ) -> Result<(Batch<'a>, Timestamp), Fault> {
     let account = &context.account.name;
-    match service.transact(account, &batch).await {
+    match api.tables.transact(account, &batch).await {
         Err(BatchFailure { index, error: TableError::Entity(error) })
             if context.tolerance.is_lenient() && error == EntityError::TooManyProperties =>
         {
             let tolerated = context.tolerance.tolerate_properties(error);
             tolerated.map_err(|error| Fault { index, error })?;
             let batch = batch.relaxed();
-            let timestamp = service.transact(account, &batch).await?;
+            let timestamp = api.tables.transact(account, &batch).await?;
             Ok((batch, timestamp))
         }
         outcome => Ok((batch, outcome?)),
@@ -288,44 +335,48 @@ async fn transact<'a>(
 
 /// The permission of each operation is its own; its key is known once it is decoded.
 fn decode<'a>(
-    context: &RequestContext,
+    context: &RequestContext<'_>,
     call: &Call<'a>,
-    principal: &Principal,
+    principal: &Principal<TableGrant>,
 ) -> ApiResult<(&'a TableName, Mutation<'a>)> {
-    principal.permit(call)?;
-    let (table, mutation) = table::decode_mutation(context, call)?;
+    principal.permit(call.operation.facts(), call.resource)?;
+    let (table, mutation) = handlers::decode_mutation(context, call)?;
     principal.permit_key(mutation.key())?;
     Ok((table, mutation))
 }
 
 async fn query(
-    service: &TableService,
-    context: &RequestContext,
-    part: &Part<'_>,
-    head: &PartHead<'_>,
-    principal: &Principal,
+    api: &TableApi,
+    context: &RequestContext<'_>,
+    step: &Step<'_>,
+    principal: &Principal<TableGrant>,
 ) -> ApiResult<Reply> {
-    let operation = resolve(context, part, head)?;
-    let call = head.call(&operation, part);
-    match operation {
-        Operation::GetEntity { .. } | Operation::QueryEntities { .. } => {
-            table::handle(service, context, &call, principal).await
+    match &step.request {
+        Some((operation @ (Operation::QueryEntity | Operation::QueryEntities), resource)) => {
+            principal.permit(operation.facts(), resource)?;
+            handlers::handle(api, context, &step.call(*operation, resource), principal).await
         }
         _ => Err(ErrorCode::NotImplemented.into()),
     }
 }
 
-/// Names the operation of a part, through the router that lone requests pass.
-fn resolve(context: &RequestContext, part: &Part<'_>, head: &PartHead<'_>) -> ApiResult<Operation> {
+fn resolve(
+    context: &RequestContext<'_>,
+    part: &Part<'_>,
+    headers: &PartHeaders<'_>,
+    path: &str,
+    query: &Query<'_>,
+) -> ApiResult<(Operation, Resource)> {
     let account = &context.account.name;
     let mut verb = Verb::parse(part.method);
-    if head.headers.is_tunnelled {
+    if headers.is_tunnelled {
         let tunnels = part.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(TUNNEL));
         verb = verb.tunnelled(tunnels.map(|(_, value)| value))?;
     }
-    let path = uri::percent_decode_lenient(without_account(head.path, account, context.path_style));
-    let operation = route::resolve(verb, ResourcePath::parse(&path), &head.query, account);
-    operation.map_err(ApiError::while_parsing)
+    let path = uri::percent_decode_lenient(without_account(path, account, context.path_style));
+    let has_if_match = headers.of_call.if_match.is_some();
+    let request = route::resolve(verb, ResourcePath::parse(&path), query, account, has_if_match);
+    request.map_err(ApiError::while_parsing)
 }
 
 /// Inner URIs repeat the account segment in path style, as often as the client does, and have none
@@ -340,18 +391,17 @@ fn without_account<'a>(path: &'a str, account: &AccountName, path_style: bool) -
     }
 }
 
-/// Writes the replies as the parts of one multipart answer (T-6.25 to T-6.35). Each comes with the
-/// Content-ID that its part repeats (T-6.49).
+/// Writes the replies as the parts of one multipart answer (T-6.25 to T-6.35).
 fn multipart_reply(
-    context: &RequestContext,
-    answers: &[(Reply, Option<&str>)],
+    context: &RequestContext<'_>,
+    answers: &[Answered<'_>],
     change_set: bool,
 ) -> Reply {
     // The id of the request is as fresh a GUID as any, and ties the answer to the log.
     let id = context.id.as_str();
-    let part_bytes = |(reply, _): &(Reply, Option<&str>)| {
-        let location = reply.location.as_ref().map_or(0, String::len);
-        PART_BYTES_EXPECTED + 2 * location + reply.body.len()
+    let part_bytes = |answer: &Answered<'_>| {
+        let location = answer.reply.location.as_ref().map_or(0, String::len);
+        PART_BYTES_EXPECTED + 2 * location + answer.reply.body.len()
     };
     let mut body =
         Vec::with_capacity(PART_BYTES_EXPECTED + answers.iter().map(part_bytes).sum::<usize>());
@@ -361,13 +411,13 @@ fn multipart_reply(
     };
     let content_type = writer.content_type();
     let mut etag = Vec::with_capacity(64);
-    for (reply, content_id) in answers {
+    for Answered { reply, content_id } in answers {
         etag.clear();
         reply.etag.iter().for_each(|tag| tag.write(&mut etag));
         writer.response(reply.status, part_headers(reply, *content_id, &etag), &reply.body);
     }
     writer.finish();
-    let failure = answers.iter().find_map(|(reply, _)| reply.failure);
+    let failure = answers.iter().find_map(|answer| answer.reply.failure);
     Reply { content_type: Some(content_type.into()), failure, body, ..Reply::odata(202) }
 }
 

@@ -16,15 +16,15 @@ const PAGE_BYTES_EXPECTED: usize = 64 * 1024;
 /// Writes what an operation returns.
 #[derive(Clone, Copy)]
 pub(crate) struct Encoder<'a> {
-    pub(crate) context: &'a RequestContext,
+    pub(crate) context: &'a RequestContext<'a>,
     pub(crate) format: Format,
 }
 
 impl<'a> Encoder<'a> {
     pub(crate) fn table(&self, status: u16, select: Option<&Select>, name: &str) -> Reply {
         let mut body = Vec::with_capacity(BODY_BYTES_EXPECTED);
-        let RequestContext { base, now, .. } = self.context;
-        let account = self.context.account.name.as_str();
+        let RequestContext { base, now, account, .. } = self.context;
+        let (base, account) = (base.as_str(), account.name.as_str());
         match self.format {
             Format::Json(level) => json::write_table(&mut body, base, account, level, select, name),
             Format::Atom => atom::write_table(&mut body, base, account, *now, name),
@@ -34,7 +34,7 @@ impl<'a> Encoder<'a> {
 
     pub(crate) fn tables(self, select: Option<&Select>) -> Tables<'a> {
         let mut body = Vec::with_capacity(BODY_BYTES_EXPECTED);
-        let RequestContext { base, now, .. } = self.context;
+        let (base, now) = (self.context.base.as_str(), &self.context.now);
         let list = match self.format {
             Format::Json(level) => {
                 let list = json::TableCollection::begin(&mut body, base, level, select);
@@ -90,7 +90,7 @@ impl<'a> Encoder<'a> {
             Format::Atom => MetadataLevel::Full,
         };
         Context {
-            base: &self.context.base,
+            base: self.context.base.as_str(),
             account: self.context.account.name.as_str(),
             table: table.as_str(),
             level,
@@ -170,9 +170,10 @@ impl Entities<'_> {
 }
 
 /// The absolute URI that begins with the account's and goes on with what `write` appends.
-pub(crate) fn uri(context: &RequestContext, write: impl FnOnce(&mut Vec<u8>)) -> String {
-    let mut out = Vec::with_capacity(context.base.len() + URI_BYTES_EXPECTED);
-    out.extend_from_slice(context.base.as_bytes());
+pub(crate) fn uri(context: &RequestContext<'_>, write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let base = context.base.as_str();
+    let mut out = Vec::with_capacity(base.len() + URI_BYTES_EXPECTED);
+    out.extend_from_slice(base.as_bytes());
     write(&mut out);
     // The base is text and the writer escapes all else.
     String::from_utf8(out).unwrap_or_default()

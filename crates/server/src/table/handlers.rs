@@ -1,34 +1,39 @@
 //! Handlers of the OData operations: decode, call the service, encode.
 
 use crate::auth::permit::Principal;
-use crate::http::error::{ApiError, ApiResult, body_key_error, filter_error};
-use crate::http::profile::{Fault, Tolerance};
+use crate::error::{ApiError, ApiResult};
+use crate::http::profile::Tolerance;
 use crate::http::reply::{DataServiceVersion, Reply};
-use crate::http::request::{
-    BodyFormat, CallHeaders, Preference, RequestContext, body_format, check_options,
-    response_format,
-};
+use crate::http::request::RequestContext;
+use crate::operation::Answer;
+use crate::table::api::TableApi;
 use crate::table::encode::{self, Encoder};
-use crate::table::operation::Operation;
+use crate::table::error::{body_key_error, filter_error};
+use crate::table::faults::Fault;
+use crate::table::operation::{Operation, Resource};
+use crate::table::request::{
+    BodyFormat, CallHeaders, Preference, body_format, check_options, response_format,
+};
 use lazuli_model::limits::PAGE_ITEMS_MAX;
 use lazuli_model::{
     ETag, EntityError, EntityKey, Filter, IfMatch, IfMatchError, PartitionKey, Properties, RowKey,
     TableName, Timestamp,
 };
 use lazuli_table::{
-    Continuation, EntityQuery, KeyBounds, Mutation, MutationKind, TableError, TableService,
-    TablesQuery,
+    Continuation, EntityQuery, KeyBounds, Mutation, MutationKind, TableError, TablesQuery,
 };
 use lazuli_wire::continuation;
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::media::{self, Accepted};
 use lazuli_wire::odata::{self, EntityBody, Select};
+use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri::{self, Query};
 use lazuli_wire::version::ApiVersion;
 
 /// One operation with what it was sent, alone or as a part of a batch.
 pub(crate) struct Call<'a> {
-    pub(crate) operation: &'a Operation,
+    pub(crate) operation: Operation,
+    pub(crate) resource: &'a Resource,
     pub(crate) headers: CallHeaders<'a>,
     pub(crate) query: &'a Query<'a>,
     pub(crate) body: &'a [u8],
@@ -41,58 +46,62 @@ impl Call<'_> {
 
     /// The preference that applies to this operation.
     pub(crate) fn preference(&self) -> Option<Preference> {
-        self.headers.preference().filter(|_| self.operation.takes_prefer())
+        let applies = self.operation.facts().answer == Answer::Preferred;
+        self.headers.preference().filter(|_| applies)
     }
 
-    fn encoder<'e>(&self, context: &'e RequestContext) -> ApiResult<Encoder<'e>> {
+    fn encoder<'e>(&self, context: &'e RequestContext<'e>) -> ApiResult<Encoder<'e>> {
         let format = response_format(self.accepted(), context.version)?;
         Ok(Encoder { context, format })
     }
 }
 
-/// Runs an operation on tables or entities, if `principal` may.
+/// Runs an operation on tables or entities that `principal` may do.
 pub(crate) async fn handle(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
-    principal: &Principal,
+    principal: &Principal<TableGrant>,
 ) -> ApiResult<Reply> {
-    principal.permit(call)?;
-    match call.operation {
-        Operation::QueryTables => query_tables(service, context, call).await,
-        Operation::CreateTable => create_table(service, context, call).await,
-        Operation::GetTable { table } => get_table(service, context, call, table).await,
-        Operation::DeleteTable { table } => delete_table(service, context, call, table).await,
-        Operation::QueryEntities { table } => {
-            query_entities(service, context, call, table, principal.bounds()).await
-        }
-        Operation::GetEntity { table, key } => {
+    match (call.operation, call.resource) {
+        (Operation::QueryEntity, Resource::Entity { table, key, .. }) => {
             principal.permit_key(key)?;
-            admit(context, table, key, 1)?;
-            get_entity(service, context, call, table, key).await
+            admit(api, context, table, key, 1)?;
+            get_entity(api, context, call, table, key).await
         }
-        Operation::KeyedNested { table } => {
+        (Operation::QueryEntities, Resource::Entities { table }) => {
+            query_entities(api, context, call, table, principal.bounds()).await
+        }
+        (Operation::QueryTables, _) => query_tables(api, context, call).await,
+        (Operation::CreateTable, _) => create_table(api, context, call).await,
+        (Operation::QueryTable, Resource::Table { table }) => {
+            get_table(api, context, call, table).await
+        }
+        (Operation::DeleteTable, Resource::Table { table }) => {
+            delete_table(api, context, call, table).await
+        }
+        (Operation::KeyedNested, Resource::KeyedNested { table }) => {
             let account = &context.account.name;
-            service.get_table(account, table).await?;
+            api.tables.get_table(account, table).await?;
             let text = message::number_of_keys(account.as_str(), table.as_str());
             Err(ApiError::invalid_input(text).while_parsing())
         }
         _ => {
             let (table, mutation) = match decode_mutation(context, call) {
                 Ok(decoded) => decoded,
-                Err(error) => return Err(blame(service, context, call.operation, error).await),
+                Err(error) => return Err(blame(api, context, call.resource, error).await),
             };
             principal.permit_key(mutation.key())?;
-            admit(context, table, mutation.key(), 1)?;
-            let timestamp = mutate(service, context, table, &mutation).await?;
+            admit(api, context, table, mutation.key(), 1)?;
+            let timestamp = mutate(api, context, table, &mutation).await?;
             mutation_reply(context, call, table, &mutation, timestamp)
         }
     }
 }
 
 async fn query_tables(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
 ) -> ApiResult<Reply> {
     check_options(call.query, &context.tolerance)?;
@@ -104,10 +113,11 @@ async fn query_tables(
             Some(decoded.ok_or(ErrorCode::InvalidInput)?)
         }
     };
-    let (filter, top) = (filter(call.query, context)?, top(call.query, &context.tolerance)?);
-    let query = TablesQuery { filter, top, from, rows_read_max: context.page_rows() };
+    let (filter, top) = (filter(api, context, call.query)?, top(call.query, &context.tolerance)?);
+    let query = TablesQuery { filter, top, from, rows_read_max: api.page_rows() };
     let mut tables = encoder.tables(select(call.query, context.version)?.as_ref());
-    let end = service
+    let end = api
+        .tables
         .query_tables(&context.account.name, query, &mut |table| tables.push(table.name.as_str()))
         .await?;
     let mut reply = tables.finish();
@@ -119,8 +129,8 @@ async fn query_tables(
 }
 
 async fn create_table(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
 ) -> ApiResult<Reply> {
     refuse_condition_on_table(context, &call.headers)?;
@@ -135,8 +145,8 @@ async fn create_table(
     };
     let table = TableName::parse(&name.ok_or(ErrorCode::PropertiesNeedValue)?)?;
     let account = &context.account.name;
-    context.simulate(|simulator| simulator.check_deleted(account, &table, context.now))?;
-    service.create_table(account, &table).await?;
+    api.simulate(|simulator| simulator.check_deleted(account, &table, context.now))?;
+    api.tables.create_table(account, &table).await?;
     let reply = match encoder {
         Some(encoder) => encoder.table(201, None, table.as_str()),
         None => Reply { data_service_version: DataServiceVersion::V3, ..Reply::odata(204) },
@@ -147,37 +157,38 @@ async fn create_table(
 }
 
 async fn get_table(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
     table: &TableName,
 ) -> ApiResult<Reply> {
     check_options(call.query, &context.tolerance)?;
     let encoder = call.encoder(context)?;
-    let info = service.get_table(&context.account.name, table).await;
+    let info = api.tables.get_table(&context.account.name, table).await;
     let info = info.map_err(listed_table_error)?;
     let select = select(call.query, context.version)?;
     Ok(encoder.table(200, select.as_ref(), info.name.as_str()))
 }
 
 async fn delete_table(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
     table: &TableName,
 ) -> ApiResult<Reply> {
     refuse_condition_on_table(context, &call.headers)?;
     let account = &context.account.name;
-    service.delete_table(account, table).await.map_err(listed_table_error)?;
-    if let Some(simulator) = &context.simulator {
+    api.tables.delete_table(account, table).await.map_err(listed_table_error)?;
+    api.simulate(|simulator| {
         simulator.table_deleted(account, table, context.now);
-    }
+        Ok(())
+    })?;
     Ok(Reply::odata(204))
 }
 
 async fn query_entities(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
     table: &TableName,
     bounds: KeyBounds,
@@ -186,14 +197,15 @@ async fn query_entities(
     let encoder = call.encoder(context)?;
     let select = select(call.query, context.version)?;
     let query = EntityQuery {
-        filter: filter(call.query, context)?,
+        filter: filter(api, context, call.query)?,
         top: top(call.query, &context.tolerance)?,
         from: entity_continuation(call.query, &context.tolerance)?,
         bounds,
-        rows_read_max: context.page_rows(),
+        rows_read_max: api.page_rows(),
     };
     let mut entities = encoder.entities(table, select.as_ref());
-    let end = service
+    let end = api
+        .tables
         .query(&context.account.name, table, query, &mut |entity| {
             entities.push(
                 entity.partition_key,
@@ -221,8 +233,8 @@ async fn query_entities(
 }
 
 async fn get_entity(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
     table: &TableName,
     key: &EntityKey,
@@ -230,7 +242,7 @@ async fn get_entity(
     check_options(call.query, &context.tolerance)?;
     let encoder = call.encoder(context)?;
     let select = select(call.query, context.version)?;
-    let entity = service.get(&context.account.name, table, key).await?;
+    let entity = api.tables.get(&context.account.name, table, key).await?;
     let properties = entity.properties()?.into_iter();
     let reply = encoder.entity(200, table, select.as_ref(), key, entity.timestamp, properties);
     Ok(Reply { etag: Some(ETag(entity.timestamp)), ..reply })
@@ -238,18 +250,18 @@ async fn get_entity(
 
 /// Changes one entity. That a merge makes it too wide is found out where it is stored (TR-29).
 async fn mutate(
-    service: &TableService,
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     table: &TableName,
     mutation: &Mutation<'_>,
 ) -> ApiResult<Timestamp> {
     let account = &context.account.name;
-    match service.mutate(account, table, mutation).await {
+    match api.tables.mutate(account, table, mutation).await {
         Err(TableError::Entity(error @ EntityError::TooManyProperties))
             if context.tolerance.is_lenient() =>
         {
             context.tolerance.tolerate_properties(error)?;
-            Ok(service.mutate(account, table, &mutation.clone().relaxed()).await?)
+            Ok(api.tables.mutate(account, table, &mutation.clone().relaxed()).await?)
         }
         outcome => Ok(outcome?),
     }
@@ -258,14 +270,14 @@ async fn mutate(
 /// Whether an entity has its keys is asked after whether its table exists; the official clients tell
 /// by it that a table name stands in the URL of an account.
 pub(crate) async fn blame(
-    service: &TableService,
-    context: &RequestContext,
-    operation: &Operation,
+    api: &TableApi,
+    context: &RequestContext<'_>,
+    resource: &Resource,
     error: ApiError,
 ) -> ApiError {
-    match operation.table() {
+    match resource.table() {
         Some(table) if error.code == ErrorCode::PropertiesNeedValue => {
-            let found = service.get_table(&context.account.name, table).await;
+            let found = api.tables.get_table(&context.account.name, table).await;
             found.map_or_else(ApiError::from, |_| error)
         }
         _ => error,
@@ -274,14 +286,12 @@ pub(crate) async fn blame(
 
 /// Turns a call into the change it asks for; the same for a lone request and a part of a batch.
 pub(crate) fn decode_mutation<'a>(
-    context: &RequestContext,
+    context: &RequestContext<'_>,
     call: &Call<'a>,
 ) -> ApiResult<(&'a TableName, Mutation<'a>)> {
-    let (table, url_key) = match call.operation {
-        Operation::InsertEntity { table } => (table, None),
-        Operation::PutEntity { table, key }
-        | Operation::MergeEntity { table, key }
-        | Operation::DeleteEntity { table, key } => (table, Some(key)),
+    let (table, url_key) = match call.resource {
+        Resource::Entities { table } => (table, None),
+        Resource::Entity { table, key, .. } => (table, Some(key)),
         _ => return Err(ErrorCode::MethodNotAllowed.into()),
     };
     let kind = mutation_kind(call, context.version)?;
@@ -305,7 +315,7 @@ pub(crate) fn decode_mutation<'a>(
 
 /// The answer to a change that was made.
 pub(crate) fn mutation_reply(
-    context: &RequestContext,
+    context: &RequestContext<'_>,
     call: &Call<'_>,
     table: &TableName,
     mutation: &Mutation<'_>,
@@ -335,7 +345,7 @@ pub(crate) fn mutation_reply(
     Ok(Reply { etag, location: Some(location), preference_applied, ..reply })
 }
 
-fn decode_entity<'a>(context: &RequestContext, call: &Call<'a>) -> ApiResult<EntityBody<'a>> {
+fn decode_entity<'a>(context: &RequestContext<'_>, call: &Call<'a>) -> ApiResult<EntityBody<'a>> {
     match body_format(call.headers.content_type, context.version)? {
         BodyFormat::Json => Ok(odata::json::read_entity(call.body)?),
         BodyFormat::Atom => Ok(odata::atom::read_entity(call.body)?),
@@ -358,10 +368,15 @@ fn body_key(body: &EntityBody<'_>) -> ApiResult<EntityKey> {
 /// Reads the condition headers (T-5.1 to T-5.12).
 fn mutation_kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind> {
     let CallHeaders { if_match, if_none_match, .. } = call.headers;
-    if let Operation::InsertEntity { .. } = call.operation {
-        return Ok(MutationKind::Insert);
-    }
-    let deletes = matches!(call.operation, Operation::DeleteEntity { .. });
+    let deletes = match call.operation {
+        Operation::InsertEntity => return Ok(MutationKind::Insert),
+        Operation::DeleteEntity => true,
+        Operation::UpdateEntity
+        | Operation::InsertOrReplaceEntity
+        | Operation::MergeEntity
+        | Operation::InsertOrMergeEntity => false,
+        _ => return Err(ErrorCode::MethodNotAllowed.into()),
+    };
     match (if_match, if_none_match) {
         (Some(_), Some(_)) => {
             return Err(ApiError::invalid_input(message::IF_MATCH_AND_IF_NONE_MATCH));
@@ -381,12 +396,12 @@ fn mutation_kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind
     match (call.operation, condition) {
         // An update that must name its condition, like a delete (T-5.40).
         (_, None) if !version.has_upsert() => Err(ErrorCode::MissingRequiredHeader.into()),
-        (Operation::PutEntity { .. }, None) => Ok(MutationKind::InsertOrReplace),
-        (Operation::PutEntity { .. }, Some(condition)) => Ok(MutationKind::Replace(condition)),
-        (Operation::MergeEntity { .. }, None) => Ok(MutationKind::InsertOrMerge),
-        (Operation::MergeEntity { .. }, Some(condition)) => Ok(MutationKind::Merge(condition)),
-        (_, Some(condition)) => Ok(MutationKind::Delete(condition)),
-        (_, None) => Err(ErrorCode::MissingRequiredHeader.into()),
+        (Operation::InsertOrReplaceEntity, None) => Ok(MutationKind::InsertOrReplace),
+        (Operation::InsertOrMergeEntity, None) => Ok(MutationKind::InsertOrMerge),
+        (Operation::UpdateEntity, Some(condition)) => Ok(MutationKind::Replace(condition)),
+        (Operation::MergeEntity, Some(condition)) => Ok(MutationKind::Merge(condition)),
+        (Operation::DeleteEntity, Some(condition)) => Ok(MutationKind::Delete(condition)),
+        _ => Err(ErrorCode::MissingRequiredHeader.into()),
     }
 }
 
@@ -400,7 +415,10 @@ fn if_match_error(error: IfMatchError, text: &str) -> ApiError {
 }
 
 /// Tables have no etag (T-5.11).
-fn refuse_condition_on_table(context: &RequestContext, headers: &CallHeaders<'_>) -> ApiResult<()> {
+fn refuse_condition_on_table(
+    context: &RequestContext<'_>,
+    headers: &CallHeaders<'_>,
+) -> ApiResult<()> {
     match (headers.if_match, headers.if_none_match) {
         (None, None) => Ok(()),
         _ => {
@@ -418,7 +436,11 @@ fn listed_table_error(error: TableError) -> ApiError {
     }
 }
 
-fn filter(query: &Query<'_>, context: &RequestContext) -> ApiResult<Option<Filter>> {
+fn filter(
+    api: &TableApi,
+    context: &RequestContext<'_>,
+    query: &Query<'_>,
+) -> ApiResult<Option<Filter>> {
     let text = query.get("$filter").unwrap_or_default();
     if text.trim().is_empty() {
         return Ok(None);
@@ -428,19 +450,20 @@ fn filter(query: &Query<'_>, context: &RequestContext) -> ApiResult<Option<Filte
         let lenient = || odata::filter::parse_lenient(text).ok();
         context.tolerance.tolerate(Fault::FilterDialect, error, lenient)
     })?;
-    context.simulate(|simulator| simulator.check_filter(&filter))?;
+    api.simulate(|simulator| simulator.check_filter(&filter))?;
     Ok(Some(filter))
 }
 
 /// Refuses operations on a partition whose rate is exceeded, where rates are simulated.
 pub(crate) fn admit(
-    context: &RequestContext,
+    api: &TableApi,
+    context: &RequestContext<'_>,
     table: &TableName,
     key: &EntityKey,
     operations: usize,
 ) -> ApiResult<()> {
     let (account, partition) = (&context.account.name, key.partition.as_str());
-    context.simulate(|simulator| {
+    api.simulate(|simulator| {
         simulator.admit_to_partition(account, table, partition, operations, context.now)
     })
 }

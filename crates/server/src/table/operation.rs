@@ -1,191 +1,381 @@
-//! The operations of the Table service, and the permission each needs.
+//! The operations of the Table service, one row each, and what they are asked of.
 
+use crate::http::service;
+use crate::operation::{Access, AccountSas, Answer, Body, Facts, Kind, Role, operations};
 use lazuli_model::{EntityKey, TableName};
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::sas::{Permissions, ResourceTypes};
 use lazuli_wire::version::ApiVersion;
 
-/// What a request asks for, its names already parsed.
+/// What a request addresses, its names already parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    QueryTables,
-    CreateTable,
-    GetTable {
-        table: TableName,
-    },
-    DeleteTable {
-        table: TableName,
-    },
-    QueryEntities {
-        table: TableName,
-    },
-    InsertEntity {
-        table: TableName,
-    },
-    GetEntity {
-        table: TableName,
-        key: EntityKey,
-    },
-    /// Update with If-Match, Insert Or Replace without.
-    PutEntity {
-        table: TableName,
-        key: EntityKey,
-    },
-    /// Merge with If-Match, Insert Or Merge without.
-    MergeEntity {
-        table: TableName,
-        key: EntityKey,
-    },
-    DeleteEntity {
-        table: TableName,
-        key: EntityKey,
-    },
-    Transaction,
-    /// `/table/..(..)`: always an error, which one depends on the table (T-1.13, T-1.14).
-    KeyedNested {
-        table: TableName,
-    },
-    GetTableAcl {
-        table: TableName,
-    },
-    SetTableAcl {
-        table: TableName,
-    },
-    GetServiceProperties,
-    SetServiceProperties,
-    GetServiceStats,
-    GetUserDelegationKey,
+pub(crate) enum Resource {
+    /// `/Tables`
+    Tables,
+    /// `/Tables('name')`
+    Table { table: TableName },
+    /// `/name` and `/name()`
+    Entities { table: TableName },
+    /// `/name(PartitionKey='…',RowKey='…')`, with or without a condition: PUT and MERGE without one
+    /// are upserts.
+    Entity { table: TableName, key: EntityKey, has_if_match: bool },
+    /// `/name?comp=acl`
+    Acl { table: TableName },
+    /// `/table/..(..)`
+    KeyedNested { table: TableName },
+    /// `/$batch`
+    Batch,
+    /// `/?restype=service&comp=properties`
+    ServiceProperties,
+    /// `/?restype=service&comp=stats`
+    ServiceStats,
+    /// `/?restype=service&comp=userdelegationkey`
+    UserDelegationKey,
 }
 
-impl Operation {
-    /// The name in logs and messages.
-    pub(crate) const fn name(&self) -> &'static str {
-        match self {
-            Self::QueryTables => "QueryTables",
-            Self::CreateTable => "CreateTable",
-            Self::GetTable { .. } => "QueryTable",
-            Self::DeleteTable { .. } => "DeleteTable",
-            Self::QueryEntities { .. } => "QueryEntities",
-            Self::InsertEntity { .. } => "InsertEntity",
-            Self::GetEntity { .. } => "QueryEntity",
-            Self::PutEntity { .. } => "UpdateEntity",
-            Self::MergeEntity { .. } => "MergeEntity",
-            Self::DeleteEntity { .. } => "DeleteEntity",
-            Self::Transaction => "EntityGroupTransaction",
-            Self::KeyedNested { .. } => "Unknown",
-            Self::GetTableAcl { .. } => "GetTableAcl",
-            Self::SetTableAcl { .. } => "SetTableAcl",
-            Self::GetServiceProperties => "GetTableServiceProperties",
-            Self::SetServiceProperties => "SetTableServiceProperties",
-            Self::GetServiceStats => "GetTableServiceStats",
-            Self::GetUserDelegationKey => "GetUserDelegationKey",
-        }
-    }
-
-    /// The name that analytics give it: an upsert, which has no `If-Match`, is not an update
-    /// (T-9.39).
-    pub(crate) const fn api(&self, has_if_match: bool) -> &'static str {
-        match self {
-            Self::PutEntity { .. } if !has_if_match => "InsertOrReplaceEntity",
-            Self::MergeEntity { .. } if !has_if_match => "InsertOrMergeEntity",
-            _ => self.name(),
-        }
-    }
-
-    /// Whether the secondary location refuses it.
-    pub(crate) const fn writes(&self) -> bool {
-        match self {
-            Self::QueryTables
-            | Self::GetTable { .. }
-            | Self::QueryEntities { .. }
-            | Self::GetEntity { .. }
-            | Self::GetTableAcl { .. }
-            | Self::GetServiceProperties
-            | Self::GetServiceStats
-            | Self::GetUserDelegationKey
-            | Self::KeyedNested { .. } => false,
-            Self::CreateTable
-            | Self::DeleteTable { .. }
-            | Self::InsertEntity { .. }
-            | Self::PutEntity { .. }
-            | Self::MergeEntity { .. }
-            | Self::DeleteEntity { .. }
-            | Self::Transaction
-            | Self::SetTableAcl { .. }
-            | Self::SetServiceProperties => true,
-        }
-    }
-
-    /// Whether it would drop or fill an analytics table, which clients only read and empty (T-9.47).
-    pub(crate) fn writes_metrics(&self) -> bool {
-        match self {
-            Self::DeleteTable { table }
-            | Self::InsertEntity { table }
-            | Self::PutEntity { table, .. }
-            | Self::MergeEntity { table, .. }
-            | Self::SetTableAcl { table } => table.is_metrics(),
-            _ => false,
-        }
-    }
-
-    /// Whether the service had it at `version` already (the table of 2.2).
-    pub(crate) fn exists_at(&self, version: ApiVersion) -> bool {
-        match self {
-            Self::GetTableAcl { .. } | Self::SetTableAcl { .. } => version.has_table_acl(),
-            Self::GetServiceStats => version.has_service_stats(),
-            _ => true,
-        }
-    }
-
-    /// Whether it speaks XML whatever the request accepts (T-2.15).
-    pub(crate) const fn is_xml(&self) -> bool {
-        matches!(
-            self,
-            Self::GetTableAcl { .. }
-                | Self::SetTableAcl { .. }
-                | Self::GetServiceProperties
-                | Self::SetServiceProperties
-                | Self::GetServiceStats
-                | Self::GetUserDelegationKey
-        )
-    }
-
-    /// Whether it answers with a page of many.
-    pub(crate) const fn is_query(&self) -> bool {
-        matches!(self, Self::QueryTables | Self::QueryEntities { .. })
-    }
-
-    /// Whether a request body belongs to it.
-    pub(crate) const fn takes_body(&self) -> bool {
-        matches!(
-            self,
-            Self::CreateTable
-                | Self::InsertEntity { .. }
-                | Self::PutEntity { .. }
-                | Self::MergeEntity { .. }
-                | Self::Transaction
-                | Self::SetTableAcl { .. }
-                | Self::SetServiceProperties
-                | Self::GetUserDelegationKey
-        )
-    }
-
-    /// Whether `Prefer` applies (T-2.51).
-    pub(crate) const fn takes_prefer(&self) -> bool {
-        matches!(self, Self::CreateTable | Self::InsertEntity { .. })
-    }
-
-    /// The table whose entities or policies it touches.
+impl Resource {
+    /// The table whose entities or policies it is of.
     pub(crate) const fn table(&self) -> Option<&TableName> {
         match self {
-            Self::QueryEntities { table }
-            | Self::InsertEntity { table }
-            | Self::GetEntity { table, .. }
-            | Self::PutEntity { table, .. }
-            | Self::MergeEntity { table, .. }
-            | Self::DeleteEntity { table, .. }
+            Self::Entities { table }
+            | Self::Entity { table, .. }
             | Self::KeyedNested { table }
-            | Self::GetTableAcl { table }
-            | Self::SetTableAcl { table } => Some(table),
-            _ => None,
+            | Self::Acl { table } => Some(table),
+            // A table that is asked for itself, and not for what it holds, is no such thing.
+            Self::Table { .. }
+            | Self::Tables
+            | Self::Batch
+            | Self::ServiceProperties
+            | Self::ServiceStats
+            | Self::UserDelegationKey => None,
+        }
+    }
+}
+
+const READ: Permissions = Permissions::READ;
+const ADD: Permissions = Permissions::ADD;
+const UPDATE: Permissions = Permissions::UPDATE;
+const ADD_AND_UPDATE: Permissions = ADD.union(UPDATE);
+const DELETE: Permissions = Permissions::DELETE;
+const LIST: Permissions = Permissions::LIST;
+const CREATE: Permissions = Permissions::CREATE;
+const WRITE: Permissions = Permissions::WRITE;
+const OBJECT: ResourceTypes = ResourceTypes::OBJECT;
+const CONTAINER: ResourceTypes = ResourceTypes::CONTAINER;
+const OBJECT_OR_CONTAINER: ResourceTypes = OBJECT.union(CONTAINER);
+const SERVICE: ResourceTypes = ResourceTypes::SERVICE;
+
+operations! {
+    /// What a request asks for. The frequent ones come first: the router looks from the top.
+    pub(crate) enum Operation on Resource {
+        QueryEntity: [Get] Resource::Entity { .. } => {
+            name: "QueryEntity",
+            kind: Kind::PointRead,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Negotiated,
+            access: Access::Reads,
+            service_sas: Some(READ),
+            account_sas: Some(AccountSas::new(OBJECT, READ)),
+            role: Role::Object(READ),
+        }
+
+        InsertEntity: [Post] Resource::Entities { .. } => {
+            name: "InsertEntity",
+            kind: Kind::Write,
+            since: ApiVersion::FIRST,
+            body: Body::Whole,
+            answer: Answer::Preferred,
+            access: Access::Writes,
+            service_sas: Some(ADD),
+            account_sas: Some(AccountSas::new(OBJECT, ADD)),
+            role: Role::Object(ADD),
+        }
+
+        UpdateEntity: [Put] Resource::Entity { has_if_match: true, .. } => {
+            name: "UpdateEntity",
+            kind: Kind::Write,
+            since: ApiVersion::FIRST,
+            body: Body::Whole,
+            answer: Answer::Negotiated,
+            access: Access::Writes,
+            service_sas: Some(UPDATE),
+            account_sas: Some(AccountSas::new(OBJECT, UPDATE)),
+            role: Role::Object(UPDATE),
+        }
+
+        /// An upsert may do either, so it needs both letters (TR-95).
+        InsertOrReplaceEntity: [Put] Resource::Entity { has_if_match: false, .. } => {
+            name: "InsertOrReplaceEntity",
+            kind: Kind::Write,
+            since: ApiVersion::FIRST,
+            body: Body::Whole,
+            answer: Answer::Negotiated,
+            access: Access::Writes,
+            service_sas: Some(ADD_AND_UPDATE),
+            account_sas: Some(AccountSas::new(OBJECT, ADD_AND_UPDATE)),
+            role: Role::Object(ADD_AND_UPDATE),
+        }
+
+        MergeEntity: [Merge] Resource::Entity { has_if_match: true, .. } => {
+            name: "MergeEntity",
+            kind: Kind::Write,
+            since: ApiVersion::FIRST,
+            body: Body::Whole,
+            answer: Answer::Negotiated,
+            access: Access::Writes,
+            service_sas: Some(UPDATE),
+            account_sas: Some(AccountSas::new(OBJECT, UPDATE)),
+            role: Role::Object(UPDATE),
+        }
+
+        InsertOrMergeEntity: [Merge] Resource::Entity { has_if_match: false, .. } => {
+            name: "InsertOrMergeEntity",
+            kind: Kind::Write,
+            since: ApiVersion::FIRST,
+            body: Body::Whole,
+            answer: Answer::Negotiated,
+            access: Access::Writes,
+            service_sas: Some(ADD_AND_UPDATE),
+            account_sas: Some(AccountSas::new(OBJECT, ADD_AND_UPDATE)),
+            role: Role::Object(ADD_AND_UPDATE),
+        }
+
+        DeleteEntity: [Delete] Resource::Entity { .. } => {
+            name: "DeleteEntity",
+            kind: Kind::Write,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Negotiated,
+            access: Access::Writes,
+            service_sas: Some(DELETE),
+            account_sas: Some(AccountSas::new(OBJECT, DELETE)),
+            role: Role::Object(DELETE),
+        }
+
+        /// Whether a query of entities is of a container or an object, sources disagree.
+        QueryEntities: [Get] Resource::Entities { .. } => {
+            name: "QueryEntities",
+            kind: Kind::Query,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Page,
+            access: Access::Reads,
+            service_sas: Some(READ),
+            account_sas: Some(AccountSas::new(OBJECT_OR_CONTAINER, READ)),
+            role: Role::Object(READ),
+        }
+
+        /// Each part is judged by the row of its own operation.
+        EntityGroupTransaction: [Post] Resource::Batch => {
+            name: "EntityGroupTransaction",
+            kind: Kind::Batch,
+            since: ApiVersion::FIRST,
+            body: Body::Whole,
+            answer: Answer::Parts,
+            access: Access::Writes,
+            service_sas: None,
+            account_sas: None,
+            role: Role::Nobody(ErrorCode::AuthorizationPermissionMismatch),
+        }
+
+        QueryTables: [Get] Resource::Tables => {
+            name: "QueryTables",
+            kind: Kind::List,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Page,
+            access: Access::Reads,
+            service_sas: None,
+            account_sas: Some(AccountSas { types: CONTAINER, any_of: [LIST; 2] }),
+            role: Role::Container(READ),
+        }
+
+        QueryTable: [Get] Resource::Table { .. } => {
+            name: "QueryTable",
+            kind: Kind::List,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Negotiated,
+            access: Access::Reads,
+            service_sas: None,
+            account_sas: Some(AccountSas { types: CONTAINER, any_of: [LIST; 2] }),
+            role: Role::Container(READ),
+        }
+
+        CreateTable: [Post] Resource::Tables => {
+            name: "CreateTable",
+            kind: Kind::Settings,
+            since: ApiVersion::FIRST,
+            body: Body::Whole,
+            answer: Answer::Preferred,
+            access: Access::Writes,
+            service_sas: None,
+            account_sas: Some(AccountSas { types: CONTAINER, any_of: [CREATE, WRITE] }),
+            role: Role::Container(CREATE),
+        }
+
+        DeleteTable: [Delete] Resource::Table { .. } => {
+            name: "DeleteTable",
+            kind: Kind::Settings,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Negotiated,
+            access: Access::Writes,
+            service_sas: None,
+            account_sas: Some(AccountSas { types: CONTAINER, any_of: [DELETE; 2] }),
+            role: Role::Container(DELETE),
+        }
+
+        /// Access policies need the account key; for a bearer token they do not exist (A-8.9, TR-104).
+        GetTableAcl: [Get Head] Resource::Acl { .. } => {
+            name: "GetTableAcl",
+            kind: Kind::Settings,
+            since: ApiVersion::TABLE_ACL,
+            body: Body::None,
+            answer: Answer::Xml,
+            access: Access::Reads,
+            service_sas: None,
+            account_sas: None,
+            role: Role::Nobody(ErrorCode::ResourceNotFound),
+        }
+
+        SetTableAcl: [Put] Resource::Acl { .. } => {
+            name: "SetTableAcl",
+            kind: Kind::Settings,
+            since: ApiVersion::TABLE_ACL,
+            body: Body::Whole,
+            answer: Answer::Xml,
+            access: Access::Writes,
+            service_sas: None,
+            account_sas: None,
+            role: Role::Nobody(ErrorCode::ResourceNotFound),
+        }
+
+        GetServiceProperties: [Get] Resource::ServiceProperties => {
+            name: "GetTableServiceProperties",
+            kind: Kind::Settings,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Xml,
+            access: Access::Reads,
+            service_sas: None,
+            account_sas: Some(AccountSas::new(SERVICE, READ)),
+            role: Role::Service(READ),
+        }
+
+        SetServiceProperties: [Put] Resource::ServiceProperties => {
+            name: "SetTableServiceProperties",
+            kind: Kind::Settings,
+            since: ApiVersion::FIRST,
+            body: Body::Whole,
+            answer: Answer::Xml,
+            access: Access::Writes,
+            service_sas: None,
+            account_sas: Some(AccountSas::new(SERVICE, WRITE)),
+            role: Role::Service(WRITE),
+        }
+
+        GetServiceStats: [Get] Resource::ServiceStats => {
+            name: "GetTableServiceStats",
+            kind: Kind::Settings,
+            since: ApiVersion::SERVICE_STATS,
+            body: Body::None,
+            answer: Answer::Xml,
+            access: Access::Reads,
+            service_sas: None,
+            account_sas: Some(AccountSas::new(SERVICE, READ)),
+            role: Role::Service(READ),
+        }
+
+        GetUserDelegationKey: [Post] Resource::UserDelegationKey => {
+            name: "GetUserDelegationKey",
+            kind: Kind::Settings,
+            since: ApiVersion::FIRST,
+            body: Body::Whole,
+            answer: Answer::Xml,
+            access: Access::Reads,
+            service_sas: None,
+            account_sas: None,
+            role: Role::Delegation,
+        }
+
+        /// `/table/..(..)`: always an error, which one depends on the table (T-1.13, T-1.14).
+        KeyedNested: [] Resource::KeyedNested { .. } => {
+            name: "Unknown",
+            kind: Kind::PointRead,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Negotiated,
+            access: Access::Reads,
+            service_sas: Some(READ),
+            account_sas: Some(AccountSas::new(OBJECT, READ)),
+            role: Role::Object(READ),
+        }
+    }
+}
+
+/// What the front answers to OPTIONS, for everybody.
+pub(crate) const PREFLIGHT: Facts = Facts {
+    name: "TablePreflightRequest",
+    kind: Kind::Settings,
+    since: ApiVersion::FIRST,
+    body: Body::None,
+    answer: Answer::Negotiated,
+    access: Access::Reads,
+    service_sas: None,
+    account_sas: None,
+    role: Role::Nobody(ErrorCode::AuthorizationPermissionMismatch),
+};
+
+impl service::Operation for Operation {
+    fn facts(self) -> &'static Facts {
+        Self::facts(self)
+    }
+}
+
+/// Whether an operation would drop or fill an analytics table, which clients only read and empty
+/// (T-9.47).
+pub(crate) fn writes_metrics(operation: Operation, resource: &Resource) -> bool {
+    let table = match (operation, resource) {
+        (Operation::DeleteTable, Resource::Table { table }) => Some(table),
+        (
+            Operation::InsertEntity
+            | Operation::UpdateEntity
+            | Operation::InsertOrReplaceEntity
+            | Operation::MergeEntity
+            | Operation::InsertOrMergeEntity
+            | Operation::SetTableAcl,
+            resource,
+        ) => resource.table(),
+        _ => None,
+    };
+    table.is_some_and(TableName::is_metrics)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique() {
+        let names: BTreeSet<_> = Operation::ALL.iter().map(|o| o.facts().name).collect();
+        assert_eq!(names.len(), Operation::ALL.len());
+    }
+
+    /// The secondary location is read-only, and what writes is a write in metrics or a setting.
+    #[test]
+    fn kinds_fit_what_operations_do() {
+        for operation in Operation::ALL {
+            let facts = operation.facts();
+            match facts.kind {
+                Kind::PointRead | Kind::Query | Kind::List => {
+                    assert_eq!(facts.access, Access::Reads, "{operation:?}");
+                }
+                Kind::Write | Kind::Batch => assert_eq!(facts.access, Access::Writes),
+                Kind::Settings => {}
+            }
         }
     }
 }

@@ -1,188 +1,84 @@
-//! From method, path and query to an [`Operation`]; no I/O.
+//! From method, path and query to an [`Operation`] and its [`Resource`]; no I/O.
 
-use crate::http::error::{ApiError, ApiResult, url_key_error};
-use crate::table::operation::Operation;
+use crate::error::{ApiError, ApiResult};
+use crate::operation::Verb;
+use crate::table::error::url_key_error;
+use crate::table::operation::{Operation, Resource, writes_metrics};
 use lazuli_model::{AccountName, EntityKey, TableName};
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::uri::{PathError, Query, ResourcePath};
 
-/// The verb that counts: that of the request line, or the one tunnelled through POST.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Get,
-    Head,
-    Post,
-    Put,
-    Merge,
-    Delete,
-    Options,
-    Other,
-}
-
-impl Verb {
-    pub(crate) fn parse(method: &str) -> Self {
-        match method {
-            "GET" => Self::Get,
-            "HEAD" => Self::Head,
-            "POST" => Self::Post,
-            "PUT" => Self::Put,
-            // PATCH and MERGE are synonyms (T-5.41).
-            "PATCH" | "MERGE" => Self::Merge,
-            "DELETE" => Self::Delete,
-            "OPTIONS" => Self::Options,
-            _ => Self::Other,
-        }
-    }
-
-    /// Applies `X-HTTP-Method` (T-5.13 to T-5.16). `values` are all the headers of that name.
-    pub(crate) fn tunnelled<'v>(
-        self,
-        mut values: impl Iterator<Item = &'v str>,
-    ) -> ApiResult<Self> {
-        let Some(value) = values.next() else { return Ok(self) };
-        if values.next().is_some() || value.contains(',') {
-            return Err(ErrorCode::XMethodIncorrectCount.into());
-        }
-        if self != Self::Post {
-            return Err(ErrorCode::XMethodNotUsingPost.into());
-        }
-        match Self::parse(value.trim()) {
-            verb @ (Self::Put | Self::Merge | Self::Delete) => Ok(verb),
-            _ => Err(ErrorCode::XMethodIncorrectValue.into()),
-        }
-    }
-}
-
 /// What the path of a request names, or why it names nothing.
 pub(crate) type PathOutcome<'a> = Result<ResourcePath<'a>, PathError<'a>>;
 
-/// Names the operation. `path` is what follows the account, decoded.
+/// Names the operation and what it addresses. `path` is what follows the account, decoded.
 pub(crate) fn resolve(
     verb: Verb,
     path: PathOutcome<'_>,
     query: &Query<'_>,
     account: &AccountName,
-) -> ApiResult<Operation> {
-    let operation = resolve_any(verb, path, query, account)?;
-    match operation.writes_metrics() {
+    has_if_match: bool,
+) -> ApiResult<(Operation, Resource)> {
+    let path = path.map_err(|error| path_error(error, account))?;
+    let (resource, wrong_verb) = match query.get("comp") {
+        Some(comp) => (named_by_comp(&path, comp, query)?, ErrorCode::UnsupportedHttpVerb),
+        None if query.get("restype").is_some() => {
+            return Err(ErrorCode::MissingRequiredQueryParameter.into());
+        }
+        None => (named_by_path(path, verb, has_if_match)?, ErrorCode::MethodNotAllowed),
+    };
+    let operation = Operation::find(verb, &resource).ok_or(wrong_verb)?;
+    match writes_metrics(operation, &resource) {
         // Which code the service has for it, no source tells.
         true => Err(ErrorCode::InsufficientAccountPermissions.into()),
-        false => Ok(operation),
+        false => Ok((operation, resource)),
     }
 }
 
-fn resolve_any(
-    verb: Verb,
-    path: PathOutcome<'_>,
-    query: &Query<'_>,
-    account: &AccountName,
-) -> ApiResult<Operation> {
-    let path = path.map_err(|error| path_error(error, account))?;
-    if let Some(comp) = query.get("comp") {
-        return resolve_comp(verb, &path, comp, query);
-    }
-    if query.get("restype").is_some() {
-        return Err(ErrorCode::MissingRequiredQueryParameter.into());
-    }
+fn named_by_path(path: ResourcePath<'_>, verb: Verb, has_if_match: bool) -> ApiResult<Resource> {
     match path {
         ResourcePath::Service => match verb {
             Verb::Get | Verb::Head => Err(ErrorCode::InvalidUri.into()),
             _ => Err(ErrorCode::MethodNotAllowed.into()),
         },
-        ResourcePath::Tables => match verb {
-            Verb::Get => Ok(Operation::QueryTables),
-            Verb::Post => Ok(Operation::CreateTable),
-            _ => Err(ErrorCode::MethodNotAllowed.into()),
-        },
-        ResourcePath::Table { name } => resolve_table(verb, &name),
-        ResourcePath::Entities { table } => resolve_entities(verb, table),
-        ResourcePath::Entity { table, partition_key, row_key } => {
-            resolve_entity(verb, table, &partition_key, &row_key)
+        ResourcePath::Tables => Ok(Resource::Tables),
+        ResourcePath::Table { name } => Ok(Resource::Table { table: TableName::parse_any(&name)? }),
+        ResourcePath::Entities { table } | ResourcePath::Nested { table, keyed: false } => {
+            Ok(Resource::Entities { table: TableName::parse_any(table)? })
         }
-        ResourcePath::Batch => match verb {
-            Verb::Post => Ok(Operation::Transaction),
-            _ => Err(ErrorCode::MethodNotAllowed.into()),
-        },
+        ResourcePath::Entity { table, partition_key, row_key } => {
+            let table = TableName::parse_any(table)?;
+            let key = EntityKey::parse(&partition_key, &row_key).map_err(url_key_error)?;
+            Ok(Resource::Entity { table, key, has_if_match })
+        }
+        ResourcePath::Batch => Ok(Resource::Batch),
         // Whether the table exists decides between two answers (T-1.13, T-1.14); the handler asks.
         ResourcePath::Nested { table, keyed: true } => {
-            Ok(Operation::KeyedNested { table: TableName::parse_any(table)? })
+            Ok(Resource::KeyedNested { table: TableName::parse_any(table)? })
         }
-        ResourcePath::Nested { table, keyed: false } => resolve_entities(verb, table),
         ResourcePath::Unsupported => Err(ErrorCode::NotImplemented.into()),
     }
 }
 
 /// ACL, service properties and statistics: resources named by `comp` (T-1.16, T-9.16).
-fn resolve_comp(
-    verb: Verb,
-    path: &ResourcePath<'_>,
-    comp: &str,
-    query: &Query<'_>,
-) -> ApiResult<Operation> {
-    let invalid = || Err(ErrorCode::InvalidQueryParameterValue.into());
-    match (path, comp) {
+fn named_by_comp(path: &ResourcePath<'_>, comp: &str, query: &Query<'_>) -> ApiResult<Resource> {
+    let resource = match (path, comp) {
         (ResourcePath::Entities { table }, "acl") => {
-            let table = TableName::parse_any(table)?;
-            match verb {
-                Verb::Get | Verb::Head => Ok(Operation::GetTableAcl { table }),
-                Verb::Put => Ok(Operation::SetTableAcl { table }),
-                _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
-            }
+            return Ok(Resource::Acl { table: TableName::parse_any(table)? });
         }
-        (ResourcePath::Service, "properties" | "stats" | "userdelegationkey") => {
-            match query.get("restype") {
-                Some("service") => {}
-                Some(_) => return invalid(),
-                None => return Err(ErrorCode::MissingRequiredQueryParameter.into()),
-            }
-            match (comp, verb) {
-                ("properties", Verb::Get) => Ok(Operation::GetServiceProperties),
-                ("properties", Verb::Put) => Ok(Operation::SetServiceProperties),
-                ("stats", Verb::Get) => Ok(Operation::GetServiceStats),
-                ("userdelegationkey", Verb::Post) => Ok(Operation::GetUserDelegationKey),
-                _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
-            }
-        }
-        _ => invalid(),
+        (ResourcePath::Service, "properties") => Resource::ServiceProperties,
+        (ResourcePath::Service, "stats") => Resource::ServiceStats,
+        (ResourcePath::Service, "userdelegationkey") => Resource::UserDelegationKey,
+        _ => return Err(ErrorCode::InvalidQueryParameterValue.into()),
+    };
+    match query.get("restype") {
+        Some("service") => Ok(resource),
+        Some(_) => Err(ErrorCode::InvalidQueryParameterValue.into()),
+        None => Err(ErrorCode::MissingRequiredQueryParameter.into()),
     }
 }
 
-fn resolve_table(verb: Verb, name: &str) -> ApiResult<Operation> {
-    let table = TableName::parse_any(name)?;
-    match verb {
-        Verb::Get => Ok(Operation::GetTable { table }),
-        Verb::Delete => Ok(Operation::DeleteTable { table }),
-        _ => Err(ErrorCode::MethodNotAllowed.into()),
-    }
-}
-
-fn resolve_entities(verb: Verb, table: &str) -> ApiResult<Operation> {
-    let table = TableName::parse_any(table)?;
-    match verb {
-        Verb::Get => Ok(Operation::QueryEntities { table }),
-        Verb::Post => Ok(Operation::InsertEntity { table }),
-        _ => Err(ErrorCode::MethodNotAllowed.into()),
-    }
-}
-
-fn resolve_entity(
-    verb: Verb,
-    table: &str,
-    partition_key: &str,
-    row_key: &str,
-) -> ApiResult<Operation> {
-    let table = TableName::parse_any(table)?;
-    let key = EntityKey::parse(partition_key, row_key).map_err(url_key_error)?;
-    match verb {
-        Verb::Get => Ok(Operation::GetEntity { table, key }),
-        Verb::Put => Ok(Operation::PutEntity { table, key }),
-        Verb::Merge => Ok(Operation::MergeEntity { table, key }),
-        Verb::Delete => Ok(Operation::DeleteEntity { table, key }),
-        _ => Err(ErrorCode::MethodNotAllowed.into()),
-    }
-}
-
-/// A table name that breaks the rules is told before a predicate that does (T-1.17).
+/// A table name that breaks the rules is reported before a predicate that does (T-1.17).
 fn path_error(error: PathError<'_>, account: &AccountName) -> ApiError {
     match TableName::parse_any(error.resource) {
         Err(name) if error.resource != "Tables" => name.into(),
@@ -198,8 +94,9 @@ mod tests {
     fn check(method: &str, path: &str, query: &str, expect: Result<&str, ErrorCode>) {
         let account = AccountName::parse("acct1").unwrap();
         let query = Query::parse(query).unwrap();
-        let got = resolve(Verb::parse(method), ResourcePath::parse(path), &query, &account);
-        assert_eq!(got.as_ref().map(Operation::name).map_err(|e| e.code), expect);
+        let path = ResourcePath::parse(path);
+        let got = resolve(Verb::parse(method), path, &query, &account, true);
+        assert_eq!(got.map(|(operation, _)| operation.facts().name).map_err(|e| e.code), expect);
     }
 
     #[test]
@@ -258,15 +155,22 @@ mod tests {
     }
 
     #[test]
-    fn verbs_tunnel_through_post_only() {
-        let tunnel = |verb: Verb, values: &[&'static str]| {
-            verb.tunnelled(values.iter().copied()).map_err(|error| error.code)
+    fn writes_without_a_condition_are_upserts() {
+        let account = AccountName::parse("acct1").unwrap();
+        let name = |method, has_if_match| {
+            let path = ResourcePath::parse("/abc(PartitionKey='p',RowKey='r')");
+            let query = Query::default();
+            let got = resolve(Verb::parse(method), path, &query, &account, has_if_match);
+            got.unwrap().0.facts().name
         };
-        assert_eq!(tunnel(Verb::Post, &["MERGE"]), Ok(Verb::Merge));
-        assert_eq!(tunnel(Verb::Post, &["DELETE"]), Ok(Verb::Delete));
-        assert_eq!(tunnel(Verb::Get, &[]), Ok(Verb::Get));
-        assert_eq!(tunnel(Verb::Put, &["MERGE"]), Err(ErrorCode::XMethodNotUsingPost));
-        assert_eq!(tunnel(Verb::Post, &["FETCH"]), Err(ErrorCode::XMethodIncorrectValue));
-        assert_eq!(tunnel(Verb::Post, &["MERGE", "PUT"]), Err(ErrorCode::XMethodIncorrectCount));
+        assert_eq!(
+            [name("PUT", true), name("PUT", false)],
+            ["UpdateEntity", "InsertOrReplaceEntity"]
+        );
+        assert_eq!(
+            [name("MERGE", true), name("PATCH", false)],
+            ["MergeEntity", "InsertOrMergeEntity"]
+        );
+        assert_eq!([name("GET", true), name("DELETE", false)], ["QueryEntity", "DeleteEntity"]);
     }
 }

@@ -6,7 +6,9 @@ use crate::operation::{FAILED, Operation, Outcome, all};
 use crate::server::{NOW, Server, Style};
 use crate::tampering::check_every_byte;
 use lazuli_model::Timestamp;
-use lazuli_server::{AuthOptions, FrontOptions, IssuerOptions, KeySource, RoleMap, TokenIssuer};
+use lazuli_server::{
+    AuthOptions, FrontOptions, IssuerOptions, KeySource, ROLES, RoleMap, TokenIssuer,
+};
 use lazuli_testkit::issuer::{self, ISSUER, TestIssuer};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -30,7 +32,7 @@ impl Trusting {
         let keys = tempfile::tempdir().unwrap();
         let file = keys.path().join("keys.json");
         std::fs::write(&file, issuer.jwks()).unwrap();
-        let mut roles = RoleMap::default();
+        let mut roles = RoleMap::new(ROLES);
         let actions = ["read", "add/action", "update/action", "delete"];
         for (letter, action) in ["r", "a", "u", "d"].iter().zip(actions) {
             roles.add(&format!("{letter}=tables/entities/{action}")).unwrap();

@@ -134,8 +134,8 @@ impl Server {
         let service = TableService::new(engine.clone(), clock.clone());
         let [first, second] = KEYS;
         let accounts = format!("{ACCOUNT}:{first}:{second};{STRANGER}:{STRANGER_KEY}");
-        let accounts = Accounts::new(Accounts::parse(&accounts).unwrap()).unwrap();
-        let front = Arc::new(Front::new(service.clone(), Arc::new(accounts), clock, options));
+        let accounts = Arc::new(Accounts::new(Accounts::parse(&accounts).unwrap()).unwrap());
+        let front = Arc::new(Front::of_tables(service.clone(), accounts, clock, options));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let limits = ListenOptions::default();

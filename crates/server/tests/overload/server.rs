@@ -33,7 +33,7 @@ impl Server {
         let service = TableService::new(engine, clock.clone());
         let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}")).unwrap();
         let accounts = Arc::new(Accounts::new(accounts).unwrap());
-        let front = Arc::new(Front::new(service, accounts, clock, front));
+        let front = Arc::new(Front::of_tables(service, accounts, clock, front));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));

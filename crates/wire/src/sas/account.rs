@@ -34,7 +34,7 @@ pub struct AccountSas<'a> {
     pub signature: &'a str,
 }
 
-/// What a valid token for an account permits in the Table service.
+/// What a valid token for an account permits in one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountGrant {
     resource_types: ResourceTypes,
@@ -89,8 +89,9 @@ impl<'a> AccountSas<'a> {
         verify(&self.string_to_sign(account)?, keys, self.signature)
     }
 
-    /// What the token permits `caller` now. The signature must have been checked before.
-    pub fn grant(&self, caller: &Caller) -> Result<AccountGrant, SasError> {
+    /// What the token permits `caller` now in the service that `letter` names. The signature must have
+    /// been checked before.
+    pub fn grant(&self, caller: &Caller, letter: char) -> Result<AccountGrant, SasError> {
         let restrictions = Restrictions {
             start: parse_time("st", self.start)?,
             expiry: parse_time("se", self.expiry)?.ok_or(SasError::Missing("se"))?,
@@ -98,7 +99,7 @@ impl<'a> AccountSas<'a> {
             addresses: AddressRange::parse(self.addresses)?,
         };
         restrictions.check(caller)?;
-        if !self.services.contains('t') {
+        if !self.services.contains(letter) {
             return Err(SasError::Service);
         }
         Ok(AccountGrant {

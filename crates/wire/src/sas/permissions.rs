@@ -11,6 +11,8 @@ macro_rules! flag_set {
 
         impl $name {
             $($(#[$flag_doc])* pub const $flag: Self = Self(1 << $bit);)*
+            /// The set without a flag.
+            pub const NONE: Self = Self(0);
 
             /// The set of the letters in `text`; those without a meaning here are passed over.
             pub fn parse(text: &str) -> Self {
@@ -24,6 +26,11 @@ macro_rules! flag_set {
             pub fn letters(self) -> String {
                 let all = [$((Self::$flag, $letter),)*];
                 all.iter().filter(|(flag, _)| self.contains(*flag)).map(|(_, letter)| letter).collect()
+            }
+
+            /// The flags that are in either set.
+            pub const fn union(self, other: Self) -> Self {
+                Self(self.0 | other.0)
             }
 
             /// The flags that are in both sets.

@@ -150,7 +150,7 @@ impl<'a> TableSas<'a> {
     /// The version, if tokens for tables existed then.
     pub(super) fn form(&self) -> Result<ApiVersion, SasError> {
         let version = ApiVersion::parse(self.version).ok_or(SasError::Version)?;
-        if version.has_table_acl() { Ok(version) } else { Err(SasError::Version) }
+        if version >= ApiVersion::TABLE_ACL { Ok(version) } else { Err(SasError::Version) }
     }
 
     pub(super) fn keys(&self) -> [Option<&'a str>; 4] {

@@ -406,7 +406,7 @@ fn check_account_grant(
     any_of: &[Permissions],
     expect: Result<(), SasError>,
 ) {
-    let grant = sas.grant(&caller());
+    let grant = sas.grant(&caller(), 't');
     assert_eq!(grant.and_then(|grant| grant.check(types, any_of)), expect);
 }
 
@@ -432,9 +432,9 @@ fn the_window_is_checked_before_the_rest() {
     let sas = AccountSas { services: "b", expiry: "2020-01-01", ..WHOLE_ACCOUNT };
     let http = Caller { https: false, ..caller() };
     let expired = SasError::Expired(time("2020-01-01T00:00:00Z"));
-    assert_eq!(sas.grant(&http), Err(expired));
+    assert_eq!(sas.grant(&http, 't'), Err(expired));
     let sas = AccountSas { services: "b", ..WHOLE_ACCOUNT };
-    assert_eq!(sas.grant(&http), Err(SasError::Protocol));
+    assert_eq!(sas.grant(&http, 't'), Err(SasError::Protocol));
 }
 
 #[test]

@@ -1,19 +1,19 @@
 //! From the values of role claims to permissions.
 //!
 //! In the cloud a directory assigns roles to people, and the service looks them up. Here the token
-//! brings them along, in the claims `roles`, `groups`, `scp` or `scope`; what a value permits is
-//! the one table below, and what the operator adds to it.
+//! brings them along, in the claims `roles`, `groups`, `scp` or `scope`. What a value permits is said
+//! by the names that each service gives its roles and data actions, and by what the operator adds.
 
 use lazuli_wire::sas::Permissions;
 use std::collections::HashMap;
 
-/// What the roles of a token permit, by the kind of resource.
+/// What the roles of a token permit in one service, by the level of the resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoleGrant {
-    /// `r`, `a`, `u`, `d`, as in a token for a table.
-    pub entities: Permissions,
-    /// Read (query), create and delete.
-    pub tables: Permissions,
+    /// Entities, messages, blobs.
+    pub objects: Permissions,
+    /// Tables, queues, containers: read (list), create and delete.
+    pub containers: Permissions,
     /// Read and write of properties; read of statistics. That these roles have them is recorded for
     /// one account only; which of them has which is not verified.
     pub service: Permissions,
@@ -22,38 +22,73 @@ pub struct RoleGrant {
 }
 
 impl RoleGrant {
-    /// Storage Table Data Reader.
-    pub fn reader() -> Self {
-        let read = Permissions::READ;
-        Self { entities: read, tables: read, service: read, delegation: true }
-    }
-
-    /// Storage Table Data Contributor.
-    pub fn contributor() -> Self {
-        Self {
-            entities: Permissions::READ
-                | Permissions::ADD
-                | Permissions::UPDATE
-                | Permissions::DELETE,
-            tables: Permissions::READ | Permissions::CREATE | Permissions::DELETE,
-            service: Permissions::READ | Permissions::WRITE,
-            delegation: true,
-        }
-    }
+    pub(crate) const NONE: Self = Self {
+        objects: Permissions::NONE,
+        containers: Permissions::NONE,
+        service: Permissions::NONE,
+        delegation: false,
+    };
 
     fn union(self, other: Self) -> Self {
         Self {
-            entities: self.entities | other.entities,
-            tables: self.tables | other.tables,
-            service: self.service | other.service,
+            objects: self.objects.union(other.objects),
+            containers: self.containers.union(other.containers),
+            service: self.service.union(other.service),
             delegation: self.delegation || other.delegation,
         }
     }
 }
 
-/// What values of role claims permit: the names of the service's roles, and the operator's own.
-#[derive(Clone, Debug, Default)]
-pub struct RoleMap(HashMap<String, RoleGrant>);
+/// The roles and data actions of one service.
+#[derive(Debug)]
+pub struct RoleNames {
+    /// The word for the service in names such as "Storage Table Data Reader", in lower case.
+    pub(crate) service: &'static str,
+    /// The names of its levels in explanations.
+    pub(crate) objects: &'static str,
+    pub(crate) containers: &'static str,
+    /// The last words of its roles, such as `reader`, in lower case and without spaces.
+    pub(crate) roles: &'static [(&'static str, RoleGrant)],
+    /// Its data actions, by what follows `{service}Services/` in their names.
+    pub(crate) actions: &'static [(&'static str, RoleGrant)],
+}
+
+impl RoleNames {
+    /// A role by its name in the documentation. In scopes and in many directories names have no
+    /// spaces, so marks between the words do not count.
+    fn built_in(&self, name: &str) -> Option<RoleGrant> {
+        let letters = name.chars().filter(|c| !matches!(c, ' ' | '.' | '-' | '_'));
+        let name: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+        let name = name.strip_prefix("storage")?.strip_prefix(self.service)?;
+        self.abbreviated(name.strip_prefix("data").unwrap_or(name))
+    }
+
+    /// A role by the name an operator gives it. In a token such a word may mean anything.
+    fn abbreviated(&self, name: &str) -> Option<RoleGrant> {
+        find(self.roles, name)
+    }
+
+    /// A data action by the end of its name.
+    fn data_action(&self, name: &str) -> Option<RoleGrant> {
+        let end = match name.rsplit_once("Services/") {
+            Some((provider, end)) => provider.ends_with(self.service).then_some(end)?,
+            None => name,
+        };
+        find(self.actions, end)
+    }
+}
+
+fn find(names: &[(&str, RoleGrant)], name: &str) -> Option<RoleGrant> {
+    names.iter().find(|(known, _)| *known == name).map(|(_, grant)| *grant)
+}
+
+/// What values of role claims permit: the names of the services' roles, and the operator's own.
+#[derive(Clone, Debug)]
+pub struct RoleMap {
+    services: &'static [&'static RoleNames],
+    /// By value; what it permits in each service.
+    added: HashMap<String, Vec<(&'static str, RoleGrant)>>,
+}
 
 /// Why a mapping cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +100,11 @@ pub enum RoleMapError {
 }
 
 impl RoleMap {
+    /// A map that knows the roles of these services, and no more.
+    pub fn new(services: &'static [&'static RoleNames]) -> Self {
+        Self { services, added: HashMap::new() }
+    }
+
     /// Adds `VALUE=ROLE`, where the role is `reader`, `contributor`, or data actions with commas
     /// between them, such as `tables/entities/read,tables/entities/add/action`.
     pub fn add(&mut self, mapping: &str) -> Result<(), RoleMapError> {
@@ -73,62 +113,34 @@ impl RoleMap {
         if value.is_empty() || role.is_empty() {
             return Err(shape());
         }
-        let mut grant = RoleGrant::default();
+        let mut grants = Vec::new();
         for part in role.split(',').map(str::trim) {
-            let found = abbreviated(part).or_else(|| built_in(part)).or_else(|| data_action(part));
-            grant = grant.union(found.ok_or_else(|| RoleMapError::Role(part.to_owned()))?);
+            let known = grants.len();
+            grants.extend(self.services.iter().filter_map(|names| {
+                let role = names.abbreviated(part).or_else(|| names.built_in(part));
+                Some((names.service, role.or_else(|| names.data_action(part))?))
+            }));
+            if grants.len() == known {
+                return Err(RoleMapError::Role(part.to_owned()));
+            }
         }
-        let known = self.0.entry(value.to_owned()).or_default();
-        *known = known.union(grant);
+        self.added.entry(value.to_owned()).or_default().extend(grants);
         Ok(())
     }
 
-    /// All that the values of a token's claims permit together.
-    pub(super) fn grant<'v>(&self, values: impl Iterator<Item = &'v str>) -> RoleGrant {
+    /// All that the values of a token's claims permit together in one service.
+    pub(super) fn grant<'v>(
+        &self,
+        values: impl Iterator<Item = &'v str>,
+        names: &RoleNames,
+    ) -> RoleGrant {
+        let added = |value: &str| {
+            let grants = self.added.get(value)?.iter();
+            let ours = grants.filter(|(service, _)| *service == names.service);
+            Some(ours.fold(RoleGrant::NONE, |sum, (_, grant)| sum.union(*grant)))
+        };
         values
-            .filter_map(|value| self.0.get(value).copied().or_else(|| built_in(value)))
-            .fold(RoleGrant::default(), RoleGrant::union)
-    }
-}
-
-/// A role by its name in the documentation. In scopes and in many directories names have no spaces,
-/// so marks between the words do not count.
-fn built_in(name: &str) -> Option<RoleGrant> {
-    let letters = name.chars().filter(|c| !matches!(c, ' ' | '.' | '-' | '_'));
-    let name: String = letters.map(|c| c.to_ascii_lowercase()).collect();
-    let name = name.strip_prefix("storagetable")?;
-    abbreviated(name.strip_prefix("data").unwrap_or(name))
-}
-
-/// A role by the name an operator gives it. In a token such a word may mean anything.
-fn abbreviated(name: &str) -> Option<RoleGrant> {
-    match name {
-        "reader" => Some(RoleGrant::reader()),
-        "contributor" => Some(RoleGrant::contributor()),
-        "delegator" => Some(RoleGrant { delegation: true, ..RoleGrant::default() }),
-        _ => None,
-    }
-}
-
-/// A data action by the end of its name (the table of ).
-fn data_action(name: &str) -> Option<RoleGrant> {
-    let name = name.rsplit_once("tableServices/").map_or(name, |(_, end)| end);
-    let entities = |entities| Some(RoleGrant { entities, ..RoleGrant::default() });
-    let tables = |tables| Some(RoleGrant { tables, ..RoleGrant::default() });
-    match name {
-        "tables/entities/read" => entities(Permissions::READ),
-        "tables/entities/add/action" => entities(Permissions::ADD),
-        "tables/entities/update/action" => entities(Permissions::UPDATE),
-        "tables/entities/write" => entities(Permissions::ADD | Permissions::UPDATE),
-        "tables/entities/delete" => entities(Permissions::DELETE),
-        "tables/read" => tables(Permissions::READ),
-        "tables/write" => tables(Permissions::CREATE),
-        "tables/delete" => tables(Permissions::DELETE),
-        "read" => Some(RoleGrant { service: Permissions::READ, ..RoleGrant::default() }),
-        "write" => Some(RoleGrant { service: Permissions::WRITE, ..RoleGrant::default() }),
-        "generateUserDelegationKey/action" => {
-            Some(RoleGrant { delegation: true, ..RoleGrant::default() })
-        }
-        _ => None,
+            .filter_map(|value| added(value).or_else(|| names.built_in(value)))
+            .fold(RoleGrant::NONE, RoleGrant::union)
     }
 }

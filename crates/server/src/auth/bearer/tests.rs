@@ -21,6 +21,26 @@ use tokio::net::TcpStream;
 
 const NOW: u64 = 1_700_000_000;
 
+const READER: RoleGrant = RoleGrant { objects: Permissions::READ, ..RoleGrant::NONE };
+const WRITER: RoleGrant = RoleGrant { objects: Permissions::ADD, ..RoleGrant::NONE };
+const LISTER: RoleGrant = RoleGrant { containers: Permissions::READ, ..RoleGrant::NONE };
+
+const TABLE: &RoleNames = &RoleNames {
+    service: "table",
+    objects: "entities",
+    containers: "tables",
+    roles: &[("reader", READER), ("contributor", WRITER)],
+    actions: &[("tables/entities/write", WRITER), ("tables/read", LISTER)],
+};
+const QUEUE: &RoleNames = &RoleNames {
+    service: "queue",
+    objects: "messages",
+    containers: "queues",
+    roles: &[("reader", LISTER)],
+    actions: &[("queues/messages/read", READER)],
+};
+const SERVICES: &[&RoleNames] = &[TABLE, QUEUE];
+
 /// The content of a good token, with `more` in place of what it would say otherwise.
 fn claims(more: &[(&str, &str)]) -> String {
     issuer::claims(NOW, more)
@@ -45,7 +65,7 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("keys.json");
         write_keys(&path, keys);
-        let mut roles = RoleMap::default();
+        let mut roles = RoleMap::new(SERVICES);
         mappings.iter().for_each(|mapping| roles.add(mapping).unwrap());
         let tokens = TokenIssuer::new(IssuerOptions {
             issuer: ISSUER.to_owned(),
@@ -62,7 +82,8 @@ impl Fixture {
 
     async fn check_at(&self, token: &str, seconds: u64) -> Result<Identity, TokenError> {
         let account = AccountName::parse("acct1").unwrap();
-        self.tokens.check(token, &account, Timestamp::from_unix_seconds(seconds)).await
+        let now = Timestamp::from_unix_seconds(seconds);
+        self.tokens.check(token, &account, TABLE, now).await
     }
 
     async fn check(&self, token: &str) -> Result<Identity, TokenError> {
@@ -77,7 +98,7 @@ async fn a_good_token_names_its_holder_and_roles() {
     let identity = fixture.check(&issuer.token(&claims(&[]))).await.unwrap();
     assert_eq!(identity.object_id, "11111111-1111-1111-1111-111111111111");
     assert_eq!(identity.tenant_id, "22222222-2222-2222-2222-222222222222");
-    assert_eq!(identity.grant, RoleGrant::reader());
+    assert_eq!(identity.grant, READER);
 }
 
 #[tokio::test]
@@ -195,18 +216,11 @@ async fn roles_come_from_any_of_four_claims() {
         let token = issuer.token(&claims(&[("roles", ""), (name, value)]));
         fixture.check(&token).await.unwrap().grant
     };
-    assert_eq!(
-        grant("roles", r#""Storage Table Data Contributor""#).await,
-        RoleGrant::contributor()
-    );
-    assert_eq!(grant("groups", r#"["x","writers"]"#).await, RoleGrant::contributor());
-    assert_eq!(grant("scp", r#""openid StorageTableDataReader""#).await, RoleGrant::reader());
-    assert_eq!(grant("scope", r#""Storage.Table.Data.Reader""#).await, RoleGrant::reader());
-    let write = RoleGrant {
-        entities: Permissions::ADD | Permissions::UPDATE,
-        tables: Permissions::READ,
-        ..RoleGrant::default()
-    };
+    assert_eq!(grant("roles", r#""Storage Table Data Contributor""#).await, WRITER);
+    assert_eq!(grant("groups", r#"["x","writers"]"#).await, WRITER);
+    assert_eq!(grant("scp", r#""openid StorageTableDataReader""#).await, READER);
+    assert_eq!(grant("scope", r#""Storage.Table.Data.Reader""#).await, READER);
+    let write = RoleGrant { containers: Permissions::READ, ..WRITER };
     assert_eq!(grant("roles", r#"["w 2"]"#).await, write);
     // Words that mean much elsewhere mean nothing here.
     for other in [r#"["reader","Contributor","Storage Blob Data Reader",""]"#, "[]"] {
@@ -214,9 +228,23 @@ async fn roles_come_from_any_of_four_claims() {
     }
 }
 
+/// A token names roles of several services, and each service reads its own.
+#[test]
+fn a_role_opens_the_service_it_names() {
+    let mut roles = RoleMap::new(SERVICES);
+    roles.add("both=reader").unwrap();
+    roles.add("queues=Storage Queue Data Reader").unwrap();
+    roles.add("full=Microsoft.Storage/storageAccounts/queueServices/queues/messages/read").unwrap();
+    let grants = |value: &str| [TABLE, QUEUE].map(|names| roles.grant([value].into_iter(), names));
+    assert_eq!(grants("both"), [READER, LISTER]);
+    assert_eq!(grants("queues"), [RoleGrant::NONE, LISTER]);
+    assert_eq!(grants("full"), [RoleGrant::NONE, READER]);
+    assert_eq!(grants("Storage Queue Data Reader"), [RoleGrant::NONE, LISTER]);
+}
+
 #[test]
 fn mappings_say_what_is_wrong_with_them() {
-    let error = |text: &str| RoleMap::default().add(text).unwrap_err().to_string();
+    let error = |text: &str| RoleMap::new(SERVICES).add(text).unwrap_err().to_string();
     assert_eq!(error("writers"), "'writers' is not VALUE=ROLE");
     assert_eq!(error("=reader"), "'=reader' is not VALUE=ROLE");
     assert_eq!(error("a=owner"), "'owner' is neither a role nor a data action");
@@ -295,7 +323,7 @@ async fn keys_come_over_http() {
         issuer: ISSUER.to_owned(),
         audiences: Vec::new(),
         keys: KeySource::parse(&url).unwrap(),
-        roles: RoleMap::default(),
+        roles: RoleMap::new(SERVICES),
     });
     let now = Timestamp::from_unix_seconds(NOW);
     assert!(matches!(tokens.load_keys(now).await, Err(KeysError::Status(404))));

@@ -1,6 +1,6 @@
 use super::*;
 use crate::auth::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
-use crate::http::front::FrontOptions;
+use crate::http::shared::FrontOptions;
 use crate::http::tls::{Certificate, SelfSigned};
 use lazuli_engine::MemoryEngine;
 use lazuli_model::{Clock, SystemClock};
@@ -40,7 +40,7 @@ impl Server {
         let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}")).unwrap();
         let accounts = Arc::new(Accounts::new(accounts).unwrap());
         let clock = Arc::new(SystemClock);
-        let front = Arc::new(Front::new(service, accounts, clock, FrontOptions::default()));
+        let front = Arc::new(Front::of_tables(service, accounts, clock, FrontOptions::default()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(serve(listener, front, options, std::future::pending()));

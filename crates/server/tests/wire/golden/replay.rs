@@ -7,7 +7,9 @@ use super::multipart::request_pieces;
 use super::sas;
 use crate::harness::{ACCOUNT, Json, Lazuli, Request, Response};
 use lazuli_model::Clock;
-use lazuli_server::{AuthOptions, FrontOptions, IssuerOptions, KeySource, RoleMap, TokenIssuer};
+use lazuli_server::{
+    AuthOptions, FrontOptions, IssuerOptions, KeySource, ROLES, RoleMap, TokenIssuer,
+};
 use lazuli_testkit::issuer::{self, ISSUER, TestIssuer};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -59,7 +61,7 @@ impl Player {
             issuer: ISSUER.to_owned(),
             audiences: Vec::new(),
             keys: KeySource::File(file),
-            roles: RoleMap::default(),
+            roles: RoleMap::new(ROLES),
         });
         let auth = AuthOptions {
             issuer: Some(Arc::new(trusted)),

@@ -16,8 +16,8 @@ pub(crate) use response::Response;
 use lazuli_engine::MemoryEngine;
 use lazuli_model::{Clock, Timestamp};
 use lazuli_server::{
-    Accounts, Analytics, Extent, Front, FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT,
-    WELL_KNOWN_KEY,
+    Accounts, Analytics, Extent, Front, FrontOptions, ListenOptions, Shared, TableApi,
+    TableOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
 use lazuli_table::TableService;
 use lazuli_wire::shared_key::SigningKey;
@@ -69,6 +69,10 @@ impl Lazuli {
     }
 
     pub(crate) fn with_options(options: FrontOptions) -> Self {
+        Self::with_table_options(options, TableOptions::default())
+    }
+
+    pub(crate) fn with_table_options(options: FrontOptions, tables: TableOptions) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let start = Timestamp::parse(START).unwrap();
         let clock = Arc::new(ManualClock(AtomicU64::new(start.ticks())));
@@ -76,8 +80,9 @@ impl Lazuli {
         let [first, second] = OTHER_KEYS;
         let accounts = format!("{ACCOUNT}:{WELL_KNOWN_KEY};{OTHER}:{first}:{second}");
         let accounts = Accounts::new(Accounts::parse(&accounts).unwrap()).unwrap();
-        let front = Arc::new(Front::new(service, Arc::new(accounts), clock.clone(), options));
-        let analytics = front.analytics();
+        let shared = Arc::new(Shared::new(Arc::new(accounts), clock.clone(), options));
+        let front = Arc::new(Front::new(shared.clone(), TableApi::new(&shared, service, tables)));
+        let analytics = front.service().analytics();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let limits = ListenOptions::default();

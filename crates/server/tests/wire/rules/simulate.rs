@@ -1,14 +1,15 @@
 //! The switches for tests of clients: T-3.7, T-4.26, T-4.53, T-11.3.
 
 use crate::harness::{Lazuli, Op, Request, Response, encode, order};
-use lazuli_server::{FrontOptions, SimulateOptions};
+use lazuli_server::{FrontOptions, SimulateOptions, TableOptions};
 use std::num::{NonZeroU32, NonZeroU64};
 
 const BUSY: &str = "The server is currently unable to receive requests. Please retry your request.";
 const OVER_LIMIT: &str = "Operations per second is over the account limit.";
 
 fn with(simulate: SimulateOptions) -> Lazuli {
-    let lazuli = Lazuli::with_options(FrontOptions { simulate, ..FrontOptions::default() });
+    let tables = TableOptions { simulate, ..TableOptions::default() };
+    let lazuli = Lazuli::with_table_options(FrontOptions::default(), tables);
     lazuli.create_table("Orders").expect(201);
     lazuli
 }

@@ -2,7 +2,9 @@
 
 use crate::harness::{Lazuli, Op, Request, Response, START, encode, order};
 use lazuli_model::Timestamp;
-use lazuli_server::{AuthOptions, FrontOptions, IssuerOptions, KeySource, RoleMap, TokenIssuer};
+use lazuli_server::{
+    AuthOptions, FrontOptions, IssuerOptions, KeySource, ROLES, RoleMap, TokenIssuer,
+};
 use lazuli_testkit::issuer::{self, ISSUER, TestIssuer};
 use std::sync::Arc;
 
@@ -91,7 +93,7 @@ fn access_policies_do_not_exist_for_a_bearer_token() {
         issuer: ISSUER.to_owned(),
         audiences: Vec::new(),
         keys: KeySource::File(keys),
-        roles: RoleMap::default(),
+        roles: RoleMap::new(ROLES),
     });
     let auth = AuthOptions {
         issuer: Some(Arc::new(trusted)),

@@ -3,7 +3,7 @@
 //! Pages that end early, tables that stay in deletion, the documented limit of a filter, and
 //! throttling: each is off unless the operator turns it on. Nothing here is kept in the store.
 
-use crate::http::error::{ApiError, ApiResult};
+use crate::error::{ApiError, ApiResult};
 use lazuli_model::{AccountName, Filter, TableName, Timestamp};
 use lazuli_table::TableError;
 use lazuli_wire::error_code::{ErrorCode, message};

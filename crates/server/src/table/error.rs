@@ -1,74 +1,12 @@
-//! From causes to answers: the only place that decides which code a failure is answered with.
+//! From the causes of the Table service to answers: which code a failure is answered with.
 
-use lazuli_engine::{BoxError, EngineError};
+use crate::error::{ApiError, Stage};
+use lazuli_engine::EngineError;
 use lazuli_model::{EntityError, KeyError, NameError};
 use lazuli_table::TableError;
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::odata::filter::FilterError;
 use lazuli_wire::odata::json::BodyError;
-use std::borrow::Cow;
-
-/// A failure as the client will read it. The cause, if it is ours, is for the log.
-#[derive(Debug)]
-pub(crate) struct ApiError {
-    pub(crate) code: ErrorCode,
-    /// Stands in for the code's own message.
-    pub(crate) text: Option<Cow<'static, str>>,
-    pub(crate) stage: Stage,
-    pub(crate) cause: Option<BoxError>,
-    /// Why a credential was refused: for the log, and for the caller if the operator says so.
-    pub(crate) explanation: Option<Box<str>>,
-}
-
-/// Where a failure was found. The live service shows it in details of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// While the URL was resolved to a resource, the existence of its table included, or the body
-    /// read. Recorded answers of this kind have neither Cache-Control nor Preference-Applied.
-    Parsing,
-    /// In what else the request says, before anything stored was asked.
-    Request,
-    /// In what is stored. Alone in a change set, such a failure names no index (T-6.39).
-    Execution,
-}
-
-pub(crate) type ApiResult<T> = Result<T, ApiError>;
-
-impl ApiError {
-    pub(crate) fn with_text(code: ErrorCode, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { text: Some(text.into()), ..Self::from(code) }
-    }
-
-    pub(crate) fn invalid_input(text: impl Into<Cow<'static, str>>) -> Self {
-        Self::with_text(ErrorCode::InvalidInput, text)
-    }
-
-    pub(crate) fn message(&self) -> &str {
-        self.text.as_deref().unwrap_or(self.code.message())
-    }
-
-    pub(crate) fn while_parsing(self) -> Self {
-        Self { stage: Stage::Parsing, ..self }
-    }
-
-    pub(crate) fn explained(self, explanation: impl Into<Box<str>>) -> Self {
-        Self { explanation: Some(explanation.into()), ..self }
-    }
-
-    pub(crate) fn at_execution(code: ErrorCode) -> Self {
-        Self { stage: Stage::Execution, ..Self::from(code) }
-    }
-
-    fn caused_by(code: ErrorCode, cause: impl Into<BoxError>) -> Self {
-        Self { cause: Some(cause.into()), ..Self::at_execution(code) }
-    }
-}
-
-impl From<ErrorCode> for ApiError {
-    fn from(code: ErrorCode) -> Self {
-        Self { code, text: None, stage: Stage::Request, cause: None, explanation: None }
-    }
-}
 
 impl From<NameError> for ApiError {
     fn from(error: NameError) -> Self {

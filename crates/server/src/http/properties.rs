@@ -1,9 +1,8 @@
 //! The service properties of each account, kept at hand because every answer asks for them.
 
-use crate::http::error::ApiResult;
+use crate::error::ApiResult;
 use arc_swap::ArcSwap;
 use lazuli_model::{AccountName, ServiceProperties};
-use lazuli_table::TableService;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,16 +15,17 @@ pub(crate) struct PropertiesCache {
 }
 
 impl PropertiesCache {
+    /// The properties of `account`; `read` gets those that are not known yet.
     pub(crate) async fn of(
         &self,
-        service: &TableService,
         account: &AccountName,
+        read: impl AsyncFnOnce() -> ApiResult<ServiceProperties>,
     ) -> ApiResult<Arc<ServiceProperties>> {
         if let Some(properties) = self.known.load().get(account) {
             return Ok(properties.clone());
         }
         let forgotten = self.forgotten.load(Ordering::SeqCst);
-        let properties = Arc::new(service.service_properties(account).await?);
+        let properties = Arc::new(read().await?);
         self.known.rcu(|known| {
             // Run again when `forget` came between: then it sees that it must not keep them.
             if self.forgotten.load(Ordering::SeqCst) != forgotten {

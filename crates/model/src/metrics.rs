@@ -1,6 +1,6 @@
-//! One entity of an analytics table: what it counts, and the columns that show it.
+//! One row of the analytics of an account: what it counts, and the columns that show it.
 
-use lazuli_model::{Value, ValueRef};
+use crate::value::{Value, ValueRef};
 use std::borrow::Cow;
 
 /// How a request ended, as analytics classify it (T-9.38).
@@ -133,12 +133,12 @@ impl MetricsRow {
         self.server_ms += other.server_ms;
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.counts.iter().all(|count| *count == 0)
     }
 
     /// The columns of the entity (T-9.43, T-9.44).
-    pub(super) fn columns(&self) -> Vec<(Cow<'static, str>, Value<'static>)> {
+    pub fn columns(&self) -> Vec<(Cow<'static, str>, Value<'static>)> {
         let total = self.total(|_, _| true);
         let billable = self.total(Outcome::is_billable);
         let int64 = |value: u64| Value::Int64(i64::try_from(value).unwrap_or(i64::MAX));
@@ -158,7 +158,7 @@ impl MetricsRow {
     }
 
     /// Reads what [`MetricsRow::columns`] wrote. Sums of latencies come back from their averages.
-    pub(super) fn read<'r>(columns: impl Iterator<Item = (&'r str, ValueRef<'r>)>) -> Self {
+    pub fn read<'r>(columns: impl Iterator<Item = (&'r str, ValueRef<'r>)>) -> Self {
         let mut row = Self::default();
         let (mut e2e, mut server) = (0.0, 0.0);
         for (name, value) in columns {

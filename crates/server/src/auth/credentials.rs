@@ -1,0 +1,106 @@
+//! What authentication and authorization ask of a service.
+
+use crate::auth::accounts::Account;
+use crate::auth::bearer::RoleNames;
+use crate::auth::explain::Keyring;
+use crate::error::ApiResult;
+use crate::headers::RequestHeaders;
+use crate::operation::Facts;
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::sas::{AccountSas, Caller, SasError};
+use lazuli_wire::shared_key::Scheme;
+use lazuli_wire::uri::Query;
+use lazuli_wire::version::ApiVersion;
+use std::fmt;
+
+/// The credentials of a service: how its requests are signed, what its own tokens are and which roles
+/// it knows. Account keys, tokens for accounts and bearer tokens are the same for all services.
+pub(crate) trait Credentials {
+    /// A shared access signature of the service's own kind, as a query spells it.
+    type Token<'q>: Send + Sync;
+    /// What a valid one permits.
+    type Grant: Grant;
+
+    /// The letter of the service in `ss` and `sks`.
+    const LETTER: char;
+    /// The roles of the service and the words for what they open.
+    const ROLES: &'static RoleNames;
+
+    /// The code for a request that has no credential.
+    fn missing_credential(presented: &Presented<'_>) -> ErrorCode;
+
+    /// Whether a key of the account signed the request.
+    fn is_signed(
+        account: &Account,
+        presented: &Presented<'_>,
+        scheme: Scheme,
+        signature: &str,
+    ) -> bool;
+
+    /// Why [`Credentials::is_signed`] said no.
+    fn explain_signature(
+        presented: &Presented<'_>,
+        scheme: Scheme,
+        signature: &str,
+        keys: &Keyring<'_>,
+    ) -> String;
+
+    /// The shared access signature of a query; `None` when it has none.
+    fn parse_sas<'q>(query: &'q Query<'_>) -> Result<Option<Sas<'q, Self::Token<'q>>>, SasError>;
+
+    /// What a token permits. Its signature is checked before a stored access policy is read, so that
+    /// strangers learn nothing of policies.
+    fn grant(
+        &self,
+        account: &Account,
+        token: &Self::Token<'_>,
+        caller: &Caller,
+    ) -> impl Future<Output = ApiResult<Result<Self::Grant, SasError>>> + Send;
+
+    /// Why no key of the account signed the token.
+    fn explain_token(token: &Self::Token<'_>, keys: &Keyring<'_>) -> String;
+}
+
+/// What a valid token of a service's own kind permits.
+pub(crate) trait Grant: Clone + fmt::Debug + Send + Sync + 'static {
+    /// What a request of the service addresses.
+    type Resource: Send + Sync;
+
+    /// Refuses an operation that the token does not cover.
+    fn permit(&self, facts: &Facts, resource: &Self::Resource) -> ApiResult<()>;
+}
+
+/// A shared access signature, by its kind.
+pub(crate) enum Sas<'q, T> {
+    Account(AccountSas<'q>),
+    Service(T),
+}
+
+/// The parts of a request that credentials speak of.
+pub(crate) struct Presented<'a> {
+    pub(crate) method: &'a str,
+    /// As sent, with the account segment in path style.
+    pub(crate) path: &'a str,
+    pub(crate) query: &'a Query<'a>,
+    /// As sent.
+    pub(crate) raw_query: &'a str,
+    pub(crate) headers: &'a RequestHeaders<'a>,
+    pub(crate) version: ApiVersion,
+    pub(crate) caller: Caller,
+    /// Whether the date must be near the clock's.
+    pub(crate) date_check: bool,
+}
+
+impl<'a> Presented<'a> {
+    pub(crate) fn header(&self, name: &str) -> &'a str {
+        self.headers.all.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// `x-ms-date` wins over `Date`, whatever the other says.
+    pub(crate) fn date(&self) -> &'a str {
+        match self.headers.x_ms_date {
+            None | Some("") => self.headers.date.unwrap_or_default(),
+            Some(date) => date,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! From causes to answers, for what all services share. The causes of one service become codes in the
+//! `error.rs` of its folder, and nowhere else.
+
+use crate::request_id::RequestId;
+use lazuli_engine::BoxError;
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::sas::SasError;
+use lazuli_wire::xml::XmlError;
+use std::borrow::Cow;
+
+/// A failure as the client will read it. The cause, if it is ours, is for the log.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    pub(crate) code: ErrorCode,
+    /// Stands in for the code's own message.
+    pub(crate) text: Option<Cow<'static, str>>,
+    pub(crate) stage: Stage,
+    pub(crate) cause: Option<BoxError>,
+    /// Why a credential was refused: for the log, and for the caller if the operator says so.
+    pub(crate) explanation: Option<Box<str>>,
+}
+
+/// Where a failure was found. The live service shows it in details of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// While the URL was resolved to a resource, the existence of its table included, or the body
+    /// read. Recorded answers of this kind have neither Cache-Control nor Preference-Applied.
+    Parsing,
+    /// In what else the request says, before anything stored was asked.
+    Request,
+    /// In what is stored. Alone in a change set, such a failure names no index (T-6.39).
+    Execution,
+}
+
+pub(crate) type ApiResult<T> = Result<T, ApiError>;
+
+impl ApiError {
+    pub(crate) fn with_text(code: ErrorCode, text: impl Into<Cow<'static, str>>) -> Self {
+        Self { text: Some(text.into()), ..Self::from(code) }
+    }
+
+    pub(crate) fn invalid_input(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::with_text(ErrorCode::InvalidInput, text)
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        self.text.as_deref().unwrap_or(self.code.message())
+    }
+
+    pub(crate) fn while_parsing(self) -> Self {
+        Self { stage: Stage::Parsing, ..self }
+    }
+
+    pub(crate) fn explained(self, explanation: impl Into<Box<str>>) -> Self {
+        Self { explanation: Some(explanation.into()), ..self }
+    }
+
+    /// Logs a failure of ours, where it ends: with the id that its client got.
+    pub(crate) fn log(&self, id: RequestId, operation: &str) {
+        let (id, Some(cause)) = (id.as_str(), &self.cause) else { return };
+        match self.code {
+            // The engine logs when it begins to refuse, and then at intervals how often it has.
+            ErrorCode::ServerBusy => tracing::debug!(id, operation, %cause, "refused"),
+            _ => tracing::error!(id, operation, %cause, "failed"),
+        }
+    }
+
+    pub(crate) fn at_execution(code: ErrorCode) -> Self {
+        Self { stage: Stage::Execution, ..Self::from(code) }
+    }
+
+    pub(crate) fn caused_by(code: ErrorCode, cause: impl Into<BoxError>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::at_execution(code) }
+    }
+}
+
+impl From<ErrorCode> for ApiError {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, text: None, stage: Stage::Request, cause: None, explanation: None }
+    }
+}
+
+impl From<SasError> for ApiError {
+    fn from(error: SasError) -> Self {
+        Self::at_execution(error.code()).explained(format!("{}.", sentence(error)))
+    }
+}
+
+impl From<XmlError> for ApiError {
+    fn from(error: XmlError) -> Self {
+        error.code().into()
+    }
+}
+
+/// An error as a sentence, without its full stop.
+pub(crate) fn sentence(error: SasError) -> String {
+    let text = error.to_string();
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(characters).collect()
+}

@@ -1,0 +1,79 @@
+//! What all services of one process share: accounts, clock, request ids, and one budget for the
+//! memory of bodies and answers.
+
+use crate::auth::accounts::Accounts;
+use crate::auth::authenticate::AuthOptions;
+use crate::http::answer_memory::AnswerMemory;
+use crate::http::body::BodyMemory;
+use crate::http::profile::Profile;
+use crate::http::version::VersionCheck;
+use crate::request_id::RequestIds;
+use http::HeaderValue;
+use lazuli_model::Clock;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How the fronts of all services behave.
+#[derive(Clone, Debug)]
+pub struct FrontOptions {
+    pub version_check: VersionCheck,
+    /// Whether a signed date must lie within 15 minutes of the clock.
+    pub date_check: bool,
+    /// Memory that request bodies may take, all together.
+    pub body_bytes_max: usize,
+    /// Memory that large answers may take, in the making and until their clients have taken them,
+    /// all together.
+    pub answer_bytes_max: usize,
+    /// Queries and transactions that run at once, at most; each is given its part of the memory for
+    /// answers before it begins.
+    pub queries_max: usize,
+    /// How long a request waits for its share of either memory before it gets `ServerBusy`.
+    pub memory_wait_max: Duration,
+    /// Tells the request ids of one run of the server from those of another.
+    pub request_id_seed: u64,
+    pub auth: AuthOptions,
+    pub profile: Profile,
+}
+
+impl Default for FrontOptions {
+    fn default() -> Self {
+        Self {
+            version_check: VersionCheck::default(),
+            date_check: true,
+            body_bytes_max: 256 * 1024 * 1024,
+            answer_bytes_max: 256 * 1024 * 1024,
+            queries_max: 32,
+            memory_wait_max: Duration::from_secs(10),
+            request_id_seed: 0,
+            auth: AuthOptions::default(),
+            profile: Profile::default(),
+        }
+    }
+}
+
+/// What all services of one process share.
+pub struct Shared {
+    pub(crate) accounts: Arc<Accounts>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) options: FrontOptions,
+    pub(crate) ids: RequestIds,
+    pub(crate) bodies: BodyMemory,
+    pub(crate) answers: AnswerMemory,
+    /// What a 401 sends clients to.
+    pub(crate) challenge: HeaderValue,
+}
+
+impl Shared {
+    pub fn new(accounts: Arc<Accounts>, clock: Arc<dyn Clock>, options: FrontOptions) -> Self {
+        let FrontOptions { body_bytes_max, answer_bytes_max, queries_max, .. } = options;
+        Self {
+            accounts,
+            clock,
+            ids: RequestIds::new(options.request_id_seed),
+            bodies: BodyMemory::new(body_bytes_max, options.memory_wait_max),
+            answers: AnswerMemory::new(queries_max, answer_bytes_max, options.memory_wait_max),
+            challenge: options.auth.challenge(),
+            options,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What every error of a request repeats: its id and time, and, on request, why a credential was
+//! refused.
+
+use crate::auth::explain;
+use crate::error::ApiError;
+use crate::request_id::RequestId;
+use lazuli_model::Timestamp;
+use lazuli_wire::error_body::{self, Shape};
+
+/// Why a credential was refused, if the operator lets answers say so.
+const AUTH_DETAIL: &str = "x-lazuli-auth-detail";
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trailer {
+    pub(crate) id: RequestId,
+    pub(crate) now: Timestamp,
+    pub(crate) explain: bool,
+}
+
+impl Trailer {
+    /// Appends the body of an error. Why a credential was refused goes to the log, and into the body
+    /// only if the operator said so.
+    pub(crate) fn write(self, out: &mut Vec<u8>, shape: Shape, error: &ApiError, text: &str) {
+        let message = error_body::message_with_trailer(text, self.id.as_str(), self.now);
+        let explanation = error.explanation.as_deref();
+        if let Some(explanation) = explanation {
+            let (id, code) = (self.id.as_str(), error.code.name());
+            tracing::debug!(id, code, explanation, "credential refused");
+        }
+        let shown = explanation.filter(|_| self.explain);
+        error_body::write_explained(out, shape, error.code.name(), &message, shown);
+    }
+
+    /// The same in a header, for clients that show no bodies.
+    pub(crate) fn detail(self, error: &ApiError) -> Vec<(&'static str, String)> {
+        let shown = error.explanation.as_deref().filter(|_| self.explain);
+        shown.map(|text| (AUTH_DETAIL, explain::header_text(text))).into_iter().collect()
+    }
+}

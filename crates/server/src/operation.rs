@@ -1,0 +1,217 @@
+//! What the server knows of an operation: one row in the table of its service.
+//!
+//! The router reads its verb and URL, the front its version, body and access, authorization its
+//! letters and roles, analytics and metrics its names. A service declares its rows with
+//! [`operations!`]; a row that lacks a field does not compile.
+
+use crate::error::ApiResult;
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::sas::{Permissions, ResourceTypes};
+use lazuli_wire::version::ApiVersion;
+
+/// The facts of one operation that every part of the server reads.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    /// What analytics, logs and messages call it.
+    pub(crate) name: &'static str,
+    /// What metrics call operations of its kind.
+    #[cfg_attr(not(test), expect(dead_code, reason = "read once there are metrics"))]
+    pub(crate) kind: Kind,
+    /// The first version that has it.
+    pub(crate) since: ApiVersion,
+    pub(crate) body: Body,
+    pub(crate) answer: Answer,
+    /// Whether the secondary location refuses it.
+    pub(crate) access: Access,
+    /// The letters it needs in a token of the service's own kind; `None` when no such token opens it.
+    pub(crate) service_sas: Option<Permissions>,
+    /// What it needs in a token for the account; `None` when no such token opens it.
+    pub(crate) account_sas: Option<AccountSas>,
+    /// What it needs of the roles of a bearer token.
+    pub(crate) role: Role,
+}
+
+/// What an operation needs in a token for the account: one of `types`, and one of the sets of letters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AccountSas {
+    pub(crate) types: ResourceTypes,
+    pub(crate) any_of: [Permissions; 2],
+}
+
+impl AccountSas {
+    pub(crate) const fn new(types: ResourceTypes, letters: Permissions) -> Self {
+        Self { types, any_of: [letters; 2] }
+    }
+}
+
+/// What an operation needs of roles, by the level of what it touches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Role {
+    /// Entities, messages, blobs.
+    Object(Permissions),
+    /// Tables, queues, containers.
+    Container(Permissions),
+    /// Properties and statistics of the service.
+    Service(Permissions),
+    /// Keys to delegate one's own rights.
+    Delegation,
+    /// No role opens it; this is the answer.
+    Nobody(ErrorCode),
+}
+
+/// Whether a request body belongs to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    None,
+    /// Read whole before the operation begins.
+    Whole,
+}
+
+/// How an operation answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// In the format that the request accepts.
+    Negotiated,
+    /// As [`Answer::Negotiated`], or with no body when the request prefers that (T-2.51).
+    Preferred,
+    /// As [`Answer::Negotiated`], a page of many, which takes its share of the memory for answers.
+    Page,
+    /// In parts, each with the answer of its own operation. Authorization too is by part.
+    Parts,
+    /// XML, whatever the request accepts (T-2.15).
+    Xml,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Reads,
+    Writes,
+}
+
+/// The kinds of operations that metrics tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    PointRead,
+    Query,
+    Write,
+    Batch,
+    List,
+    Settings,
+}
+
+/// The verb that counts: that of the request line, or the one tunnelled through POST.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Get,
+    Head,
+    Post,
+    Put,
+    Merge,
+    Delete,
+    Options,
+    Other,
+}
+
+impl Verb {
+    pub(crate) fn parse(method: &str) -> Self {
+        match method {
+            "GET" => Self::Get,
+            "HEAD" => Self::Head,
+            "POST" => Self::Post,
+            "PUT" => Self::Put,
+            // PATCH and MERGE are synonyms (T-5.41).
+            "PATCH" | "MERGE" => Self::Merge,
+            "DELETE" => Self::Delete,
+            "OPTIONS" => Self::Options,
+            _ => Self::Other,
+        }
+    }
+
+    /// Applies `X-HTTP-Method` (T-5.13 to T-5.16). `values` are all the headers of that name.
+    pub(crate) fn tunnelled<'v>(
+        self,
+        mut values: impl Iterator<Item = &'v str>,
+    ) -> ApiResult<Self> {
+        let Some(value) = values.next() else { return Ok(self) };
+        if values.next().is_some() || value.contains(',') {
+            return Err(ErrorCode::XMethodIncorrectCount.into());
+        }
+        if self != Self::Post {
+            return Err(ErrorCode::XMethodNotUsingPost.into());
+        }
+        match Self::parse(value.trim()) {
+            verb @ (Self::Put | Self::Merge | Self::Delete) => Ok(verb),
+            _ => Err(ErrorCode::XMethodIncorrectValue.into()),
+        }
+    }
+}
+
+/// Declares the operations of a service and the row of each: its verbs, the pattern of the resources it
+/// is for, which are values of the service's own type, and its [`Facts`].
+macro_rules! operations {
+    (
+        $(#[$doc:meta])*
+        $vis:vis enum $name:ident on $resource:ty {
+            $($(#[$variant_doc:meta])* $variant:ident: [$($verb:ident)*] $pattern:pat => $facts:tt)*
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis enum $name {
+            $($(#[$variant_doc])* $variant,)*
+        }
+
+        impl $name {
+            /// Every operation, in the order of the rows.
+            $vis const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            $vis const fn facts(self) -> &'static $crate::operation::Facts {
+                match self {
+                    $(Self::$variant => {
+                        const ROW: $crate::operation::Facts = $crate::operation::Facts $facts;
+                        &ROW
+                    })*
+                }
+            }
+
+            /// The operation that a verb asks for on a resource.
+            $vis fn find(verb: $crate::operation::Verb, resource: &$resource) -> Option<Self> {
+                Self::ALL.iter().copied().find(|operation| operation.is(verb, resource))
+            }
+
+            /// A row without verbs stands for every verb.
+            fn is(self, verb: $crate::operation::Verb, resource: &$resource) -> bool {
+                match self {
+                    $(Self::$variant => {
+                        matches!(resource, $pattern)
+                            && $crate::operation::operations!(@verbs verb $($verb)*)
+                    })*
+                }
+            }
+        }
+    };
+    (@verbs $given:ident) => { true };
+    (@verbs $given:ident $($verb:ident)+) => {
+        matches!($given, $($crate::operation::Verb::$verb)|+)
+    };
+}
+
+pub(crate) use operations;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbs_tunnel_through_post_only() {
+        let tunnel = |verb: Verb, values: &[&'static str]| {
+            verb.tunnelled(values.iter().copied()).map_err(|error| error.code)
+        };
+        assert_eq!(tunnel(Verb::Post, &["MERGE"]), Ok(Verb::Merge));
+        assert_eq!(tunnel(Verb::Post, &["DELETE"]), Ok(Verb::Delete));
+        assert_eq!(tunnel(Verb::Get, &[]), Ok(Verb::Get));
+        assert_eq!(tunnel(Verb::Put, &["MERGE"]), Err(ErrorCode::XMethodNotUsingPost));
+        assert_eq!(tunnel(Verb::Post, &["FETCH"]), Err(ErrorCode::XMethodIncorrectValue));
+        assert_eq!(tunnel(Verb::Post, &["MERGE", "PUT"]), Err(ErrorCode::XMethodIncorrectCount));
+    }
+}

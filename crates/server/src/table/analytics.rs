@@ -1,0 +1,158 @@
+//! Keeps what was counted in the analytics tables of the accounts that want it (9.7).
+
+use crate::auth::accounts::Accounts;
+use crate::error::ApiResult;
+use crate::http::analytics::{Cell, Counts};
+use crate::http::properties::PropertiesCache;
+use lazuli_model::metrics::MetricsRow;
+use lazuli_model::service_properties::Metrics;
+use lazuli_model::{
+    AccountName, Clock, Interval, Location, ServiceProperties, TableName, Timestamp,
+};
+use lazuli_table::{MetricsRows, TableError, TableService};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const LOCATIONS: [Location; 2] = [Location::Primary, Location::Secondary];
+const SECONDS_PER_DAY: u64 = 24 * 3600;
+
+/// Which counts a flush writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Those of the minutes that are over.
+    Complete,
+    /// All: the server stops.
+    All,
+}
+
+/// The requests to the Table service that were counted, and the tables that keep the counts.
+pub struct Analytics {
+    service: TableService,
+    accounts: Arc<Accounts>,
+    properties: PropertiesCache,
+    clock: Arc<dyn Clock>,
+    counts: Counts,
+    /// Held by the one flush that runs.
+    flushing: tokio::sync::Mutex<()>,
+}
+
+impl Analytics {
+    pub(crate) fn new(
+        service: TableService,
+        accounts: Arc<Accounts>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (properties, counts, flushing) = Default::default();
+        Self { service, accounts, properties, clock, counts, flushing }
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The properties of an account, which say among other things what is to be counted.
+    pub(crate) async fn properties(
+        &self,
+        account: &AccountName,
+    ) -> ApiResult<Arc<ServiceProperties>> {
+        let read = async || Ok(self.service.service_properties(account).await?);
+        self.properties.of(account, read).await
+    }
+
+    /// Makes changed properties effective (T-9.15): forgets the old ones, and makes the tables that
+    /// the new ones ask for, so that they can be read from now on.
+    pub(crate) async fn apply_changed_properties(&self, account: &AccountName) -> ApiResult<()> {
+        self.properties.forget(account);
+        let properties = self.properties(account).await?;
+        for (interval, _) in intervals(&properties) {
+            for location in LOCATIONS {
+                let table = TableName::of_metrics(interval, location);
+                self.service.create_metrics_table(account, &table).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what was counted to the tables of the accounts that want it, and deletes there what is
+    /// older than they want. What cannot be written is lost, and the log says so; so is what a flush
+    /// took that is dropped before its end.
+    pub async fn flush(&self, extent: Extent) {
+        let _one_at_a_time = self.flushing.lock().await;
+        let now = self.clock.now();
+        let this_minute = Interval::Minute.start(now);
+        let mut counted = self.counts.drain(match extent {
+            Extent::Complete => this_minute,
+            Extent::All => Timestamp::MAX,
+        });
+        for account in self.accounts.all() {
+            let cells = counted.remove(&account.name).unwrap_or_default();
+            let Ok(properties) = self.properties(&account.name).await else {
+                continue;
+            };
+            for (interval, metrics) in intervals(&properties) {
+                let flushed = self.write(&account.name, interval, metrics, &cells, now).await;
+                if let Err(error) = flushed {
+                    let account = account.name.as_str();
+                    tracing::warn!(account, %error, "counts for analytics are lost");
+                }
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        account: &AccountName,
+        interval: Interval,
+        metrics: &Metrics,
+        cells: &[(Cell, MetricsRow)],
+        now: Timestamp,
+    ) -> Result<(), TableError> {
+        let apis = metrics.include_apis == Some(true);
+        for ((location, start), rows) in by_interval(interval, apis, cells, now) {
+            let table = TableName::of_metrics(interval, location);
+            self.service.add_metrics(account, &table, start, &rows).await?;
+        }
+        let Some(days) = metrics.retention.0 else { return Ok(()) };
+        let age = u64::from(days) * SECONDS_PER_DAY;
+        let cutoff = Timestamp::from_unix_seconds(now.unix_seconds().saturating_sub(age));
+        for location in LOCATIONS {
+            let table = TableName::of_metrics(interval, location);
+            while self.service.expire_metrics(account, &table, cutoff).await? > 0 {}
+        }
+        Ok(())
+    }
+}
+
+fn intervals(properties: &ServiceProperties) -> impl Iterator<Item = (Interval, &Metrics)> {
+    let hour = (Interval::Hour, &properties.hour_metrics);
+    let minute = (Interval::Minute, &properties.minute_metrics);
+    [hour, minute].into_iter().filter(|(_, metrics)| metrics.enabled)
+}
+
+/// The rows of each interval and location: the sum of all operations, and each operation by itself
+/// when that is wanted (T-9.45). The sums are there also when nothing was asked of the service.
+fn by_interval(
+    interval: Interval,
+    apis: bool,
+    cells: &[(Cell, MetricsRow)],
+    now: Timestamp,
+) -> BTreeMap<(Location, Timestamp), MetricsRows> {
+    let sums = || {
+        let zero = MetricsRow::default;
+        MetricsRows::from([("user;All".to_owned(), zero()), ("system;All".to_owned(), zero())])
+    };
+    let minute_ago = Timestamp::from_unix_seconds(now.unix_seconds().saturating_sub(60));
+    let mut intervals: BTreeMap<_, _> = LOCATIONS
+        .into_iter()
+        .map(|location| ((location, interval.start(minute_ago)), sums()))
+        .collect();
+    for (cell, row) in cells {
+        let place = (cell.location, interval.start(cell.minute));
+        let rows = intervals.entry(place).or_insert_with(sums);
+        rows.entry("user;All".to_owned()).or_default().add(row);
+        if let Some(api) = cell.operation.filter(|_| apis) {
+            rows.entry(format!("user;{api}")).or_default().add(row);
+        }
+    }
+    intervals
+}

@@ -1,0 +1,337 @@
+//! How requests to the Table service are signed, and what its tokens and roles open.
+
+use crate::auth::accounts::Account;
+use crate::auth::bearer::{RoleGrant, RoleNames};
+use crate::auth::credentials::{Credentials, Grant, Presented, Sas};
+use crate::auth::delegation;
+use crate::auth::explain::Keyring;
+use crate::auth::permit::Principal;
+use crate::error::{ApiError, ApiResult};
+use crate::operation::Facts;
+use crate::table::api::TableApi;
+use crate::table::explain;
+use crate::table::operation::Resource;
+use lazuli_model::{AccessPolicies, EntityKey, TableName};
+use lazuli_table::{KeyBounds, TableError};
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::sas::{
+    self, Caller, Permissions, SasError, TableGrant, TableSas, UserDelegationSas,
+};
+use lazuli_wire::shared_key::{Scheme, SignedRequest};
+use lazuli_wire::uri::Query;
+
+/// The letters that the roles of a user may permit on entities, the frequent ones first.
+const DELEGATED: [&str; 16] = [
+    "raud", "r", "", "a", "u", "d", "ra", "ru", "rd", "au", "ad", "ud", "rau", "rad", "rud", "aud",
+];
+
+const READ: Permissions = Permissions::READ;
+const ADD: Permissions = Permissions::ADD;
+const UPDATE: Permissions = Permissions::UPDATE;
+const DELETE: Permissions = Permissions::DELETE;
+
+const fn on_entities(objects: Permissions) -> RoleGrant {
+    RoleGrant { objects, ..RoleGrant::NONE }
+}
+
+const fn on_tables(containers: Permissions) -> RoleGrant {
+    RoleGrant { containers, ..RoleGrant::NONE }
+}
+
+const fn on_service(service: Permissions) -> RoleGrant {
+    RoleGrant { service, ..RoleGrant::NONE }
+}
+
+const DELEGATION: RoleGrant = RoleGrant { delegation: true, ..RoleGrant::NONE };
+
+/// The roles of the Table service and its data actions (the table of A-8.10).
+pub(crate) const ROLES: &RoleNames = &RoleNames {
+    service: "table",
+    objects: "entities",
+    containers: "tables",
+    roles: &[
+        ("reader", RoleGrant { objects: READ, containers: READ, service: READ, delegation: true }),
+        (
+            "contributor",
+            RoleGrant {
+                objects: READ.union(ADD).union(UPDATE).union(DELETE),
+                containers: READ.union(Permissions::CREATE).union(DELETE),
+                service: READ.union(Permissions::WRITE),
+                delegation: true,
+            },
+        ),
+        ("delegator", DELEGATION),
+    ],
+    actions: &[
+        ("tables/entities/read", on_entities(READ)),
+        ("tables/entities/add/action", on_entities(ADD)),
+        ("tables/entities/update/action", on_entities(UPDATE)),
+        ("tables/entities/write", on_entities(ADD.union(UPDATE))),
+        ("tables/entities/delete", on_entities(DELETE)),
+        ("tables/read", on_tables(READ)),
+        ("tables/write", on_tables(Permissions::CREATE)),
+        ("tables/delete", on_tables(DELETE)),
+        ("read", on_service(READ)),
+        ("write", on_service(Permissions::WRITE)),
+        ("generateUserDelegationKey/action", DELEGATION),
+    ],
+};
+
+/// A token of the Table service.
+pub(crate) enum TableToken<'q> {
+    Table(TableSas<'q>),
+    UserDelegation(UserDelegationSas<'q>),
+}
+
+impl Credentials for TableApi {
+    type Token<'q> = TableToken<'q>;
+    type Grant = TableGrant;
+
+    const LETTER: char = 't';
+    const ROLES: &'static RoleNames = ROLES;
+
+    /// Older versions of the service treat the batch resource as one that does not exist, as
+    /// recorded; see docs/compat.md (A-1.5).
+    fn missing_credential(presented: &Presented<'_>) -> ErrorCode {
+        if presented.version.has_bearer_challenge() {
+            ErrorCode::NoAuthenticationInformation
+        } else if presented.path.ends_with("/$batch") {
+            ErrorCode::ResourceNotFound
+        } else {
+            ErrorCode::AuthenticationFailed
+        }
+    }
+
+    fn is_signed(
+        account: &Account,
+        presented: &Presented<'_>,
+        scheme: Scheme,
+        signature: &str,
+    ) -> bool {
+        let request = signed_request(account, presented);
+        request.is_signed_by(&account.keys, scheme, signature)
+    }
+
+    fn explain_signature(
+        presented: &Presented<'_>,
+        scheme: Scheme,
+        signature: &str,
+        keys: &Keyring<'_>,
+    ) -> String {
+        let request = signed_request(keys.account, presented);
+        explain::shared_key(&request, scheme, signature, presented, keys)
+    }
+
+    fn parse_sas<'q>(query: &'q Query<'_>) -> Result<Option<Sas<'q, TableToken<'q>>>, SasError> {
+        Ok(sas::Sas::parse(query)?.map(|sas| match sas {
+            sas::Sas::Account(sas) => Sas::Account(sas),
+            sas::Sas::Table(sas) => Sas::Service(TableToken::Table(sas)),
+            sas::Sas::UserDelegation(sas) => Sas::Service(TableToken::UserDelegation(sas)),
+        }))
+    }
+
+    async fn grant(
+        &self,
+        account: &Account,
+        token: &Self::Token<'_>,
+        caller: &Caller,
+    ) -> ApiResult<Result<TableGrant, SasError>> {
+        let name = account.name.as_str();
+        match token {
+            TableToken::Table(sas) => {
+                if let Err(error) = sas.verify(name, &account.keys) {
+                    return Ok(Err(error));
+                }
+                let policies = self.stored_policies(account, sas).await?;
+                Ok(sas.grant(policies.find(sas.policy), caller))
+            }
+            TableToken::UserDelegation(sas) if self.gives_delegation_keys() => {
+                let verify = |key: &_| sas.verify(name, key).is_ok();
+                let owner = delegation::owner_permissions(account, &sas.key, &DELEGATED, verify);
+                Ok(owner.and_then(|owner| Ok(sas.grant(caller)?.within(owner))))
+            }
+            // Nobody can have such a token: we give out no keys to sign it with (A-7.8).
+            TableToken::UserDelegation(_) => Ok(Err(SasError::Signature)),
+        }
+    }
+
+    fn explain_token(token: &Self::Token<'_>, keys: &Keyring<'_>) -> String {
+        match token {
+            TableToken::Table(sas) => explain::table_sas(sas, keys),
+            TableToken::UserDelegation(sas) => explain::user_delegation_sas(sas, keys),
+        }
+    }
+}
+
+fn signed_request<'a>(account: &'a Account, presented: &Presented<'a>) -> SignedRequest<'a> {
+    SignedRequest {
+        method: presented.method,
+        content_md5: presented.headers.content_md5.unwrap_or_default(),
+        content_type: presented.headers.content_type.unwrap_or_default(),
+        date: presented.date(),
+        account: account.name.as_str(),
+        path: presented.path,
+        comp: presented.query.get("comp"),
+    }
+}
+
+impl TableApi {
+    /// The stored policies of the table a token is for, if it names one of them.
+    async fn stored_policies(
+        &self,
+        account: &Account,
+        sas: &TableSas<'_>,
+    ) -> ApiResult<AccessPolicies> {
+        let table = match (sas.policy, TableName::parse_any(sas.table)) {
+            ("", _) | (_, Err(_)) => return Ok(AccessPolicies::default()),
+            (_, Ok(table)) => table,
+        };
+        match self.tables.access_policies(&account.name, &table).await {
+            Err(TableError::TableNotFound) => Ok(AccessPolicies::default()),
+            policies => Ok(policies?),
+        }
+    }
+}
+
+impl Grant for TableGrant {
+    type Resource = Resource;
+
+    fn permit(&self, facts: &Facts, resource: &Resource) -> ApiResult<()> {
+        let (Some(table), Some(needed)) = (resource.table(), facts.service_sas) else {
+            return Err(SasError::Resource.into());
+        };
+        let permitted =
+            self.check_table(table.as_str()).and_then(|()| self.check_permissions(needed));
+        permitted.map_err(|error| {
+            ApiError::from(error).explained(format!(
+                "The token permits '{}' on the table '{}'; {} on '{}' needs '{}'.",
+                self.permissions().letters(),
+                self.table(),
+                facts.name,
+                table.lower(),
+                needed.letters(),
+            ))
+        })
+    }
+}
+
+impl Principal<TableGrant> {
+    /// Refuses an entity outside the credential's range of keys (A-4.14).
+    pub(crate) fn permit_key(&self, key: &EntityKey) -> ApiResult<()> {
+        match self {
+            Self::Owner | Self::Account(_) | Self::Bearer(..) => Ok(()),
+            Self::Service(grant) => Ok(grant.check_key(key.partition.as_str(), key.row.as_str())?),
+        }
+    }
+
+    /// The entities a query may show; it leaves out the others without an error (A-4.15).
+    pub(crate) fn bounds(&self) -> KeyBounds {
+        match self {
+            Self::Owner | Self::Account(_) | Self::Bearer(..) => KeyBounds::default(),
+            Self::Service(grant) => {
+                let range = grant.range().clone();
+                KeyBounds { start: range.start, end: range.end }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+    use crate::auth::authenticate::{AuthOptions, Authenticator};
+    use crate::headers::RequestHeaders;
+    use crate::http::shared::{FrontOptions, Shared};
+    use crate::table::api::TableOptions;
+    use http::HeaderMap;
+    use lazuli_engine::MemoryEngine;
+    use lazuli_model::{SystemClock, Timestamp};
+    use lazuli_table::TableService;
+    use lazuli_wire::version::ApiVersion;
+    use std::sync::Arc;
+
+    const DATE: &str = "Thu, 09 Dec 2021 00:23:06 GMT";
+
+    fn account() -> Account {
+        let text = format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}");
+        Accounts::parse(&text).unwrap().remove(0)
+    }
+
+    async fn check(headers: &[(&'static str, &str)], now: &str) -> Result<(), ErrorCode> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, value.parse().unwrap());
+        }
+        let presented = Presented {
+            method: "GET",
+            path: "/devstoreaccount1/Orders()",
+            query: &Query::default(),
+            raw_query: "",
+            headers: &RequestHeaders::of(&map),
+            version: ApiVersion::parse("2019-02-02").unwrap(),
+            caller: Caller {
+                now: Timestamp::parse_rfc1123(now).unwrap(),
+                address: std::net::Ipv4Addr::LOCALHOST.into(),
+                https: false,
+            },
+            date_check: true,
+        };
+        let clock = Arc::new(SystemClock);
+        let accounts = Arc::new(Accounts::new(vec![account()]).unwrap());
+        let shared = Shared::new(accounts.clone(), clock.clone(), FrontOptions::default());
+        let tables = TableService::new(Arc::new(MemoryEngine::default()), clock);
+        let service = &TableApi::new(&shared, tables, TableOptions::default());
+        let options = &AuthOptions::default();
+        let known = Authenticator { service, accounts: &accounts, options };
+        let outcome = known.authenticate(&account(), &presented).await;
+        outcome.map(|_| ()).map_err(|error| error.code)
+    }
+
+    /// The vector AV-2.
+    const SIGNED: &str =
+        "SharedKeyLite devstoreaccount1:BiXBNxcCbxj1LL6VyhNX12HqC5V/0FTVn3IJusRly+w=";
+
+    #[tokio::test]
+    async fn x_ms_date_wins_over_date() {
+        // TR-94: an emulator takes Date first.
+        let other = ("date", "Thu, 09 Dec 2021 00:20:00 GMT");
+        let headers = [("x-ms-date", DATE), other, ("authorization", SIGNED)];
+        assert_eq!(check(&headers, DATE).await, Ok(()));
+        assert_eq!(check(&[("date", DATE), ("authorization", SIGNED)], DATE).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn the_date_must_be_within_fifteen_minutes() {
+        let headers = [("x-ms-date", DATE), ("authorization", SIGNED)];
+        let failed = Err(ErrorCode::AuthenticationFailed);
+        assert_eq!(check(&headers, "Thu, 09 Dec 2021 00:38:06 GMT").await, Ok(()));
+        assert_eq!(check(&headers, "Thu, 09 Dec 2021 00:38:07 GMT").await, failed);
+        assert_eq!(check(&headers, "Thu, 09 Dec 2021 00:08:06 GMT").await, Ok(()));
+        assert_eq!(check(&headers, "Thu, 09 Dec 2021 00:08:05 GMT").await, failed);
+        assert_eq!(check(&[("authorization", SIGNED)], DATE).await, failed);
+    }
+
+    #[tokio::test]
+    async fn anything_else_is_refused() {
+        let failed = Err(ErrorCode::AuthenticationFailed);
+        let malformed = Err(ErrorCode::InvalidAuthenticationInfo);
+        async fn with(text: &str) -> Result<(), ErrorCode> {
+            check(&[("x-ms-date", DATE), ("authorization", text)], DATE).await
+        }
+        assert_eq!(check(&[("x-ms-date", DATE)], DATE).await, failed);
+        assert_eq!(with("SharedKeyLite devstoreaccount1:AAAA").await, failed);
+        assert_eq!(with(&SIGNED.replace("devstoreaccount1", "other")).await, failed);
+        assert_eq!(with(&SIGNED.replace("SharedKeyLite", "SharedKey")).await, failed);
+        assert_eq!(with("SharedKey devstoreaccount1").await, malformed);
+        assert_eq!(with("Basic abc").await, malformed);
+    }
+
+    #[test]
+    fn every_set_of_letters_that_a_role_may_have_is_tried() {
+        let mut sets = DELEGATED.map(|letters| Permissions::parse(letters).letters());
+        assert_eq!(sets, DELEGATED, "each is spelled as the set spells itself");
+        sets.sort_unstable();
+        assert!(sets.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}

@@ -1,0 +1,126 @@
+//! How the Table service answers a request that failed: in OData JSON, OData XML or plain XML.
+
+use crate::error::{ApiError, Stage};
+use crate::http::reply::Reply;
+use crate::http::service::Failed;
+use crate::http::trailer::Trailer;
+use crate::operation::Answer;
+use crate::table::request::{CallHeaders, Preference};
+use lazuli_wire::error_body::{self, Shape};
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::media::{self, Accepted, Format, MetadataLevel};
+use lazuli_wire::uri::Query;
+use std::borrow::Cow;
+
+/// The answer to a request that failed.
+pub(crate) fn of_request(failed: &Failed<'_>) -> Reply {
+    let Failed { error, request, headers, context } = *failed;
+    let query = Query::parse(request.uri.query().unwrap_or_default()).unwrap_or_default();
+    let accepted = media::negotiate(headers.accept, query.get("$format"));
+    let is_xml = query.contains("comp") || query.contains("restype");
+    let is_preflight = request.method == http::Method::OPTIONS;
+    let is_unread = error.code == ErrorCode::RequestBodyTooLarge;
+    let is_stranger = context.is_addressed && !context.is_authenticated;
+    if is_preflight || is_unread || is_stranger {
+        return early_reply(error, accepted, is_xml, context.trailer());
+    }
+    let form = match context.version {
+        None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::IndentedXml,
+        _ => ErrorForm::of(accepted, is_xml),
+    };
+    let reply = error_reply(error, form, None, context.trailer());
+    // The answer to a HEAD has no body to name the error (T-7.8).
+    let error_code = reply.error_code.or(context.is_head.then(|| error.code.name()));
+    Reply { preference_applied: preference_applied(failed), error_code, ..reply }
+}
+
+/// The preference in force, which errors repeat once the request was read (T-2.55).
+fn preference_applied(failed: &Failed<'_>) -> Option<&'static str> {
+    let Failed { error, headers, context, .. } = failed;
+    context.received.filter(|_| error.stage != Stage::Parsing)?;
+    context.operation.filter(|facts| facts.answer == Answer::Preferred)?;
+    let headers = CallHeaders::of_request(headers).known_at(context.version.as_ref()?.parsed);
+    headers.preference().map(Preference::text)
+}
+
+/// Failed authentication is answered by another part of the service, with its own headers (T-7.3). So
+/// are a refused preflight, which is no OData either, and a body too large to be read: the tests of
+/// the official Java client find its message in the status line.
+fn early_reply(error: &ApiError, accepted: Accepted, is_xml: bool, trailer: Trailer) -> Reply {
+    let shape = match accepted {
+        Accepted::Json(_) if !is_xml => Shape::Json,
+        _ => Shape::PrefixedXml,
+    };
+    let mut body = Vec::with_capacity(512);
+    trailer.write(&mut body, shape, error, error.message());
+    Reply {
+        status: error.code.status(),
+        reason: Some(error.message().to_owned()),
+        content_type: Some(shape.content_type().into()),
+        error_code: Some(error.code.name()),
+        more: trailer.detail(error),
+        failure: Some(error.code),
+        body,
+        ..Reply::default()
+    }
+}
+
+/// How the body of an error is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ErrorForm {
+    /// `{"odata.error":…}` with the negotiated content type (T-7.2).
+    Json(MetadataLevel),
+    /// `<error …>`: an OData operation for which no JSON was negotiated (T-7.4a).
+    Xml,
+    /// `<m:error …>`: the ACL and service operations.
+    PrefixedXml,
+    /// `<error …>`, indented and with a byte-order mark: a version that is none (T-7.4a).
+    IndentedXml,
+}
+
+impl ErrorForm {
+    pub(crate) fn of(accepted: Accepted, xml_operation: bool) -> Self {
+        match accepted {
+            _ if xml_operation => Self::PrefixedXml,
+            Accepted::Json(level) => Self::Json(level),
+            _ => Self::Xml,
+        }
+    }
+}
+
+/// An error in one of the three forms of the OData and XML operations. In a batch the message
+/// begins with the index of the operation that failed (T-6.38).
+pub(crate) fn error_reply(
+    error: &ApiError,
+    form: ErrorForm,
+    index: Option<usize>,
+    trailer: Trailer,
+) -> Reply {
+    let text = match index {
+        Some(index) => Cow::Owned(error_body::with_index(index, error.message())),
+        None => Cow::Borrowed(error.message()),
+    };
+    let status = error.code.status();
+    let mut body = Vec::with_capacity(512);
+    let reply = match form {
+        ErrorForm::Json(level) => {
+            trailer.write(&mut body, Shape::Json, error, &text);
+            Reply::odata_body(status, Format::Json(level).content_type(), body)
+        }
+        ErrorForm::Xml => {
+            trailer.write(&mut body, Shape::CompactXml, error, &text);
+            Reply::odata_body(status, "application/xml;charset=utf-8", body)
+        }
+        ErrorForm::PrefixedXml => {
+            trailer.write(&mut body, Shape::PrefixedXml, error, &text);
+            let (error_code, reason) = (Some(error.code.name()), Some(text.into_owned()));
+            Reply { error_code, reason, ..Reply::xml(status, body) }
+        }
+        ErrorForm::IndentedXml => {
+            trailer.write(&mut body, Shape::IndentedXml, error, &text);
+            Reply::xml(status, body)
+        }
+    };
+    let no_cache = reply.no_cache && error.stage != Stage::Parsing;
+    Reply { no_cache, more: trailer.detail(error), failure: Some(error.code), ..reply }
+}
