@@ -1,15 +1,16 @@
-//! Stored access policies: what a table's shared access signatures may refer to by name.
+//! Stored access policies: what the shared access signatures of a table or queue may refer to by
+//! name.
 
 use crate::limits::{ACCESS_POLICIES_MAX, ACCESS_POLICY_ID_CHARS_MAX};
 use crate::time::Timestamp;
 
-/// A named policy of a table. Every part but the name may be missing (T-9.21).
+/// A named policy of a table or queue. Every part but the name may be missing (T-9.21, Q-10.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessPolicy {
     pub id: String,
     pub start: Option<Timestamp>,
     pub expiry: Option<Timestamp>,
-    /// Letters of `raud`, as given.
+    /// Letters of `raud` for a table, of `raup` for a queue, as given.
     pub permissions: Option<String>,
 }
 
@@ -18,17 +19,36 @@ pub struct AccessPolicy {
 #[error("the access policies are more than five, or one has a bad or repeated id or permission")]
 pub struct AccessPolicyError;
 
-/// The policies of one table: at most five, ids unique and of 1 to 64 characters (T-9.20, T-9.22).
+/// The policies of one table or queue: at most five, ids unique and of 1 to 64 characters (T-9.20,
+/// T-9.22, Q-10.4, Q-10.5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessPolicies(Vec<AccessPolicy>);
 
 impl AccessPolicies {
+    /// The policies of a table.
     pub fn new(policies: Vec<AccessPolicy>) -> Result<Self, AccessPolicyError> {
+        Self::with_letters(policies, "raud")
+    }
+
+    /// The policies of a queue.
+    pub fn of_queue(policies: Vec<AccessPolicy>) -> Result<Self, AccessPolicyError> {
+        Self::with_letters(policies, "raup")
+    }
+
+    /// Policies that were checked when they were stored, for a table or a queue.
+    pub fn of_any(policies: Vec<AccessPolicy>) -> Result<Self, AccessPolicyError> {
+        Self::with_letters(policies, "raudp")
+    }
+
+    fn with_letters(
+        policies: Vec<AccessPolicy>,
+        permitted: &str,
+    ) -> Result<Self, AccessPolicyError> {
         let sound = |policy: &AccessPolicy| {
             let id_chars = policy.id.chars().count();
             let letters = policy.permissions.as_deref().unwrap_or_default();
             (1..=ACCESS_POLICY_ID_CHARS_MAX).contains(&id_chars)
-                && letters.chars().all(|c| "raud".contains(c))
+                && letters.chars().all(|c| permitted.contains(c))
         };
         let mut ids: Vec<&str> = policies.iter().map(|p| p.id.as_str()).collect();
         ids.sort_unstable();
@@ -72,5 +92,13 @@ mod tests {
         assert!(AccessPolicies::new(vec![policy(&"é".repeat(64), "r")]).is_ok());
         assert!(AccessPolicies::new(vec![policy(&"é".repeat(65), "r")]).is_err());
         assert!(AccessPolicies::new(vec![policy("a", "rw")]).is_err());
+    }
+
+    #[test]
+    fn queues_and_tables_have_letters_of_their_own() {
+        assert!(AccessPolicies::of_queue(vec![policy("a", "raup")]).is_ok());
+        assert!(AccessPolicies::of_queue(vec![policy("a", "rwdl")]).is_err());
+        assert!(AccessPolicies::of_queue(vec![policy("a", "d")]).is_err());
+        assert!(AccessPolicies::new(vec![policy("a", "p")]).is_err());
     }
 }

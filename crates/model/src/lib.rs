@@ -1,4 +1,4 @@
-//! The words of the domain: names, keys, values, entities, filters, time and limits.
+//! The words of the domain: names, keys, values, entities, filters, messages, time and limits.
 //!
 //! This crate knows nobody: no async, no I/O, no HTTP, no serialisation. A stored form belongs to
 //! `lazuli-layout`, a wire form to `lazuli-wire`. Every type here is parsed once and valid ever
@@ -12,6 +12,8 @@ pub mod etag;
 pub mod filter;
 pub mod key;
 pub mod limits;
+pub mod message;
+pub mod metadata;
 pub mod metrics;
 pub mod name;
 pub mod service_properties;
@@ -23,7 +25,11 @@ pub use entity::{EntityError, Properties, PropertyLimits};
 pub use etag::{ETag, IfMatch, IfMatchError};
 pub use filter::{Filter, Operator, Property, Row};
 pub use key::{EntityKey, KeyError, PartitionKey, RowKey};
-pub use name::{AccountName, Location, NameError, TableName};
+pub use message::{
+    MessageId, MessageText, MessageTooLarge, PopReceipt, PutTimes, TimeToLive, VisibilityTimeout,
+};
+pub use metadata::{Metadata, MetadataError};
+pub use name::{AccountName, Location, NameError, QueueName, QueueNameError, TableName};
 pub use service_properties::{ServiceProperties, ServicePropertiesPatch};
 pub use time::{Clock, Interval, SystemClock, Timestamp};
 pub use value::{EdmType, Guid, Value, ValueRef};

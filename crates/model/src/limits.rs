@@ -1,4 +1,4 @@
-//! Every documented limit of the Table service, one named constant each.
+//! Every documented limit of the Table and Queue services, one named constant each.
 //!
 //! The source of each is the public REST reference ("Understanding the Table service data model",
 //! "Scalability targets") unless the line says otherwise.
@@ -49,7 +49,39 @@ pub const REQUEST_MS_MAX: u64 = 30_000;
 /// Names in one `$select`.
 pub const SELECT_NAMES_MAX: usize = 255;
 
-/// Stored access policies of one table.
+/// Queue names have 3 to 63 characters.
+pub const QUEUE_NAME_CHARS_MIN: usize = 3;
+/// See [`QUEUE_NAME_CHARS_MIN`].
+pub const QUEUE_NAME_CHARS_MAX: usize = 63;
+
+/// Names and values of a queue's metadata together, by analogy with the Blob service.
+pub const METADATA_BYTES_MAX: usize = 8 * 1024;
+
+/// Bytes of UTF-8 in the text of a message (Q-6.18, recorded).
+pub const MESSAGE_TEXT_BYTES_MAX: usize = 64 * 1024;
+/// The same before version 2011-08-18.
+pub const MESSAGE_TEXT_BYTES_MAX_2009: usize = 8 * 1024;
+
+/// Messages that one Get Messages or Peek Messages returns (Q-6.25, recorded).
+pub const MESSAGES_PER_GET_MAX: usize = 32;
+
+/// Seconds a message may stay invisible: 7 days.
+pub const VISIBILITY_SECONDS_MAX: u32 = 7 * 24 * 60 * 60;
+/// The same before version 2011-08-18: 2 hours (2.3 of the Queue rules).
+pub const VISIBILITY_SECONDS_MAX_2009: u32 = 2 * 60 * 60;
+/// Seconds that a message returned by Get Messages stays invisible unless the request says otherwise
+///
+pub const VISIBILITY_SECONDS_OF_GET: u32 = 30;
+
+/// Seconds a message lives unless the request says otherwise: 7 days.
+pub const TIME_TO_LIVE_SECONDS: u64 = 7 * 24 * 60 * 60;
+/// The longest time to live before version 2017-07-29.
+pub const TIME_TO_LIVE_SECONDS_MAX_2009: u64 = 7 * 24 * 60 * 60;
+
+/// Queues in one page of List Queues, and the default (Q-5.7, recorded).
+pub const QUEUES_PER_PAGE_MAX: usize = 5000;
+
+/// Stored access policies of one table or queue.
 pub const ACCESS_POLICIES_MAX: usize = 5;
 
 /// Characters in the id of a stored access policy.

@@ -1,6 +1,8 @@
-//! Names of accounts and tables, parsed once and valid ever after.
+//! Names of accounts, tables and queues, parsed once and valid ever after.
 
-use crate::limits::{TABLE_NAME_CHARS_MAX, TABLE_NAME_CHARS_MIN};
+use crate::limits::{
+    QUEUE_NAME_CHARS_MAX, QUEUE_NAME_CHARS_MIN, TABLE_NAME_CHARS_MAX, TABLE_NAME_CHARS_MIN,
+};
 use crate::time::Interval;
 use std::fmt;
 
@@ -156,9 +158,73 @@ impl fmt::Display for TableName {
     }
 }
 
+/// Why a text is not a queue name. The order of the variants is the order of the checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum QueueNameError {
+    #[error("the name contains invalid characters")]
+    Characters,
+    #[error("the name's length is not within the permissible limits")]
+    Length,
+}
+
+/// The name of a queue: lower-case letters, digits and single dashes between them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueueName(Box<str>);
+
+impl QueueName {
+    /// Parses `text`; the characters are judged before the length.
+    pub fn parse(text: &str) -> Result<Self, QueueNameError> {
+        let is_valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let dashes_are_single_and_inside =
+            !text.starts_with('-') && !text.ends_with('-') && !text.contains("--");
+        if !text.bytes().all(is_valid) || !dashes_are_single_and_inside {
+            return Err(QueueNameError::Characters);
+        }
+        if !(QUEUE_NAME_CHARS_MIN..=QUEUE_NAME_CHARS_MAX).contains(&text.len()) {
+            return Err(QueueNameError::Length);
+        }
+        Ok(Self(text.into()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for QueueName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[track_caller]
+    fn check_queue(text: &str, expect: Result<(), QueueNameError>) {
+        let got = QueueName::parse(text);
+        assert_eq!(got.as_ref().map(QueueName::as_str), expect.as_ref().map(|()| text));
+    }
+
+    #[test]
+    fn queue_names_are_lower_case_with_single_dashes() {
+        for good in ["abc", "0-9", "a-b-c", "orders-2026", &"a".repeat(63)] {
+            check_queue(good, Ok(()));
+        }
+        let bad = ["Orders", "my_queue", "-abc", "abc-", "a--b", "啊", "a b", "a/b", "-", "A"];
+        for bad in bad {
+            check_queue(bad, Err(QueueNameError::Characters));
+        }
+    }
+
+    #[test]
+    fn queue_names_have_3_to_63_characters_and_characters_are_judged_first() {
+        for bad in ["", "ab", &"a".repeat(64)] {
+            check_queue(bad, Err(QueueNameError::Length));
+        }
+        check_queue(&"A".repeat(64), Err(QueueNameError::Characters));
+    }
 
     #[track_caller]
     fn check(text: &str, expect: Result<&str, NameError>) {
