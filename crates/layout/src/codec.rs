@@ -2,6 +2,7 @@
 //! length.
 
 use crate::CorruptRecord;
+use lazuli_model::Timestamp;
 
 #[derive(Default)]
 pub(crate) struct Writer(pub(crate) Vec<u8>);
@@ -73,6 +74,10 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u64(&mut self) -> Result<u64, CorruptRecord> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn timestamp(&mut self) -> Result<Timestamp, CorruptRecord> {
+        Timestamp::from_ticks(self.u64()?).ok_or(self.corrupt())
     }
 
     pub(crate) fn text(&mut self) -> Result<String, CorruptRecord> {

@@ -1,12 +1,14 @@
 //! Holds the code and `docs/format.md` together: every example there is checked, both ways.
 
 use crate::entity::EntityRecord;
+use crate::key::queue::{Generation, Position, QueueId};
+use crate::queue::{self, MessageRecord, QueueRecord, StoredText};
 use crate::table::{self, CatalogRecord};
 use crate::{CorruptRecord, TableId, entity, key};
 use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
 use lazuli_model::{
-    AccessPolicies, AccessPolicy, AccountName, EntityKey, Guid, ServiceProperties, TableName,
-    Timestamp, ValueRef,
+    AccessPolicies, AccessPolicy, AccountName, EntityKey, Guid, MessageId, MessageText, Metadata,
+    QueueName, ServiceProperties, TableName, Timestamp, ValueRef,
 };
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,6 +16,7 @@ use std::ops::Bound;
 
 const PAGE: &str = include_str!("../../../docs/format.md");
 const TABLE: TableId = TableId(7);
+const GENERATION: Generation = Generation { queue: QueueId(7), epoch: 2 };
 
 /// The examples of the page: fenced blocks of the language `hex`, by their names.
 fn examples() -> BTreeMap<&'static str, Vec<u8>> {
@@ -57,11 +60,20 @@ fn encoded(name: &'static str) -> Vec<u8> {
         "reclaim-mark" => table::encode_reclaim(Timestamp::UNIX_EPOCH),
         "access-policies" => table::encode_access_policies(&access_policies()),
         "service-properties" => table::encode_service_properties(&service_properties()),
+        "queue-catalog-key" => key::queue::catalog(&account(), &queue_name()),
+        "message-key" => key::queue::message(GENERATION, position()),
+        "message-text-key" => key::queue::text(GENERATION, position().id),
+        "messages-reclaim-key" => key::queue::reclaim(GENERATION),
+        "queue-service-properties-key" => key::queue::service_properties(&account()),
+        "queue-record" => queue_record().encode(),
+        "message" => message().encode(),
+        "message-with-text-apart" => message_with_text_apart().encode(),
+        "message-text" => queue::encode_text(&message_text()),
         other => panic!("{other} stands on the page, and no code writes it"),
     }
 }
 
-const EXAMPLES: usize = 17;
+const EXAMPLES: usize = 26;
 
 #[test]
 fn the_page_shows_what_the_code_writes() {
@@ -92,6 +104,8 @@ fn keys_of_the_page_decode() {
     check("entity-key-beyond-ascii", names, (TABLE, "\u{E000}é".into(), "🦀".into()));
     check("entity-key-empty", names, (TABLE, String::new(), String::new()));
     check("reclaim-key", key::decode_reclaim, TABLE);
+    check("message-key", key::queue::decode_message, (GENERATION, position()));
+    check("messages-reclaim-key", key::queue::decode_reclaim, GENERATION);
 }
 
 #[test]
@@ -113,6 +127,10 @@ fn values_of_the_page_decode() {
     check("reclaim-mark", table::decode_reclaim, Timestamp::UNIX_EPOCH);
     check("access-policies", table::decode_access_policies, access_policies());
     check("service-properties", table::decode_service_properties, service_properties());
+    check("queue-record", QueueRecord::decode, queue_record());
+    check("message", MessageRecord::decode, message());
+    check("message-with-text-apart", MessageRecord::decode, message_with_text_apart());
+    check("message-text", queue::decode_text, message_text());
 }
 
 fn account() -> AccountName {
@@ -121,6 +139,38 @@ fn account() -> AccountName {
 
 fn row_range() -> std::ops::Range<Vec<u8>> {
     key::row_range(TABLE, "Sales", Bound::Excluded("12"), Bound::Included("2"))
+}
+
+fn queue_name() -> QueueName {
+    QueueName::parse("orders").unwrap()
+}
+
+fn position() -> Position {
+    let inserted = Timestamp::parse("1998-02-04T22:13:53.151183Z").unwrap();
+    Position { next_visible: Timestamp::UNIX_EPOCH, id: MessageId::new(inserted, 42 << 2) }
+}
+
+fn queue_record() -> QueueRecord {
+    let metadata = Metadata::parse([("Val1", "test")]).unwrap();
+    QueueRecord { generation: GENERATION, metadata }
+}
+
+fn message_text() -> MessageText {
+    MessageText::new("héllo").unwrap()
+}
+
+fn message() -> MessageRecord {
+    MessageRecord {
+        inserted: Timestamp::UNIX_EPOCH,
+        expires: Timestamp::MAX,
+        dequeue_count: 3,
+        voided: vec![Timestamp::UNIX_EPOCH.plus_seconds(1)],
+        text: StoredText::Inline(message_text()),
+    }
+}
+
+fn message_with_text_apart() -> MessageRecord {
+    MessageRecord { dequeue_count: 0, voided: Vec::new(), text: StoredText::Apart, ..message() }
 }
 
 fn entity_properties() -> [(&'static str, ValueRef<'static>); 4] {

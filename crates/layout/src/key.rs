@@ -4,19 +4,26 @@
 //!
 //! | kind | then | holds |
 //! | --- | --- | --- |
-//! | `a` | table id | the access policies of a table |
+//! | `a` | table or queue id | the access policies of a table or queue |
 //! | `c` | account, 00, table name | the catalog record of a table |
+//! | `d` | queue id, epoch | the mark of dropped messages whose space is not yet given back |
 //! | `e` | table id, partition key, 00, row key | an entity |
-//! | `n` | | the next table id |
+//! | `m` | queue id, epoch, next-visible time, message id | a message |
+//! | `n` | | the next id of a table or queue |
 //! | `p` | account | the properties of an account's table service |
+//! | `q` | account, 00, queue name | the catalog record of a queue |
 //! | `r` | table id | the mark of a dropped table whose space is not yet given back |
+//! | `s` | account | the properties of an account's queue service |
+//! | `t` | queue id, epoch, message id | the text of a message, when it is long |
 //!
-//! A table id is eight bytes, the most significant first. The keys of an entity and the lower-case
+//! Ids and times are eight bytes, epochs four, the most significant first. The keys of an entity and the lower-case
 //! name of a table are written as *text*: UTF-8 with each byte replaced by its `utf16_rank`, 00
 //! becoming 01 01 and 01 becoming 01 02. Text therefore orders by UTF-16 code unit (T-3.19), holds no
 //! 00 that could be taken for the terminator, and no byte above F6.
 //!
 //! Ranges take any text as their ends, as filters and continuation tokens hold it.
+
+pub mod queue;
 
 use crate::CorruptRecord;
 use lazuli_model::key::{from_utf16_rank, utf16_rank};

@@ -6,6 +6,7 @@
 
 pub mod entity;
 pub mod key;
+pub mod queue;
 pub mod table;
 
 mod codec;
@@ -14,6 +15,7 @@ mod format_test;
 
 pub use entity::EntityRecord;
 pub use key::TableId;
+pub use key::queue::{Generation, Position, QueueId};
 
 /// Stored bytes that no version of this code has written: a person must look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

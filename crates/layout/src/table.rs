@@ -1,5 +1,5 @@
-//! The values around tables: catalog record, access policies, service properties, the next table
-//! id, and the mark of a dropped table. Each opens with a version byte.
+//! The values around tables: catalog record, access policies, service properties, the next id, and
+//! the mark of dropped space. Each opens with a version byte. Queues share all but the first.
 
 use crate::codec::{Reader, Writer};
 use crate::{CorruptRecord, TableId};
@@ -29,7 +29,7 @@ impl CatalogRecord {
     pub fn decode(bytes: &[u8]) -> Result<Self, CorruptRecord> {
         let mut reader = Reader::new("catalog record", VERSION, bytes)?;
         let id = TableId(reader.u64()?);
-        let created = timestamp(&mut reader)?;
+        let created = reader.timestamp()?;
         let name = reader.rest()?;
         let name = TableName::parse_any(&name).map_err(|_| reader.corrupt())?;
         Ok(Self { id, name, created })
@@ -65,7 +65,7 @@ pub fn encode_reclaim(dropped: Timestamp) -> Vec<u8> {
 
 pub fn decode_reclaim(bytes: &[u8]) -> Result<Timestamp, CorruptRecord> {
     let mut reader = Reader::new("reclaim mark", VERSION, bytes)?;
-    let dropped = timestamp(&mut reader)?;
+    let dropped = reader.timestamp()?;
     reader.end()?;
     Ok(dropped)
 }
@@ -104,12 +104,12 @@ pub fn decode_access_policies(bytes: &[u8]) -> Result<AccessPolicies, CorruptRec
         let has = |flag: u8| flags & flag != 0;
         Ok(AccessPolicy {
             id,
-            start: has(POLICY_HAS_START).then(|| timestamp(reader)).transpose()?,
-            expiry: has(POLICY_HAS_EXPIRY).then(|| timestamp(reader)).transpose()?,
+            start: has(POLICY_HAS_START).then(|| reader.timestamp()).transpose()?,
+            expiry: has(POLICY_HAS_EXPIRY).then(|| reader.timestamp()).transpose()?,
             permissions: has(POLICY_HAS_PERMISSIONS).then(|| reader.text()).transpose()?,
         })
     })?;
-    let policies = AccessPolicies::new(policies).map_err(|_| reader.corrupt())?;
+    let policies = AccessPolicies::of_any(policies).map_err(|_| reader.corrupt())?;
     reader.end()?;
     Ok(policies)
 }
@@ -168,10 +168,6 @@ pub fn decode_service_properties(bytes: &[u8]) -> Result<ServiceProperties, Corr
 
 fn begin() -> Writer {
     Writer(vec![VERSION])
-}
-
-fn timestamp(reader: &mut Reader<'_>) -> Result<Timestamp, CorruptRecord> {
-    Timestamp::from_ticks(reader.u64()?).ok_or(reader.corrupt())
 }
 
 fn put_retention(out: &mut Writer, Retention(days): Retention) {

@@ -78,9 +78,8 @@ mod tests {
     /// `AwAAAAMAAAAAAAAAIr9K34Ht2AEBAAAA`, of a message that was dequeued once.
     #[test]
     fn a_recorded_receipt_of_update_holds_the_dequeue_count() {
-        let bytes = [
-            3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 34, 191, 74, 223, 129, 237, 216, 1, 1, 0, 0, 0,
-        ];
+        let bytes =
+            [3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 34, 191, 74, 223, 129, 237, 216, 1, 1, 0, 0, 0];
         let receipt = PopReceipt::parse_bytes(&bytes).unwrap();
         assert_eq!((receipt.dequeue_count, receipt.bytes()), (Some(1), bytes.to_vec()));
     }
