@@ -1,5 +1,7 @@
 //! The command line: its commands. The options of the server are declared in `options`.
 
+use crate::exit::EXIT_CODES;
+use crate::health::HealthArguments;
 use crate::options::{self, Defaults, ServeOptions};
 use clap::{FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
@@ -30,6 +32,12 @@ pub(crate) enum Command {
     /// Serve the Table API (what `lazuli` does without a command)
     #[command(after_help = ENVIRONMENT)]
     Serve(Box<ServeOptions>),
+    /// Ask a running server on this machine whether it is ready; exits 0 if so, 1 if not, 5 if it
+    /// cannot be reached
+    Health(HealthArguments),
+    /// Print the exit codes
+    #[command(name = "exit-codes", long_about = EXIT_CODES, hide = true)]
+    ExitCodes,
     /// Print the versions of the program, the protocol and the data format
     Version,
 }
@@ -50,7 +58,7 @@ impl Cli {
         match self.command {
             None => Some(self.serve),
             Some(Command::Serve(options)) => Some(*options),
-            Some(Command::Version) => None,
+            Some(Command::Health(_) | Command::ExitCodes | Command::Version) => None,
         }
     }
 }

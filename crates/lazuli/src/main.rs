@@ -1,20 +1,31 @@
 //! The `lazuli` binary: reads the command line, runs the command, reports errors.
 
+mod address;
+mod admin;
+mod announce;
 mod auth;
 mod certificate;
+mod chores;
 mod cli;
 mod config;
 mod descriptors;
+mod exit;
 mod failure;
+mod health;
 mod logging;
 mod memory;
+mod notify;
+mod operator;
 mod options;
 mod reload;
 mod serve;
+mod signals;
 mod simulate;
+mod watch;
 
 use anyhow::Context;
 use cli::{Cli, Command};
+use exit::{EXIT_CODES, Exit};
 use options::Defaults;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -31,24 +42,30 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     let outcome = match cli.command {
-        None | Some(Command::Serve(_)) => serve::run(&arguments),
-        Some(Command::Version) => print_version(),
+        None | Some(Command::Serve(_)) => serve::run(&arguments).map(|()| Exit::Done),
+        Some(Command::Health(arguments)) => health::run(&arguments),
+        Some(Command::ExitCodes) => print(&format!("{EXIT_CODES}\n")),
+        Some(Command::Version) => print(&versions()),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(exit) => exit.into(),
         Err(error) => {
             failure::report(&error);
-            ExitCode::FAILURE
+            Exit::Failed.into()
         }
     }
 }
 
-fn print_version() -> anyhow::Result<()> {
-    let text = format!(
+fn versions() -> String {
+    format!(
         "lazuli {}\ntable service versions up to {}\ndata directory format {}\n",
         env!("CARGO_PKG_VERSION"),
         lazuli_wire::version::ApiVersion::NEWEST,
         lazuli_engine_local::FORMAT_VERSION
-    );
-    io::stdout().write_all(text.as_bytes()).context("print the versions")
+    )
+}
+
+fn print(text: &str) -> anyhow::Result<Exit> {
+    io::stdout().write_all(text.as_bytes()).context("write to standard output")?;
+    Ok(Exit::Done)
 }

@@ -1,6 +1,6 @@
 //! How one amount of memory is shared between the pools, and how much a container allows.
 
-use crate::options::{MIB, MemorySize};
+use crate::options::{Bounds, MIB, MemorySize};
 use std::path::{Path, PathBuf};
 
 /// In a memory cgroup below this, the pools take their shares of its limit.
@@ -16,6 +16,9 @@ const SHARES: [(&str, u64); 5] = [
     ("answer-memory-mib", 12),
     ("commit-queue-mib", 6),
 ];
+
+/// What the pools have together.
+const POOLS_PERCENT: u64 = 85;
 
 /// An amount of memory that the pools share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,18 @@ impl Budget {
     pub(crate) fn shares(self) -> [(&'static str, u64); 5] {
         SHARES.map(|(option, percent)| (option, (self.bytes / 100 * percent / MIB).max(1)))
     }
+}
+
+/// What the server takes at most, in MiB: the pools, and in proportion what is not in a pool.
+pub(crate) fn bound_mib(bounds: &Bounds) -> u64 {
+    let pools = [
+        bounds.cache_mib,
+        bounds.memtable_mib.get(),
+        bounds.body_memory_mib.get(),
+        bounds.answer_memory_mib.get(),
+        bounds.commit_queue_mib.get(),
+    ];
+    pools.into_iter().map(u64::from).sum::<u64>() * 100 / POOLS_PERCENT
 }
 
 /// The smallest memory limit of the cgroups that this process is in.
@@ -84,7 +99,7 @@ mod tests {
         assert_eq!(budget, Budget { bytes: 100 * MIB, cgroup_bytes: None });
         let shares = budget.shares().map(|(_, mib)| mib);
         assert_eq!(shares, [45, 10, 12, 12, 6]);
-        assert_eq!(shares.iter().sum::<u64>(), 85);
+        assert_eq!(shares.iter().sum::<u64>(), POOLS_PERCENT);
     }
 
     #[test]

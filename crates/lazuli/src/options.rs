@@ -12,7 +12,7 @@ mod values;
 pub(crate) use bounds::{Bounds, MIB, MemorySize};
 pub(crate) use file::Defaults;
 pub(crate) use names::command;
-pub(crate) use values::{AccountList, DurabilityName, ProfileName, read_text};
+pub(crate) use values::{AccountList, AdminChoice, DurabilityName, ProfileName, read_text};
 
 use crate::auth::AuthArguments;
 use crate::logging::LogFormat;
@@ -46,6 +46,28 @@ pub(crate) struct ServeOptions {
     /// Port of the Table service; 0 takes a free one
     #[arg(long, value_name = "PORT", alias = "tablePort", default_value_t = 10002)]
     pub(crate) table_port: u16,
+
+    /// Where health, readiness and metrics are served: ADDRESS:PORT, `off`, or `auto`, which is
+    /// 127.0.0.1:10003, or nowhere while another program has that port
+    #[arg(long, value_name = "WHERE", default_value = "auto")]
+    pub(crate) admin: AdminChoice,
+
+    /// Let --admin listen beyond loopback without HTTPS
+    #[arg(long, action = ArgAction::Set, default_value_t)]
+    pub(crate) admin_insecure: bool,
+
+    /// Serve --admin under this host name too; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) admin_name: Vec<String>,
+
+    /// File with the admin token, which `/metrics` needs where --admin is not on loopback; without
+    /// it `admin-token` in the data directory, made at the first start. SIGHUP reads it again
+    #[arg(long, value_name = "FILE")]
+    pub(crate) admin_token_file: Option<PathBuf>,
+
+    /// File with another token that opens `/metrics` alone. SIGHUP reads it again
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metrics_token_file: Option<PathBuf>,
 
     /// Read the account from hosts of the form `account.SUFFIX`; may be repeated. `table.localhost`
     /// and `table.core.windows.net` are always known

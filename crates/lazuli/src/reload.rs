@@ -1,12 +1,15 @@
 //! What SIGHUP does while requests are served: reads accounts and certificate again, and opens the
 //! log file again.
 
+use crate::admin;
 use crate::certificate;
 use crate::config::{AccountsChoice, Settings};
 use crate::failure::{log_line, with_hint};
 use crate::logging::LogQueue;
 use crate::memory;
+use crate::notify::Notify;
 use anyhow::Result;
+use lazuli_admin::Tokens;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{Accounts, Tls};
 use std::ffi::OsString;
@@ -23,7 +26,10 @@ pub(crate) struct Reload {
     /// Whether accounts were given at the start.
     pub(crate) accounts_given: bool,
     pub(crate) tls: Option<Arc<Tls>>,
+    /// The tokens of the admin listener, where it needs some.
+    pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) log: LogQueue,
+    pub(crate) notify: Arc<Notify>,
     /// Where a self-signed certificate is kept, and what it is for.
     pub(crate) data: PathBuf,
     pub(crate) names: Vec<String>,
@@ -33,6 +39,7 @@ impl Reload {
     /// Reads again at each signal. What cannot be read leaves everything as it is.
     pub(crate) async fn at_each(self, mut signal: Signal) {
         while signal.recv().await.is_some() {
+            self.notify.reloading();
             self.log.reopen();
             // The files are small, and signals rare.
             match self.once() {
@@ -42,6 +49,7 @@ impl Reload {
                     "kept accounts and certificate as they were"
                 ),
             }
+            self.notify.ready();
         }
     }
 
@@ -58,7 +66,14 @@ impl Reload {
         let count = accounts.len();
         let certificate =
             certificate::load(&settings.tls, &self.data, &self.names, SystemClock.now())?;
+        let tokens = match &self.tokens {
+            Some(_) => admin::load_tokens(&settings, &self.data)?,
+            None => Vec::new(),
+        };
         self.accounts.replace(accounts)?;
+        if let Some(replaced) = &self.tokens {
+            replaced.replace(tokens);
+        }
         if let (Some(tls), Some(certificate)) = (&self.tls, certificate) {
             tls.replace(certificate);
         }

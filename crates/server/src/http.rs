@@ -6,6 +6,7 @@ pub(crate) mod analytics;
 pub(crate) mod answer_memory;
 pub(crate) mod body;
 pub(crate) mod cors;
+pub(crate) mod disk_guard;
 pub(crate) mod front;
 pub(crate) mod listen;
 pub(crate) mod memory;

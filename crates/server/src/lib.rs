@@ -21,6 +21,7 @@ pub use auth::bearer::{
     IssuerOptions, KeySource, KeySourceError, KeysError, RoleGrant, RoleMap, RoleMapError,
     RoleNames, TokenIssuer,
 };
+pub use http::disk_guard::DiskGuard;
 pub use http::front::Front;
 pub use http::listen::{ListenOptions, serve};
 pub use http::peer::Peer;

@@ -2,8 +2,8 @@
 
 use crate::http::Connection;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -30,6 +30,7 @@ pub struct Server {
     child: Child,
     address: SocketAddr,
     scheme: &'static str,
+    admin: Option<SocketAddr>,
     /// One message per line of standard output; disconnected when the process has ended.
     lines: Receiver<()>,
     scratch: tempfile::TempDir,
@@ -61,6 +62,10 @@ impl Server {
     ) -> io::Result<Self> {
         let scratch = tempfile::tempdir()?;
         let port_file = scratch.path().join("ports.json");
+        // Servers of many tests run at once. In the environment, since older programs do not know it.
+        if !command.get_envs().any(|(name, _)| name == "LAZULI_ADMIN") {
+            command.env("LAZULI_ADMIN", "127.0.0.1:0");
+        }
         command
             .args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--data"])
             .arg(data)
@@ -75,13 +80,33 @@ impl Server {
         })?;
         let lines = watch(&mut child)?;
         let unset = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server = Self { child, address: unset, scheme: "http", lines, scratch };
-        (server.scheme, server.address) = server.wait_until_listening(&port_file)?;
+        let mut server =
+            Self { child, address: unset, scheme: "http", admin: None, lines, scratch };
+        let served = server.wait_until_listening(&port_file)?;
+        (server.scheme, server.address) = served.table;
+        server.admin = served.admin;
         Ok(server)
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of the admin listener, if the server has one.
+    pub fn admin(&self) -> Option<SocketAddr> {
+        self.admin
+    }
+
+    /// What the admin listener answers to `GET path`: the status, and everything it sent.
+    pub fn ask_admin(&self, path: &str) -> io::Result<(u16, String)> {
+        let address = self.admin.ok_or_else(|| self.failure("has no admin listener"))?;
+        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let status = answer.get(9..12).and_then(|status| status.parse().ok());
+        Ok((status.ok_or_else(|| io::Error::other(answer.clone()))?, answer))
     }
 
     pub fn pid(&self) -> u32 {
@@ -155,7 +180,7 @@ impl Server {
     }
 
     /// The port file is complete once it exists, and it exists before the first line is printed.
-    fn wait_until_listening(&mut self, port_file: &Path) -> io::Result<(&'static str, SocketAddr)> {
+    fn wait_until_listening(&mut self, port_file: &Path) -> io::Result<Served> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let event = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now()));
@@ -209,9 +234,22 @@ fn watch(child: &mut Child) -> io::Result<Receiver<()>> {
     Ok(receiver)
 }
 
-/// `{"table":"http://127.0.0.1:PORT"}`, or the same with https.
-fn parse_port_file(text: &str) -> Option<(&'static str, SocketAddr)> {
-    let (_, url) = text.split_once("\"table\":\"")?;
+/// What a port file names.
+#[derive(Debug, PartialEq, Eq)]
+struct Served {
+    table: (&'static str, SocketAddr),
+    admin: Option<SocketAddr>,
+}
+
+/// `{"table":"http://127.0.0.1:PORT","admin":"http://127.0.0.1:PORT"}`, or the same with https; the
+/// second may be missing.
+fn parse_port_file(text: &str) -> Option<Served> {
+    let admin = url_of("admin", text).map(|(_, address)| address);
+    Some(Served { table: url_of("table", text)?, admin })
+}
+
+fn url_of(service: &str, text: &str) -> Option<(&'static str, SocketAddr)> {
+    let (_, url) = text.split_once(&format!("\"{service}\":\""))?;
     let (url, _) = url.split_once('"')?;
     let (scheme, address) = url.split_once("://")?;
     let scheme = ["http", "https"].into_iter().find(|known| *known == scheme)?;
@@ -224,8 +262,12 @@ mod tests {
 
     #[test]
     fn the_port_file_names_the_address() {
-        let expect = |scheme| Some((scheme, SocketAddr::from(([127, 0, 0, 1], 4711))));
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let expect = |scheme| Some(Served { table: (scheme, address(4711)), admin: None });
         let parse = |url: &str| parse_port_file(&format!("{{\"table\":\"{url}\"}}\n"));
+        let both = "{\"table\":\"https://127.0.0.1:1\",\"admin\":\"http://127.0.0.1:2\"}";
+        let expect_both = Served { table: ("https", address(1)), admin: Some(address(2)) };
+        assert_eq!(parse_port_file(both), Some(expect_both));
         assert_eq!(parse("http://127.0.0.1:4711"), expect("http"));
         assert_eq!(parse("https://127.0.0.1:4711"), expect("https"));
         assert_eq!(parse("ftp://127.0.0.1:4711"), None);

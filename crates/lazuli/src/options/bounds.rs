@@ -53,7 +53,11 @@ pub(crate) struct Bounds {
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(10))]
     pub(crate) handshake_seconds: Seconds,
 
-    /// How long requests in flight may go on after SIGTERM or SIGINT
+    /// How long everything is still served after SIGTERM or SIGINT, while `/readyz` already says 503
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(0))]
+    pub(crate) drain_seconds: Seconds,
+
+    /// How long requests in flight may go on after that
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(30))]
     pub(crate) grace_seconds: Seconds,
 
@@ -76,6 +80,10 @@ pub(crate) struct Bounds {
     /// Commits that share one sync to disk
     #[arg(long, value_name = "N", default_value = "1024")]
     pub(crate) commit_group_max: NonZeroU32,
+
+    /// Free disk space, in MiB, below which writes are refused with 503; tables can still be deleted
+    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    pub(crate) disk_reserve_mib: u32,
 
     /// Lines of the log that may wait to be written; further ones are dropped and counted
     #[arg(long, value_name = "N", default_value = "8192")]

@@ -19,11 +19,53 @@ pub(crate) enum ProfileName {
     Lenient,
 }
 
+impl fmt::Display for ProfileName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Azure => "azure",
+            Self::Lenient => "lenient",
+        })
+    }
+}
+
 impl From<ProfileName> for Profile {
     fn from(name: ProfileName) -> Self {
         match name {
             ProfileName::Azure => Self::Azure,
             ProfileName::Lenient => Self::Lenient,
+        }
+    }
+}
+
+/// Where the admin listener is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AdminChoice {
+    Off,
+    /// The default address, if nobody has it.
+    Auto,
+    At {
+        host: String,
+        port: u16,
+    },
+}
+
+impl AdminChoice {
+    pub(crate) const PORT: u16 = 10003;
+}
+
+impl FromStr for AdminChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => return Ok(Self::Off),
+            "auto" => return Ok(Self::Auto),
+            _ => {}
+        }
+        let parts = text.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        match parts.map(|(host, port)| (host, port.parse())) {
+            Some((host, Ok(port))) => Ok(Self::At { host: host.to_owned(), port }),
+            _ => Err("expected ADDRESS:PORT, `auto` or `off`".to_owned()),
         }
     }
 }
@@ -86,6 +128,17 @@ pub(crate) fn read_text(path: &Path, flag: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_admin_listener_has_an_address_and_a_port() {
+        let at = |host: &str, port| Ok(AdminChoice::At { host: host.to_owned(), port });
+        assert_eq!("127.0.0.1:10003".parse(), at("127.0.0.1", 10003));
+        assert_eq!("[::1]:0".parse(), at("[::1]", 0));
+        assert_eq!("off".parse(), Ok(AdminChoice::Off));
+        for bad in ["", "on", "10003", ":10003", "127.0.0.1", "127.0.0.1:70000", "[::1]"] {
+            assert!(bad.parse::<AdminChoice>().is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn durability_is_one_of_three() {

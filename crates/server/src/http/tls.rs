@@ -1,5 +1,7 @@
 //! HTTPS: the certificate a server shows, and what a client of the wrong protocol is told.
 
+mod validity;
+
 use arc_swap::ArcSwap;
 use lazuli_model::Timestamp;
 use rcgen::{
@@ -20,20 +22,31 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 /// What a connection is secured with. The certificate can be replaced while requests are served.
-pub struct Tls(ArcSwap<ServerConfig>);
+pub struct Tls(ArcSwap<Served>);
+
+/// A certificate as it is served.
+struct Served {
+    config: Arc<ServerConfig>,
+    not_after: Option<Timestamp>,
+}
 
 impl Tls {
     pub fn new(certificate: Certificate) -> Self {
-        Self(ArcSwap::new(certificate.0))
+        Self(ArcSwap::from_pointee(certificate.0))
     }
 
     /// Shows another certificate to clients that connect from now on.
     pub fn replace(&self, certificate: Certificate) {
-        self.0.store(certificate.0);
+        self.0.store(Arc::new(certificate.0));
     }
 
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.0.load_full())
+    pub fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(self.0.load().config.clone())
+    }
+
+    /// Until when the present certificate is valid; `None` if it does not say so in a known form.
+    pub fn not_after(&self) -> Option<Timestamp> {
+        self.0.load().not_after
     }
 }
 
@@ -44,7 +57,7 @@ impl fmt::Debug for Tls {
 }
 
 /// A certificate chain and its key: one that exists fits together.
-pub struct Certificate(Arc<ServerConfig>);
+pub struct Certificate(Served);
 
 /// Why a chain and a key cannot be served with.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +89,7 @@ impl Certificate {
             pem::Error::NoItemsFound => CertificateError::NoKey,
             error => CertificateError::Pem(error),
         })?;
+        let not_after = chain.first().and_then(|own| validity::not_after(own));
         let mut config = ServerConfig::builder_with_provider(aws_lc_rs::default_provider().into())
             .with_safe_default_protocol_versions()
             .and_then(|config| config.with_no_client_auth().with_single_cert(chain, key))
@@ -84,7 +98,7 @@ impl Certificate {
                 error => CertificateError::Unusable(error),
             })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self(Arc::new(config)))
+        Ok(Self(Served { config: Arc::new(config), not_after }))
     }
 }
 
@@ -182,6 +196,10 @@ mod tests {
         let made = generate();
         check(&made.certificate, &made.key, "");
         check(&format!("a comment\n{}", made.certificate), &made.key, "");
+        let tls = Tls::new(
+            Certificate::from_pem(made.certificate.as_bytes(), made.key.as_bytes()).unwrap(),
+        );
+        assert_eq!(tls.not_after(), Some(made.not_after));
     }
 
     #[test]

@@ -1,0 +1,92 @@
+//! What the listener answers.
+
+use crate::exposition::{self, Form};
+use crate::guard::Hosts;
+use crate::metrics::Metrics;
+use crate::readiness::{Readiness, push_escaped};
+use crate::token::Tokens;
+use bytes::Bytes;
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// All that answers are made of.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    pub(crate) hosts: Hosts,
+    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Who may read metrics; `None` is everybody.
+    pub(crate) tokens: Option<Arc<Tokens>>,
+}
+
+impl Routes {
+    /// Answers a request that came to the address `local`.
+    pub(crate) fn answer<B>(&self, request: &Request<B>, local: IpAddr) -> Response<Full<Bytes>> {
+        if let Some(refusal) = self.hosts.refusal(request.headers(), local) {
+            return error(refusal.status(), "Refused", refusal.message());
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let message = "only GET and HEAD are served here";
+            let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        match request.uri().path() {
+            "/healthz" => reply(StatusCode::OK, TEXT, "ok\n".to_owned()),
+            "/readyz" => self.ready(),
+            "/metrics" => self.metrics(request),
+            "/" => reply(StatusCode::OK, TEXT, INDEX.to_owned()),
+            _ => error(StatusCode::NOT_FOUND, "NotFound", "there is nothing under this path"),
+        }
+    }
+
+    fn ready(&self) -> Response<Full<Bytes>> {
+        let status = match self.readiness.is_ready() {
+            true => StatusCode::OK,
+            false => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        reply(status, JSON, self.readiness.to_json())
+    }
+
+    fn metrics<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        if self.tokens.as_ref().is_some_and(|tokens| !tokens.permit(request.headers())) {
+            let message = "send the admin token or the metrics token: Authorization: Bearer TOKEN";
+            let mut response = error(StatusCode::UNAUTHORIZED, "Unauthorized", message);
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return response;
+        }
+        let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+        let form = Form::accepted(accept);
+        match exposition::write(self.metrics.families(), form) {
+            Ok(text) => reply(StatusCode::OK, form.content_type(), text),
+            Err(_) => {
+                error(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "cannot be written")
+            }
+        }
+    }
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+const INDEX: &str = "/healthz  the process runs\n\
+    /readyz   requests can succeed, or why not\n\
+    /metrics  Prometheus metrics\n";
+
+fn reply(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn error(status: StatusCode, code: &str, message: &str) -> Response<Full<Bytes>> {
+    let mut body = format!("{{\"error\":{{\"code\":\"{code}\",\"message\":\"");
+    push_escaped(&mut body, message);
+    reply(status, JSON, body + "\"}}\n")
+}

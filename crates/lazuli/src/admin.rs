@@ -1,0 +1,161 @@
+//! The admin listener of this server: where it listens, and who may read what there.
+
+use crate::address::resolve;
+use crate::config::{Settings, TlsChoice};
+use crate::failure::with_hint;
+use crate::options::{AdminChoice, read_text};
+use anyhow::{Context, Result};
+use lazuli_admin::{Admin, AdminOptions, Metrics, Readiness, Tokens};
+use lazuli_server::Tls;
+use std::fs::OpenOptions;
+use std::future::Future;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where the listener is unless it is asked for elsewhere.
+const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), AdminChoice::PORT);
+
+/// A listener that is bound and does not answer yet.
+pub(crate) struct BoundAdmin {
+    listener: TcpListener,
+    /// HTTPS, with the certificate of the service.
+    pub(crate) https: bool,
+    /// Others than this machine can connect.
+    is_open: bool,
+    tokens: Arc<Tokens>,
+}
+
+/// Binds what `settings` ask for. The default gives way to another server on its port.
+pub(crate) async fn bind(settings: &Settings) -> Result<Option<BoundAdmin>> {
+    let (host, port) = match &settings.options.admin {
+        AdminChoice::Off => return Ok(None),
+        AdminChoice::Auto => return Ok(bind_if_free(DEFAULT).map(BoundAdmin::on_loopback)),
+        AdminChoice::At { host, port } => (host, *port),
+    };
+    let address = SocketAddr::new(resolve(host).await?, port);
+    let has_tls = settings.tls != TlsChoice::Off;
+    let is_open = !address.ip().is_loopback();
+    if is_open && !has_tls && !settings.options.admin_insecure {
+        return Err(with_hint(
+            format!("the admin listener on {address} would be open to the network without HTTPS"),
+            "keep --admin on 127.0.0.1, turn on --tls, or accept the risk with --admin-insecure",
+        ));
+    }
+    if is_open && !has_tls {
+        tracing::warn!(%address, "THE ADMIN LISTENER IS OPEN TO THE NETWORK WITHOUT HTTPS");
+    }
+    let listener = TcpListener::bind(address).map_err(|error| taken(address, error))?;
+    let tokens = Arc::default();
+    Ok(Some(BoundAdmin { listener, https: is_open && has_tls, is_open, tokens }))
+}
+
+/// Two servers on one machine are common; the second goes on without this listener.
+fn bind_if_free(address: SocketAddr) -> Option<TcpListener> {
+    match TcpListener::bind(address) {
+        Ok(listener) => Some(listener),
+        Err(error) => {
+            tracing::warn!(
+                %address,
+                %error,
+                "no admin listener: choose another address with --admin, or turn it off with --admin off"
+            );
+            None
+        }
+    }
+}
+
+fn taken(address: SocketAddr, error: io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => with_hint(
+            format!("port {} on {} is taken", address.port(), address.ip()),
+            "choose another one for the admin listener with --admin (port 0 takes a free one)",
+        ),
+        _ => anyhow::Error::new(error).context(format!("listen on {address} for --admin")),
+    }
+}
+
+impl BoundAdmin {
+    fn on_loopback(listener: TcpListener) -> Self {
+        Self { listener, https: false, is_open: false, tokens: Arc::default() }
+    }
+
+    /// Who may read metrics, where not everybody may.
+    pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
+        self.is_open.then(|| self.tokens.clone())
+    }
+
+    /// Begins to answer, with `watch` on the same thread.
+    pub(crate) fn start(
+        self,
+        names: &[String],
+        tls: Option<Arc<Tls>>,
+        readiness: Arc<Readiness>,
+        metrics: Arc<Metrics>,
+        watch: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<Admin> {
+        let options = AdminOptions {
+            names: names.to_vec(),
+            tls: tls.filter(|_| self.https),
+            tokens: self.tokens(),
+            readiness,
+            metrics,
+        };
+        Admin::start(self.listener, options, watch).context("start the admin listener")
+    }
+}
+
+/// The tokens that open the admin listener: the admin token, which is made at the first start, and
+/// the one for metrics alone, if it is given.
+pub(crate) fn load_tokens(settings: &Settings, data: &Path) -> Result<Vec<String>> {
+    let options = &settings.options;
+    let admin = match &options.admin_token_file {
+        Some(path) => read_text(path, "--admin-token-file")?,
+        None => kept_or_new_token(&data.join("admin-token"))?,
+    };
+    let metrics = options.metrics_token_file.as_ref();
+    let metrics = metrics.map(|path| read_text(path, "--metrics-token-file")).transpose()?;
+    let tokens = [Some(admin), metrics].into_iter().flatten();
+    Ok(tokens.map(|token| token.trim().to_owned()).collect())
+}
+
+/// 32 random bytes in base64url, for the owner's eyes only.
+fn kept_or_new_token(path: &Path) -> Result<String> {
+    match std::fs::read_to_string(path) {
+        Ok(token) => return Ok(token),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
+    }
+    let token = Tokens::generate().context("make an admin token")?;
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    written
+        .and_then(|mut file| file.write_all(format!("{token}\n").as_bytes()))
+        .with_context(|| format!("write {}", path.display()))?;
+    tracing::info!(file = %path.display(), "made an admin token");
+    Ok(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_default_gives_way_to_a_server_that_was_there_before() {
+        let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let first = bind_if_free(any).unwrap();
+        assert!(bind_if_free(first.local_addr().unwrap()).is_none());
+    }
+
+    #[test]
+    fn a_token_is_made_once_for_the_owner_alone() {
+        let data = tempfile::tempdir().unwrap();
+        let path = data.path().join("admin-token");
+        let first = kept_or_new_token(&path).unwrap();
+        assert_eq!(kept_or_new_token(&path).unwrap().trim(), first);
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,139 @@
+//! What a start tells people and programs: the greeting, the port file, the log line `started`.
+
+use crate::address::reachable;
+use crate::certificate;
+use crate::config::{AccountsChoice, Settings, TlsChoice};
+use crate::memory;
+use anyhow::{Context, Result};
+use lazuli_server::{WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// The commit that the program was built from, where the build names it.
+pub(crate) const REVISION: &str = match option_env!("LAZULI_REVISION") {
+    Some(revision) => revision,
+    None => "unknown",
+};
+
+/// A server that accepts requests.
+pub(crate) struct Started<'a> {
+    pub(crate) settings: &'a Settings,
+    pub(crate) data: &'a Path,
+    pub(crate) table: SocketAddr,
+    /// The address of the admin listener, and whether it speaks HTTPS.
+    pub(crate) admin: Option<(SocketAddr, bool)>,
+    /// How long the store took to open.
+    pub(crate) recovery: Duration,
+}
+
+impl Started<'_> {
+    /// Writes the port file, the greeting and the log line.
+    pub(crate) fn announce(&self) -> Result<()> {
+        if let Some(file) = &self.settings.options.port_file {
+            write_whole(file, &self.port_file())
+                .with_context(|| format!("write {}", file.display()))?;
+        }
+        let well_known = matches!(self.settings.accounts, AccountsChoice::WellKnown);
+        if well_known && !self.table.ip().is_loopback() {
+            tracing::warn!(
+                "the key of {WELL_KNOWN_ACCOUNT} is public, and the network can reach this server; \
+                 give accounts of your own"
+            );
+        }
+        self.log();
+        if !self.settings.options.silent {
+            // Nobody may read it, and the server is of use all the same.
+            let _ = io::stdout().write_all(self.greeting().as_bytes());
+        }
+        Ok(())
+    }
+
+    fn log(&self) {
+        let options = &self.settings.options;
+        let accounts = match &self.settings.accounts {
+            AccountsChoice::Given(accounts) => accounts.len(),
+            AccountsChoice::WellKnown => 1,
+        };
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            revision = REVISION,
+            engine = "local",
+            data = %self.data.display(),
+            data_format = lazuli_engine_local::FORMAT_VERSION,
+            durability = %options.durability,
+            recovery_ms = u64::try_from(self.recovery.as_millis()).unwrap_or(u64::MAX),
+            addresses = self.addresses().map(|(_, url)| url).collect::<Vec<_>>().join(" "),
+            accounts,
+            tls = self.settings.tls != TlsChoice::Off,
+            memory_bound_mib = memory::bound_mib(&options.bounds),
+            profile = %options.profile,
+            extensions = "",
+            pid = std::process::id(),
+            "started"
+        );
+    }
+
+    /// What is served, by name.
+    fn addresses(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let admin = self.admin.map(|(address, https)| ("admin", url(https, address)));
+        [("table", self.endpoint())].into_iter().chain(admin)
+    }
+
+    fn endpoint(&self) -> String {
+        url(self.settings.tls != TlsChoice::Off, self.table)
+    }
+
+    /// `{"table":"http://127.0.0.1:10002","admin":"http://127.0.0.1:10003"}`
+    fn port_file(&self) -> String {
+        let entries = self.addresses().map(|(name, url)| format!("\"{name}\":\"{url}\""));
+        format!("{{{}}}\n", entries.collect::<Vec<_>>().join(","))
+    }
+
+    /// What a person who starts the server wants to know.
+    fn greeting(&self) -> String {
+        let Self { settings, data, .. } = self;
+        let (options, endpoint) = (&settings.options, self.endpoint());
+        let mut text = format!("lazuli {}\n  tables   {endpoint}\n", env!("CARGO_PKG_VERSION"));
+        if let Some((address, https)) = self.admin {
+            text += &format!("  admin    {}\n", url(https, address));
+        }
+        text += &match options.in_memory {
+            true => "  data     nowhere (--in-memory)\n".to_owned(),
+            false => {
+                format!("  data     {} (durability: {})\n", data.display(), options.durability)
+            }
+        };
+        if settings.tls == TlsChoice::SelfSigned {
+            text += &format!("  trust    {}\n", certificate::trust_file(data).display());
+        }
+        text += &match &settings.accounts {
+            AccountsChoice::Given(accounts) => {
+                let names: Vec<_> = accounts.iter().map(|account| account.name.as_str()).collect();
+                format!("  accounts {}\n", names.join(", "))
+            }
+            AccountsChoice::WellKnown => {
+                let scheme = if settings.tls == TlsChoice::Off { "http" } else { "https" };
+                format!(
+                    "\nconnection string:\n\
+                     DefaultEndpointsProtocol={scheme};AccountName={WELL_KNOWN_ACCOUNT};\
+                     AccountKey={WELL_KNOWN_KEY};TableEndpoint={endpoint}/{WELL_KNOWN_ACCOUNT};\n"
+                )
+            }
+        };
+        text
+    }
+}
+
+fn url(https: bool, address: SocketAddr) -> String {
+    format!("{}://{}", if https { "https" } else { "http" }, reachable(address))
+}
+
+/// A reader of the file sees all of it or nothing.
+fn write_whole(file: &Path, text: &str) -> io::Result<()> {
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    std::fs::write(&part, text)?;
+    std::fs::rename(&part, file)
+}

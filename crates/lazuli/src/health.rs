@@ -1,0 +1,143 @@
+//! `lazuli health`: asks a running server whether it is ready, and exits accordingly.
+//!
+//! It is what a container without a shell runs as its health check: it opens no data directory,
+//! starts no runtime, and speaks just enough HTTP.
+
+use crate::exit::Exit;
+use crate::failure::with_hint;
+use crate::options::AdminChoice;
+use anyhow::{Context, Result};
+use clap::Args;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Between two questions of `--wait`.
+const PAUSE: Duration = Duration::from_millis(50);
+/// An answer is a line or two; what goes on beyond is not ours.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HealthArguments {
+    /// Ask only whether the process is alive, not whether it is ready
+    #[arg(long)]
+    live: bool,
+
+    /// Ask again until the server is ready, for at most this long
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    wait: u32,
+
+    /// The admin listener of the server [default: LAZULI_ADMIN, or http://127.0.0.1:10003]
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+}
+
+/// Prints the answer, and returns how it was.
+pub(crate) fn run(arguments: &HealthArguments) -> Result<Exit> {
+    let url = match &arguments.url {
+        Some(url) => url.clone(),
+        None => url_of(std::env::var("LAZULI_ADMIN").ok().as_deref())?,
+    };
+    let authority = authority(&url)?;
+    let path = if arguments.live { "/healthz" } else { "/readyz" };
+    let deadline = Instant::now() + Duration::from_secs(arguments.wait.into());
+    loop {
+        let answer = ask(authority, path);
+        if matches!(&answer, Ok(answer) if answer.status == 200) || Instant::now() >= deadline {
+            return Ok(report(answer, &url));
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a server that is not there announces nothing"
+        )]
+        std::thread::sleep(PAUSE.min(deadline.saturating_duration_since(Instant::now())));
+    }
+}
+
+fn report(answer: io::Result<Answer>, url: &str) -> Exit {
+    let (exit, text) = match answer {
+        Ok(Answer { status: 200, body }) => (Exit::Done, body),
+        Ok(Answer { body, .. }) => (Exit::Failed, body),
+        Err(error) => (Exit::Unreachable, format!("{url} cannot be reached: {error}\n")),
+    };
+    let print = match exit {
+        Exit::Unreachable => io::stderr().write_all(text.as_bytes()),
+        _ => io::stdout().write_all(text.as_bytes()),
+    };
+    // The exit code says it too.
+    let _ = print;
+    exit
+}
+
+/// Where a server on this machine with the option `admin` listens.
+fn url_of(admin: Option<&str>) -> Result<String> {
+    match admin.map_or(Ok(AdminChoice::Auto), str::parse) {
+        Ok(AdminChoice::Auto) => Ok(format!("http://127.0.0.1:{}", AdminChoice::PORT)),
+        Ok(AdminChoice::At { host, port }) => Ok(match host.as_str() {
+            "0.0.0.0" | "[::]" => format!("http://127.0.0.1:{port}"),
+            host => format!("http://{host}:{port}"),
+        }),
+        Ok(AdminChoice::Off) => Err(with_hint(
+            "LAZULI_ADMIN is off: there is no admin listener to ask",
+            "name one with --url",
+        )),
+        Err(problem) => Err(with_hint(format!("LAZULI_ADMIN: {problem}"), "or use --url")),
+    }
+}
+
+/// `host:port` of a URL.
+fn authority(url: &str) -> Result<&str> {
+    let rest =
+        url.strip_prefix("http://").with_context(|| format!("{url} is not an http:// URL"))?;
+    Ok(rest.split('/').next().unwrap_or(rest))
+}
+
+struct Answer {
+    status: u16,
+    body: String,
+}
+
+fn ask(authority: &str, path: &str) -> io::Result<Answer> {
+    let addresses: Vec<SocketAddr> = authority.to_socket_addrs()?.collect();
+    let first = addresses.first().ok_or(io::ErrorKind::NotFound)?;
+    let mut stream = TcpStream::connect_timeout(first, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;
+    parse(&answer).ok_or_else(|| io::Error::other("the answer is not HTTP"))
+}
+
+fn parse(answer: &str) -> Option<Answer> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()?;
+    Some(Answer { status, body: body.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_admin_listener_of_this_machine_is_asked() {
+        let url = |admin| url_of(admin).unwrap();
+        assert_eq!(url(None), "http://127.0.0.1:10003");
+        assert_eq!(url(Some("auto")), "http://127.0.0.1:10003");
+        assert_eq!(url(Some("0.0.0.0:7")), "http://127.0.0.1:7");
+        assert_eq!(url(Some("[::1]:7")), "http://[::1]:7");
+        assert!(url_of(Some("off")).is_err() && url_of(Some("nonsense")).is_err());
+    }
+
+    #[test]
+    fn answers_and_urls_are_taken_apart() {
+        assert_eq!(authority("http://localhost:7/x").unwrap(), "localhost:7");
+        assert!(authority("https://localhost:7").is_err());
+        let answer = parse("HTTP/1.1 503 Service Unavailable\r\nA: b\r\n\r\nbody\n").unwrap();
+        assert_eq!((answer.status, answer.body.as_str()), (503, "body\n"));
+        assert!(parse("220 ready").is_none() && parse("HTTP/1.1 x\r\n\r\n").is_none());
+    }
+}

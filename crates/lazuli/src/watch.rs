@@ -1,0 +1,158 @@
+//! Looks every second at what requests depend on, and keeps the readiness of the server up to date.
+
+use crate::options::MIB;
+use lazuli_admin::{Readiness, Reason};
+use lazuli_engine::{Engine, Writers};
+use lazuli_meter::{Family, Source, Value};
+use lazuli_model::{Clock, SystemClock, Timestamp};
+use lazuli_server::{DiskGuard, Tls};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Between two looks.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// An engine that takes longer to answer is not reachable.
+const ENGINE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is looked at.
+pub(crate) struct Watch {
+    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) data: PathBuf,
+    /// Free space below which writes are refused.
+    pub(crate) reserve_bytes: u64,
+    pub(crate) disk: Arc<DiskGuard>,
+    /// Set when it is open.
+    pub(crate) engine: OnceLock<Arc<dyn Engine>>,
+    /// Set when it is loaded, if HTTPS is spoken.
+    pub(crate) tls: OnceLock<Arc<Tls>>,
+}
+
+impl Watch {
+    pub(crate) async fn run(self: Arc<Self>) {
+        loop {
+            let watch = self.clone();
+            // A call to a disk that hangs does not return.
+            let _ = tokio::task::spawn_blocking(move || watch.look_at_disk()).await;
+            self.look_at_engine().await;
+            self.look_at_certificate();
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    /// Compares the free space with the reserve. Where it cannot be learned, nothing is refused.
+    pub(crate) fn look_at_disk(&self) {
+        let Some(free) = free_bytes(&self.data) else { return };
+        self.disk.note(free, self.reserve_bytes);
+        let (free, reserve) = (free / MIB, self.reserve_bytes / MIB);
+        let detail = format!("{free} MiB are free; writes are refused below {reserve} MiB");
+        self.readiness.set(Reason::DiskFull, self.disk.is_full().then_some(detail));
+    }
+
+    async fn look_at_engine(&self) {
+        let Some(engine) = self.engine.get() else { return };
+        let health = tokio::time::timeout(ENGINE_PATIENCE, engine.health()).await;
+        let (refuses, unreachable) = match health {
+            Ok(Ok(())) => (None, None),
+            // The only writer of a store always reaches it: what is refused is writes.
+            Ok(Err(error)) if engine.nature().writers == Writers::Sole => {
+                (Some(error.to_string()), None)
+            }
+            Ok(Err(error)) => (None, Some(error.to_string())),
+            Err(_) => (None, Some(format!("no answer within {} s", ENGINE_PATIENCE.as_secs()))),
+        };
+        self.readiness.set(Reason::StoreRefusesWrites, refuses);
+        self.readiness.set(Reason::EngineUnreachable, unreachable);
+    }
+
+    fn look_at_certificate(&self) {
+        let end = self.tls.get().and_then(|tls| tls.not_after());
+        self.readiness.set(Reason::CertificateExpired, expired(end, SystemClock.now()));
+    }
+}
+
+impl Source for Watch {
+    fn report(&self) -> Vec<Family> {
+        let end = self.tls.get().and_then(|tls| tls.not_after());
+        let family = Family::new(
+            "lazuli_tls_certificate_expiry_timestamp_seconds",
+            "Until when the certificate is valid, in Unix time",
+        );
+        match end {
+            Some(end) => {
+                let value = Value::Gauge(end.unix_seconds() as f64);
+                vec![family.with(vec![("listener", "table".into())], &value)]
+            }
+            None => vec![family],
+        }
+    }
+}
+
+fn expired(end: Option<Timestamp>, now: Timestamp) -> Option<String> {
+    let end = end.filter(|end| *end <= now)?;
+    let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
+    Some(format!("the certificate was valid until {}", end.text(&mut buffer)))
+}
+
+/// Free space for this user on the file system of `path`, or of what will hold it.
+fn free_bytes(path: &Path) -> Option<u64> {
+    let found = path.ancestors().find_map(|path| {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        rustix::fs::statvfs(path).ok()
+    })?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazuli_engine::{MemoryEngine, MemoryOptions};
+
+    fn watch(data: &Path, reserve_bytes: u64) -> Watch {
+        let readiness = Arc::new(Readiness::new(Arc::new(SystemClock)));
+        readiness.set(Reason::Starting, None);
+        let (disk, engine, tls) = Default::default();
+        Watch { readiness, data: data.to_path_buf(), reserve_bytes, disk, engine, tls }
+    }
+
+    #[test]
+    fn a_disk_below_the_reserve_is_not_ready() {
+        let data = tempfile::tempdir().unwrap();
+        let full = watch(data.path(), u64::MAX);
+        full.look_at_disk();
+        assert!(full.disk.is_full() && !full.readiness.is_ready());
+        let roomy = watch(&data.path().join("not/there/yet"), 1);
+        roomy.look_at_disk();
+        assert!(!roomy.disk.is_full() && roomy.readiness.is_ready());
+    }
+
+    /// What a look at a closed engine finds.
+    async fn look_at_closed(writers: Writers) -> String {
+        let data = tempfile::tempdir().unwrap();
+        let engine =
+            Arc::new(MemoryEngine::new(MemoryOptions { writers, ..MemoryOptions::default() }));
+        let watch = watch(data.path(), 0);
+        assert!(watch.engine.set(engine.clone()).is_ok());
+        watch.look_at_engine().await;
+        assert!(watch.readiness.is_ready());
+        engine.close().await.unwrap();
+        watch.look_at_engine().await;
+        format!("{:?}", watch.readiness)
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_refuses_is_not_ready() {
+        assert_eq!(look_at_closed(Writers::Sole).await, "{StoreRefusesWrites}");
+        assert_eq!(look_at_closed(Writers::Many).await, "{EngineUnreachable}");
+    }
+
+    #[test]
+    fn a_certificate_expires_at_its_end() {
+        let end = Timestamp::from_unix_seconds(100);
+        assert_eq!(expired(Some(end), Timestamp::from_unix_seconds(99)), None);
+        assert_eq!(expired(None, end), None);
+        let expect = "the certificate was valid until 1970-01-01T00:01:40Z";
+        assert_eq!(expired(Some(end), end).as_deref(), Some(expect));
+    }
+}
