@@ -11,6 +11,8 @@ mod auth;
 mod error;
 mod headers;
 mod http;
+#[cfg(test)]
+mod notes;
 mod operation;
 mod request_id;
 mod table;

@@ -1,0 +1,177 @@
+//! A tiny service that exists in tests alone: notes by name, in memory.
+//!
+//! It has what services differ in (routes, string to sign, tokens and their letters, stored policies,
+//! error form, hosts) and proves that `http` and `auth` run a service they do not know.
+
+pub(crate) mod credentials;
+mod tests;
+
+use crate::auth::permit::Principal;
+use crate::error::ApiResult;
+use crate::http::analytics::Counts;
+use crate::http::reply::Reply;
+use crate::http::request::RequestContext;
+use crate::http::service::{self, Failed, Routed, Service, Unrouted};
+use crate::http::shared::Shared;
+use crate::operation::{Access, AccountSas, Answer, Body, Facts, Kind, Role, operations};
+use credentials::NoteGrant;
+use http::HeaderValue;
+use lazuli_model::service_properties::CorsRule;
+use lazuli_model::{AccountName, ServiceProperties};
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::sas::{Permissions, ResourceTypes};
+use lazuli_wire::version::ApiVersion;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Notes by name.
+pub(crate) struct Notes {
+    stored: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// Letters by the name of a stored access policy.
+    policies: BTreeMap<&'static str, &'static str>,
+    counts: Counts,
+    host_suffixes: Vec<String>,
+}
+
+impl Notes {
+    pub(crate) fn new() -> Self {
+        Self {
+            stored: Mutex::default(),
+            policies: BTreeMap::from([("readers", "r")]),
+            counts: Counts::default(),
+            host_suffixes: vec!["note.localhost".to_owned()],
+        }
+    }
+}
+
+pub(crate) enum NoteResource {
+    /// `/?comp=list`
+    All,
+    /// `/name`
+    Note(String),
+}
+
+operations! {
+    pub(crate) enum NoteOperation on NoteResource {
+        ListNotes: [Get] NoteResource::All => {
+            name: "ListNotes",
+            kind: Kind::List,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Xml,
+            access: Access::Reads,
+            service_sas: None,
+            account_sas: Some(AccountSas::new(ResourceTypes::SERVICE, Permissions::LIST)),
+            role: Role::Service(Permissions::READ),
+        }
+        GetNote: [Get Head] NoteResource::Note(_) => {
+            name: "GetNote",
+            kind: Kind::PointRead,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Xml,
+            access: Access::Reads,
+            service_sas: Some(Permissions::READ),
+            account_sas: Some(AccountSas::new(ResourceTypes::OBJECT, Permissions::READ)),
+            role: Role::Object(Permissions::READ),
+        }
+        PutNote: [Put] NoteResource::Note(_) => {
+            name: "PutNote",
+            kind: Kind::Write,
+            since: ApiVersion::SERVICE_STATS,
+            body: Body::Whole,
+            answer: Answer::Xml,
+            access: Access::Writes,
+            service_sas: Some(Permissions::WRITE),
+            account_sas: Some(AccountSas::new(ResourceTypes::OBJECT, Permissions::WRITE)),
+            role: Role::Object(Permissions::WRITE),
+        }
+    }
+}
+
+impl service::Operation for NoteOperation {
+    fn facts(self) -> &'static Facts {
+        Self::facts(self)
+    }
+}
+
+const PREFLIGHT: Facts = Facts {
+    name: "NotePreflight",
+    kind: Kind::Settings,
+    since: ApiVersion::FIRST,
+    body: Body::None,
+    answer: Answer::Xml,
+    access: Access::Reads,
+    service_sas: None,
+    account_sas: None,
+    role: Role::Nobody(ErrorCode::ResourceNotFound),
+};
+
+impl Service for Notes {
+    type Operation = NoteOperation;
+
+    const SERVER: HeaderValue = HeaderValue::from_static("Notes/1.0");
+    const PREFLIGHT: &'static Facts = &PREFLIGHT;
+
+    fn host_suffixes(&self) -> &[String] {
+        &self.host_suffixes
+    }
+
+    fn route(&self, request: &Unrouted<'_>) -> ApiResult<(NoteOperation, NoteResource)> {
+        let resource = match (request.path, request.query.get("comp")) {
+            ("" | "/", Some("list")) => NoteResource::All,
+            ("" | "/", _) => return Err(ErrorCode::InvalidUri.into()),
+            (path, _) => NoteResource::Note(path.trim_start_matches('/').to_owned()),
+        };
+        let operation = NoteOperation::find(request.verb, &resource);
+        Ok((operation.ok_or(ErrorCode::UnsupportedHttpVerb)?, resource))
+    }
+
+    async fn handle(
+        &self,
+        _: &Shared,
+        _: &RequestContext<'_>,
+        request: &Routed<'_, Self>,
+        _: &Principal<NoteGrant>,
+    ) -> ApiResult<Reply> {
+        let mut stored = self.stored.lock().unwrap();
+        match (request.operation, request.resource) {
+            (NoteOperation::PutNote, NoteResource::Note(name)) => {
+                stored.insert(name.clone(), request.body.to_vec());
+                Ok(Reply::xml(201, Vec::new()))
+            }
+            (NoteOperation::GetNote, NoteResource::Note(name)) => {
+                let note = stored.get(name).ok_or(ErrorCode::ResourceNotFound)?;
+                Ok(Reply::xml(200, note.clone()))
+            }
+            _ => {
+                let names: Vec<_> =
+                    stored.keys().map(|name| format!("<Note>{name}</Note>")).collect();
+                Ok(Reply::xml(200, names.concat().into_bytes()))
+            }
+        }
+    }
+
+    fn error_reply(&self, failed: &Failed<'_>) -> Reply {
+        let code = failed.error.code;
+        let body = format!("<Error><Code>{}</Code></Error>", code.name());
+        Reply {
+            error_code: Some(code.name()),
+            failure: Some(code),
+            ..Reply::xml(code.status(), body.into_bytes())
+        }
+    }
+
+    async fn properties(&self, _: &AccountName) -> ApiResult<Arc<ServiceProperties>> {
+        let rule = CorsRule {
+            allowed_origins: vec!["http://notes.test".to_owned()],
+            allowed_methods: vec!["GET".to_owned()],
+            ..CorsRule::default()
+        };
+        Ok(Arc::new(ServiceProperties { cors: vec![rule], ..ServiceProperties::default() }))
+    }
+
+    fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}

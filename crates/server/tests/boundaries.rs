@@ -1,0 +1,52 @@
+//! The folders of the server build on each other in one order, and what all services share knows none
+//! of them. The compiler holds such boundaries between crates; between folders this test does.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// Words that only the folder of the Table service may say.
+const OF_TABLES: [&str; 5] =
+    ["lazuli_table", "crate::table", "TableName", "TableService", "TableApi"];
+
+/// What each part must not name: the parts above it, and services.
+const FORBIDDEN: [(&str, &[&str]); 6] = [
+    ("error.rs", &["crate::auth", "crate::http"]),
+    ("headers.rs", &["crate::auth", "crate::http"]),
+    ("operation.rs", &["crate::auth", "crate::http"]),
+    ("request_id.rs", &["crate::auth", "crate::http"]),
+    ("auth", &["crate::http"]),
+    ("http", &[]),
+];
+
+fn sources(path: PathBuf) -> io::Result<Vec<PathBuf>> {
+    if path.is_file() {
+        return Ok(vec![path]);
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path)? {
+        found.extend(sources(entry?.path())?);
+    }
+    Ok(found)
+}
+
+#[test]
+fn no_folder_names_one_that_builds_on_it() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut faults = Vec::new();
+    for (part, above) in FORBIDDEN {
+        let files = sources(src.join(part)).unwrap();
+        assert!(!files.is_empty(), "{part}");
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            // Tests of authentication start a TLS server to fetch keys from.
+            let is_test = file.ends_with("tests.rs");
+            let above = above.iter().filter(|_| !is_test);
+            for word in above.chain(&OF_TABLES) {
+                if text.contains(word) {
+                    faults.push(format!("{} names {word}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
