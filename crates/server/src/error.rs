@@ -23,6 +23,9 @@ pub(crate) struct ApiError {
 /// Where a failure was found. The live service shows it in details of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
+    /// Before OData saw the request: the path names nothing at all (T-1.17a). Answered like failed
+    /// authentication, with the message in the status line (T-7.4b).
+    Addressing,
     /// While the URL was resolved to a resource, the existence of its table included, or the body
     /// read. Recorded answers of this kind have neither Cache-Control nor Preference-Applied.
     Parsing,
@@ -49,6 +52,10 @@ impl ApiError {
 
     pub(crate) fn while_parsing(self) -> Self {
         Self { stage: Stage::Parsing, ..self }
+    }
+
+    pub(crate) fn while_addressing(self) -> Self {
+        Self { stage: Stage::Addressing, ..self }
     }
 
     pub(crate) fn explained(self, explanation: impl Into<Box<str>>) -> Self {

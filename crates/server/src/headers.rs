@@ -54,11 +54,13 @@ request_headers! {
     client_request_id: &'a HeaderValue = "x-ms-client-request-id", raw;
     content_md5: &'a str = "content-md5", text;
     content_type: &'a str = "content-type", text;
+    data_service_version: &'a HeaderValue = "dataserviceversion", raw;
     date: &'a str = "date", text;
     host: &'a str = "host", text;
     /// [`NO_ETAG`] when it is not one readable value.
     if_match: &'a str = "if-match", one_etag;
     if_none_match: &'a str = "if-none-match", text;
+    max_data_service_version: &'a HeaderValue = "maxdataserviceversion", raw;
     prefer: &'a str = "prefer", text;
     version: &'a HeaderValue = "x-ms-version", raw;
     x_ms_date: &'a str = "x-ms-date", text;

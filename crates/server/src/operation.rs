@@ -74,6 +74,8 @@ pub(crate) enum Answer {
     Negotiated,
     /// As [`Answer::Negotiated`], or with no body when the request prefers that (T-2.51).
     Preferred,
+    /// Without a body, which it confirms when the request prefers that (T-2.57).
+    NoContent,
     /// As [`Answer::Negotiated`], a page of many, which takes its share of the memory for answers.
     Page,
     /// In parts, each with the answer of its own operation. Authorization too is by part.

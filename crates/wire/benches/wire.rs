@@ -78,6 +78,7 @@ fn json(c: &mut Criterion) {
             account: "devstoreaccount1",
             table: "Bench",
             level,
+            minimal_etag: true,
             select: None,
         };
         let mut out = Vec::new();

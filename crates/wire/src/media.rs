@@ -8,11 +8,20 @@ pub enum MetadataLevel {
     Full,
 }
 
+/// The forms in which the service has written Atom (T-2.64a).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomForm {
+    /// Before 2013-08-15: an element on each line.
+    Indented,
+    /// From 2013-08-15 on: all on one line.
+    Compact,
+}
+
 /// The format of an answer's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Json(MetadataLevel),
-    Atom,
+    Atom(AtomForm),
 }
 
 impl Format {
@@ -28,14 +37,17 @@ impl Format {
             Self::Json(MetadataLevel::Full) => {
                 "application/json;odata=fullmetadata;streaming=true;charset=utf-8"
             }
-            Self::Atom => "application/atom+xml;charset=utf-8",
+            Self::Atom(AtomForm::Indented) => "application/atom+xml;charset=utf-8",
+            Self::Atom(AtomForm::Compact) => "application/atom+xml;type=entry;charset=utf-8",
         }
     }
 
-    /// The `Content-Type` of a query's answer. Recordings of Atom, the newest of version 2011-08-18,
-    /// do not tell it from a lone entity's; the `type=feed` of OData 3 is nowhere to be seen.
+    /// The `Content-Type` of a query's answer (T-2.64).
     pub const fn collection_content_type(self) -> &'static str {
-        self.content_type()
+        match self {
+            Self::Atom(AtomForm::Compact) => "application/atom+xml;type=feed;charset=utf-8",
+            format => format.content_type(),
+        }
     }
 }
 

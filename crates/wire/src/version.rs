@@ -1,6 +1,7 @@
 //! Versions of the protocol: the dates in `x-ms-version`, `api-version` and `sv`, and what each
 //! brought.
 
+use crate::media::AtomForm;
 use lazuli_model::time::days_in_month;
 use std::fmt;
 
@@ -121,6 +122,24 @@ impl ApiVersion {
     /// Atom payloads: refused from 2015-12-11 on (T-2.12).
     pub fn has_atom(self) -> bool {
         self < version(2015, 12, 11)
+    }
+
+    /// How Atom is written (T-2.64a).
+    pub fn atom_form(self) -> AtomForm {
+        match self >= version(2013, 8, 15) {
+            true => AtomForm::Compact,
+            false => AtomForm::Indented,
+        }
+    }
+
+    /// `odata.etag` in JSON with minimal metadata (T-2.32a).
+    pub fn has_minimal_etag(self) -> bool {
+        self >= version(2015, 4, 5)
+    }
+
+    /// `x-ms-error-code` on answers (T-2.60).
+    pub fn has_error_code_header(self) -> bool {
+        self >= version(2017, 7, 29)
     }
 
     /// Hour and minute metrics, CORS, and settings that may be set section by section (T-9.7,

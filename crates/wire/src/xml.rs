@@ -179,11 +179,16 @@ fn read_metrics(element: &Element) -> Result<Metrics, XmlError> {
     Ok(Metrics { enabled, include_apis, retention: read_retention(element)? })
 }
 
+/// `Days` is required while retention is enabled (T-9.10), and refused otherwise (recorded at
+/// 2014-02-14).
 fn read_retention(section: &Element) -> Result<Retention, XmlError> {
     let element = section.required("RetentionPolicy")?;
     element.expect_children(&["Enabled", "Days"])?;
     if !boolean(element, "Enabled")? {
-        return Ok(Retention(None));
+        return match element.child("Days") {
+            Some(_) => Err(XmlError::UnexpectedNode),
+            None => Ok(Retention(None)),
+        };
     }
     let days: u32 = number(element, "Days")?;
     Ok(Retention(Some(u16::try_from(days).map_err(|_| XmlError::OutOfRange)?)))

@@ -3,6 +3,7 @@
 use http::HeaderValue;
 use lazuli_model::ETag;
 use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::version::ApiVersion;
 use std::borrow::Cow;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -35,19 +36,39 @@ pub(crate) struct Reply {
     pub(crate) share: Option<OwnedSemaphorePermit>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A version of OData (T-2.16, T-2.20).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DataServiceVersion {
-    /// Update, merge and delete.
     #[default]
     V1,
-    /// Inserts, and whatever has a JSON body.
+    V2,
     V3,
 }
 
 impl DataServiceVersion {
+    /// Reads `2.0`, `2.0;` or `2.0;NetFx`; what follows the semicolon means nothing.
+    pub(crate) fn parse(header: &[u8]) -> Option<Self> {
+        match header.trim_ascii_start() {
+            [b'1', b'.', b'0', ..] => Some(Self::V1),
+            [b'2', b'.', b'0', ..] => Some(Self::V2),
+            [b'3', b'.', b'0', ..] => Some(Self::V3),
+            _ => None,
+        }
+    }
+
+    /// What a request without the header means (T-2.17).
+    pub(crate) fn highest_at(version: ApiVersion) -> Self {
+        match (version.has_json(), version.has_select()) {
+            (true, _) => Self::V3,
+            (false, true) => Self::V2,
+            (false, false) => Self::V1,
+        }
+    }
+
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::V1 => "1.0;",
+            Self::V2 => "2.0;",
             Self::V3 => "3.0;",
         }
     }
@@ -60,13 +81,18 @@ impl Reply {
     }
 
     /// An OData answer with a body.
-    pub(crate) fn odata_body(status: u16, content_type: &'static str, body: Vec<u8>) -> Self {
+    pub(crate) fn odata_body(
+        status: u16,
+        content_type: &'static str,
+        data_service_version: DataServiceVersion,
+        body: Vec<u8>,
+    ) -> Self {
         Self {
             status,
             content_type: Some(content_type.into()),
             odata: true,
             no_cache: true,
-            data_service_version: DataServiceVersion::V3,
+            data_service_version,
             body,
             ..Self::default()
         }

@@ -2,7 +2,7 @@
 
 use crate::auth::accounts::Accounts;
 use crate::auth::permit::Principal;
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
 use crate::http::analytics::Counts;
 use crate::http::front::Front;
 use crate::http::reply::Reply;
@@ -125,9 +125,7 @@ impl Service for TableApi {
     fn route(&self, request: &Unrouted<'_>) -> ApiResult<(Operation, Resource)> {
         let path = ResourcePath::parse(request.path);
         let has_if_match = request.headers.if_match.is_some();
-        let routed =
-            route::resolve(request.verb, path, request.query, request.account, has_if_match);
-        routed.map_err(ApiError::while_parsing)
+        route::resolve(request.verb, path, request.query, request.account, has_if_match)
     }
 
     /// What is seldom or takes long anyway has its state in a box of its own, so that the state of a
@@ -148,7 +146,7 @@ impl Service for TableApi {
             body: request.body,
         };
         match request.operation.facts().answer {
-            Answer::Negotiated | Answer::Preferred => {
+            Answer::Negotiated | Answer::Preferred | Answer::NoContent => {
                 handlers::handle(self, context, &call, principal).await
             }
             Answer::Page => {

@@ -131,8 +131,7 @@ impl<'a> PartHeaders<'a> {
             }
             is_tunnelled |= name.eq_ignore_ascii_case(TUNNEL);
         }
-        of_call = of_call.known_at(context.version);
-        of_call.accept = of_call.accept.or(batch.headers.accept);
+        of_call = of_call.known_at(context.version).within(&batch.headers);
         Self { all, of_call, content_id, is_tunnelled }
     }
 }
@@ -171,13 +170,23 @@ impl<'a> Step<'a> {
     ) -> Reply {
         let accepted = media::negotiate(self.headers.of_call.accept, self.query.get("$format"));
         let form = ErrorForm::of(accepted, false);
-        let applies = self.part.method == "POST" && error.stage != Stage::Parsing;
-        let preference = self.headers.of_call.preference().filter(|_| applies);
+        let preference = self.preference().filter(|_| error.stage != Stage::Parsing);
         let preference_applied = preference.map(Preference::text);
         Reply { preference_applied, ..error_reply(error, form, index, context.trailer()) }
     }
 
-    fn answered(&self, reply: Reply) -> Answered<'a> {
+    /// The preference that a failure repeats (T-6.48).
+    fn preference(&self) -> Option<Preference> {
+        let (operation, _) = self.request.as_ref()?;
+        self.headers.of_call.preference(operation.facts().answer)
+    }
+
+    /// The answer with what its part repeats of the request: its Content-ID, and a version that the
+    /// client understands (T-2.20).
+    fn answered(&self, mut reply: Reply) -> Answered<'a> {
+        if let Some(max) = self.headers.of_call.max_data_service_version {
+            reply.data_service_version = reply.data_service_version.min(max);
+        }
         Answered { reply, content_id: self.headers.content_id }
     }
 }
@@ -215,12 +224,22 @@ impl Fault {
     ) -> Answered<'a> {
         let lone_at_execution = operations == 1 && self.error.stage == Stage::Execution;
         let index = (!lone_at_execution).then_some(self.index);
-        match steps.get(self.index) {
-            Some(step) => step.answered(step.error_reply(context, &self.error, index)),
-            None => {
-                let reply = error_reply(&self.error, ErrorForm::Xml, index, context.trailer());
-                Answered { reply, content_id: None }
-            }
+        let reply = match steps.get(self.index) {
+            Some(step) => step.error_reply(context, &self.error, index),
+            None => error_reply(&self.error, ErrorForm::Xml, index, context.trailer()),
+        };
+        match self.last_read(steps) {
+            Some(step) => step.answered(reply),
+            None => Answered { reply, content_id: None },
+        }
+    }
+
+    /// The operation that was read last, whose Content-ID the failing part repeats. At execution that
+    /// is the last of the change set, whichever failed (recorded at 2014-02-14).
+    fn last_read<'s, 'a>(&self, steps: &'s [Step<'a>]) -> Option<&'s Step<'a>> {
+        match self.error.stage {
+            Stage::Execution => steps.last(),
+            Stage::Addressing | Stage::Parsing | Stage::Request => steps.get(self.index),
         }
     }
 }
@@ -375,8 +394,7 @@ fn resolve(
     }
     let path = uri::percent_decode_lenient(without_account(path, account, context.path_style));
     let has_if_match = headers.of_call.if_match.is_some();
-    let request = route::resolve(verb, ResourcePath::parse(&path), query, account, has_if_match);
-    request.map_err(ApiError::while_parsing)
+    route::resolve(verb, ResourcePath::parse(&path), query, account, has_if_match)
 }
 
 /// Inner URIs repeat the account segment in path style, as often as the client does, and have none

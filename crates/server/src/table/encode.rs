@@ -1,9 +1,9 @@
 //! Writes OData answers in the negotiated format.
 
-use crate::http::reply::Reply;
+use crate::http::reply::{DataServiceVersion, Reply};
 use crate::http::request::RequestContext;
 use lazuli_model::{EntityKey, TableName, Timestamp, ValueRef};
-use lazuli_wire::media::{Format, MetadataLevel};
+use lazuli_wire::media::{AtomForm, Format, MetadataLevel};
 use lazuli_wire::odata::{Context, Select, atom, json};
 
 /// Room for a small answer, so that most are written without growing the buffer.
@@ -18,29 +18,50 @@ const PAGE_BYTES_EXPECTED: usize = 64 * 1024;
 pub(crate) struct Encoder<'a> {
     pub(crate) context: &'a RequestContext<'a>,
     pub(crate) format: Format,
+    pub(crate) data_service_version: DataServiceVersion,
 }
 
 impl<'a> Encoder<'a> {
+    /// The answer that is one table or entity.
+    fn reply(&self, status: u16, body: Vec<u8>) -> Reply {
+        Reply::odata_body(status, self.format.content_type(), self.data_service_version, body)
+    }
+
+    /// The answer to a query.
+    fn collection_reply(&self, body: Vec<u8>) -> Reply {
+        let content_type = self.format.collection_content_type();
+        Reply::odata_body(200, content_type, self.data_service_version, body)
+    }
+
+    fn envelope(&self, form: AtomForm) -> atom::Envelope {
+        atom::Envelope { form, updated: self.context.now }
+    }
+
     pub(crate) fn table(&self, status: u16, select: Option<&Select>, name: &str) -> Reply {
         let mut body = Vec::with_capacity(BODY_BYTES_EXPECTED);
-        let RequestContext { base, now, account, .. } = self.context;
+        let RequestContext { base, account, .. } = self.context;
         let (base, account) = (base.as_str(), account.name.as_str());
         match self.format {
             Format::Json(level) => json::write_table(&mut body, base, account, level, select, name),
-            Format::Atom => atom::write_table(&mut body, base, account, *now, name),
+            Format::Atom(form) => {
+                atom::write_table(&mut body, base, account, self.envelope(form), name);
+            }
         }
-        Reply::odata_body(status, self.format.content_type(), body)
+        self.reply(status, body)
     }
 
     pub(crate) fn tables(self, select: Option<&Select>) -> Tables<'a> {
         let mut body = Vec::with_capacity(BODY_BYTES_EXPECTED);
-        let (base, now) = (self.context.base.as_str(), &self.context.now);
+        let base = self.context.base.as_str();
         let list = match self.format {
             Format::Json(level) => {
                 let list = json::TableCollection::begin(&mut body, base, level, select);
                 TableList::Json(list, level)
             }
-            Format::Atom => TableList::Atom(atom::TableCollection::begin(&mut body, base, *now)),
+            Format::Atom(form) => {
+                let envelope = self.envelope(form);
+                TableList::Atom(atom::TableCollection::begin(&mut body, base, envelope))
+            }
         };
         Tables { encoder: self, body, list }
     }
@@ -60,12 +81,12 @@ impl<'a> Encoder<'a> {
         let (pk, rk) = (key.partition.as_str(), key.row.as_str());
         match self.format {
             Format::Json(_) => json::write_entity(out, &context, pk, rk, timestamp, properties),
-            Format::Atom => {
-                let updated = self.context.now;
-                atom::write_entity(out, &context, updated, pk, rk, timestamp, properties);
+            Format::Atom(form) => {
+                let envelope = self.envelope(form);
+                atom::write_entity(out, &context, envelope, pk, rk, timestamp, properties);
             }
         }
-        Reply::odata_body(status, self.format.content_type(), body)
+        self.reply(status, body)
     }
 
     pub(crate) fn entities(self, table: &'a TableName, select: Option<&'a Select>) -> Entities<'a> {
@@ -73,12 +94,12 @@ impl<'a> Encoder<'a> {
         let context = self.odata_context(table, select);
         let list = match self.format {
             Format::Json(_) => EntityList::Json(json::EntityCollection::begin(&mut body, &context)),
-            Format::Atom => {
-                let updated = self.context.now;
-                EntityList::Atom(atom::EntityCollection::begin(&mut body, &context, updated))
+            Format::Atom(form) => {
+                let envelope = self.envelope(form);
+                EntityList::Atom(atom::EntityCollection::begin(&mut body, &context, envelope))
             }
         };
-        Entities { context, content_type: self.format.content_type(), body, list }
+        Entities { encoder: self, context, body, list }
     }
 
     fn odata_context<'c>(&self, table: &'c TableName, select: Option<&'c Select>) -> Context<'c>
@@ -87,13 +108,14 @@ impl<'a> Encoder<'a> {
     {
         let level = match self.format {
             Format::Json(level) => level,
-            Format::Atom => MetadataLevel::Full,
+            Format::Atom(_) => MetadataLevel::Full,
         };
         Context {
             base: self.context.base.as_str(),
             account: self.context.account.name.as_str(),
             table: table.as_str(),
             level,
+            minimal_etag: self.context.version.has_minimal_etag(),
             select,
         }
     }
@@ -128,14 +150,14 @@ impl Tables<'_> {
             TableList::Json(list, _) => list.end(&mut self.body),
             TableList::Atom(list) => list.end(&mut self.body),
         }
-        Reply::odata_body(200, self.encoder.format.content_type(), self.body)
+        self.encoder.collection_reply(self.body)
     }
 }
 
 /// A page of entities while it is written.
 pub(crate) struct Entities<'a> {
+    encoder: Encoder<'a>,
     context: Context<'a>,
-    content_type: &'static str,
     body: Vec<u8>,
     list: EntityList,
 }
@@ -165,7 +187,7 @@ impl Entities<'_> {
             EntityList::Json(list) => list.end(&mut self.body),
             EntityList::Atom(list) => list.end(&mut self.body, &self.context),
         }
-        Reply::odata_body(200, self.content_type, self.body)
+        self.encoder.collection_reply(self.body)
     }
 }
 

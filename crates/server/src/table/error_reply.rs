@@ -1,10 +1,9 @@
 //! How the Table service answers a request that failed: in OData JSON, OData XML or plain XML.
 
 use crate::error::{ApiError, Stage};
-use crate::http::reply::Reply;
+use crate::http::reply::{DataServiceVersion, Reply};
 use crate::http::service::Failed;
 use crate::http::trailer::Trailer;
-use crate::operation::Answer;
 use crate::table::request::{CallHeaders, Preference};
 use lazuli_wire::error_body::{self, Shape};
 use lazuli_wire::error_code::ErrorCode;
@@ -12,8 +11,17 @@ use lazuli_wire::media::{self, Accepted, Format, MetadataLevel};
 use lazuli_wire::uri::Query;
 use std::borrow::Cow;
 
-/// The answer to a request that failed.
+/// The answer to a request that failed. Old versions name the code only where nothing else does: in
+/// the answer to a HEAD, which has no body (T-2.60, T-7.8).
 pub(crate) fn of_request(failed: &Failed<'_>) -> Reply {
+    let (reply, context) = (written(failed), failed.context);
+    let version = context.version.as_ref();
+    let has_header = version.is_none_or(|version| version.parsed.has_error_code_header());
+    let error_code = reply.error_code.filter(|_| has_header || context.is_head);
+    Reply { error_code, ..reply }
+}
+
+fn written(failed: &Failed<'_>) -> Reply {
     let Failed { error, request, headers, context } = *failed;
     let query = Query::parse(request.uri.query().unwrap_or_default()).unwrap_or_default();
     let accepted = media::negotiate(headers.accept, query.get("$format"));
@@ -21,7 +29,8 @@ pub(crate) fn of_request(failed: &Failed<'_>) -> Reply {
     let is_preflight = request.method == http::Method::OPTIONS;
     let is_unread = error.code == ErrorCode::RequestBodyTooLarge;
     let is_stranger = context.is_addressed && !context.is_authenticated;
-    if is_preflight || is_unread || is_stranger {
+    let is_unaddressed = error.stage == Stage::Addressing;
+    if is_preflight || is_unread || is_stranger || is_unaddressed {
         return early_reply(error, accepted, is_xml, context.trailer());
     }
     let form = match context.version {
@@ -38,14 +47,13 @@ pub(crate) fn of_request(failed: &Failed<'_>) -> Reply {
 fn preference_applied(failed: &Failed<'_>) -> Option<&'static str> {
     let Failed { error, headers, context, .. } = failed;
     context.received.filter(|_| error.stage != Stage::Parsing)?;
-    context.operation.filter(|facts| facts.answer == Answer::Preferred)?;
     let headers = CallHeaders::of_request(headers).known_at(context.version.as_ref()?.parsed);
-    headers.preference().map(Preference::text)
+    headers.preference(context.operation?.answer).map(Preference::text)
 }
 
-/// Failed authentication is answered by another part of the service, with its own headers (T-7.3). So
-/// are a refused preflight, which is no OData either, and a body too large to be read: the tests of
-/// the official Java client find its message in the status line.
+/// Another part of the service answers failed authentication, with its own headers (T-7.3). It also
+/// answers a refused preflight, a path that names nothing, and a body too large to be read: the tests
+/// of the official Java client find the message of the last in the status line.
 fn early_reply(error: &ApiError, accepted: Accepted, is_xml: bool, trailer: Trailer) -> Reply {
     let shape = match accepted {
         Accepted::Json(_) if !is_xml => Shape::Json,
@@ -105,11 +113,13 @@ pub(crate) fn error_reply(
     let reply = match form {
         ErrorForm::Json(level) => {
             trailer.write(&mut body, Shape::Json, error, &text);
-            Reply::odata_body(status, Format::Json(level).content_type(), body)
+            let content_type = Format::Json(level).content_type();
+            Reply::odata_body(status, content_type, DataServiceVersion::V3, body)
         }
         ErrorForm::Xml => {
             trailer.write(&mut body, Shape::CompactXml, error, &text);
-            Reply::odata_body(status, "application/xml;charset=utf-8", body)
+            let content_type = "application/xml;charset=utf-8";
+            Reply::odata_body(status, content_type, DataServiceVersion::V1, body)
         }
         ErrorForm::PrefixedXml => {
             trailer.write(&mut body, Shape::PrefixedXml, error, &text);

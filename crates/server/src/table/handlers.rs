@@ -24,7 +24,7 @@ use lazuli_table::{
 };
 use lazuli_wire::continuation;
 use lazuli_wire::error_code::{ErrorCode, message};
-use lazuli_wire::media::{self, Accepted};
+use lazuli_wire::media::{self, Accepted, Format};
 use lazuli_wire::odata::{self, EntityBody, Select};
 use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri::{self, Query};
@@ -46,13 +46,32 @@ impl Call<'_> {
 
     /// The preference that applies to this operation.
     pub(crate) fn preference(&self) -> Option<Preference> {
-        let applies = self.operation.facts().answer == Answer::Preferred;
-        self.headers.preference().filter(|_| applies)
+        self.headers.preference(self.operation.facts().answer)
     }
 
     fn encoder<'e>(&self, context: &'e RequestContext<'e>) -> ApiResult<Encoder<'e>> {
         let format = response_format(self.accepted(), context.version)?;
-        Ok(Encoder { context, format })
+        Ok(Encoder { context, format, data_service_version: self.version_of(format, context) })
+    }
+
+    /// The OData version of an answer in `format`: Atom repeats what the request says (T-2.20).
+    fn version_of(&self, format: Format, context: &RequestContext<'_>) -> DataServiceVersion {
+        let highest = || DataServiceVersion::highest_at(context.version);
+        match format {
+            Format::Json(_) => DataServiceVersion::V3,
+            Format::Atom(_) => self.headers.data_service_version.unwrap_or_else(highest),
+        }
+    }
+
+    /// The version of an answer that has no body because the client prefers none. Where no format can
+    /// be negotiated, none is needed, and the answer counts as JSON.
+    fn version_without_body(&self, context: &RequestContext<'_>) -> DataServiceVersion {
+        let is_update = self.operation.facts().answer == Answer::NoContent;
+        match response_format(self.accepted(), context.version) {
+            Ok(Format::Atom(_)) if is_update => DataServiceVersion::V1,
+            Ok(format) => self.version_of(format, context),
+            Err(_) => DataServiceVersion::V3,
+        }
     }
 }
 
@@ -149,7 +168,7 @@ async fn create_table(
     api.tables.create_table(account, &table).await?;
     let reply = match encoder {
         Some(encoder) => encoder.table(201, None, table.as_str()),
-        None => Reply { data_service_version: DataServiceVersion::V3, ..Reply::odata(204) },
+        None => Reply::odata(204),
     };
     let location = encode::uri(context, |out| uri::write_table_uri(out, table.as_str()));
     let preference_applied = preference.map(Preference::text);
@@ -321,28 +340,27 @@ pub(crate) fn mutation_reply(
     mutation: &Mutation<'_>,
     timestamp: Timestamp,
 ) -> ApiResult<Reply> {
-    let etag = Some(ETag(timestamp));
-    match mutation.kind() {
-        MutationKind::Insert => {}
-        MutationKind::Delete(_) => return Ok(Reply::odata(204)),
-        _ => return Ok(Reply { etag, ..Reply::odata(204) }),
-    }
     let key = mutation.key();
     let preference = call.preference();
-    let reply = match preference {
-        Some(Preference::NoContent) => {
-            Reply { data_service_version: DataServiceVersion::V3, ..Reply::odata(204) }
+    let reply = match (mutation.kind(), preference) {
+        (MutationKind::Delete(_), _) => return Ok(Reply::odata(204)),
+        (_, Some(Preference::NoContent)) => {
+            let data_service_version = call.version_without_body(context);
+            Reply { data_service_version, ..Reply::odata(204) }
         }
-        _ => {
+        (MutationKind::Insert, _) => {
             let properties = mutation.properties().iter();
             call.encoder(context)?.entity(201, table, None, key, timestamp, properties)
         }
+        _ => Reply::odata(204),
     };
-    let location = encode::uri(context, |out| {
-        uri::write_entity_uri(out, table.as_str(), key.partition.as_str(), key.row.as_str());
+    let location = matches!(mutation.kind(), MutationKind::Insert).then(|| {
+        encode::uri(context, |out| {
+            uri::write_entity_uri(out, table.as_str(), key.partition.as_str(), key.row.as_str());
+        })
     });
     let preference_applied = preference.map(Preference::text);
-    Ok(Reply { etag, location: Some(location), preference_applied, ..reply })
+    Ok(Reply { etag: Some(ETag(timestamp)), location, preference_applied, ..reply })
 }
 
 fn decode_entity<'a>(context: &RequestContext<'_>, call: &Call<'a>) -> ApiResult<EntityBody<'a>> {

@@ -3,7 +3,10 @@
 use crate::error::{ApiError, ApiResult};
 use crate::headers::{NO_ETAG, RequestHeaders};
 use crate::http::profile::Tolerance;
+use crate::http::reply::DataServiceVersion;
+use crate::operation::Answer;
 use crate::table::faults::Fault;
+use http::HeaderValue;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{Accepted, Format, MetadataLevel};
 use lazuli_wire::uri::Query;
@@ -17,12 +20,25 @@ pub(crate) struct CallHeaders<'a> {
     pub(crate) if_match: Option<&'a str>,
     pub(crate) if_none_match: Option<&'a str>,
     pub(crate) prefer: Option<&'a str>,
+    pub(crate) data_service_version: Option<DataServiceVersion>,
+    pub(crate) max_data_service_version: Option<DataServiceVersion>,
 }
 
 impl<'a> CallHeaders<'a> {
     pub(crate) fn of_request(headers: &RequestHeaders<'a>) -> Self {
         let RequestHeaders { accept, content_type, if_match, if_none_match, prefer, .. } = *headers;
-        Self { accept, content_type, if_match, if_none_match, prefer }
+        let version = |value: Option<&HeaderValue>| {
+            value.and_then(|value| DataServiceVersion::parse(value.as_bytes()))
+        };
+        Self {
+            accept,
+            content_type,
+            if_match,
+            if_none_match,
+            prefer,
+            data_service_version: version(headers.data_service_version),
+            max_data_service_version: version(headers.max_data_service_version),
+        }
     }
 
     /// Takes in one header of a part. Of a header that comes twice the first counts.
@@ -36,9 +52,31 @@ impl<'a> CallHeaders<'a> {
             }
             12 if name.eq_ignore_ascii_case("content-type") => &mut self.content_type,
             13 if name.eq_ignore_ascii_case("if-none-match") => &mut self.if_none_match,
+            18 if name.eq_ignore_ascii_case("dataserviceversion") => {
+                let version = DataServiceVersion::parse(value.as_bytes());
+                self.data_service_version = self.data_service_version.or(version);
+                return;
+            }
+            21 if name.eq_ignore_ascii_case("maxdataserviceversion") => {
+                let version = DataServiceVersion::parse(value.as_bytes());
+                self.max_data_service_version = self.max_data_service_version.or(version);
+                return;
+            }
             _ => return,
         };
         slot.get_or_insert(value);
+    }
+
+    /// A part of a batch inherits what it does not say from the whole request.
+    pub(crate) fn within(self, batch: &Self) -> Self {
+        Self {
+            accept: self.accept.or(batch.accept),
+            data_service_version: self.data_service_version.or(batch.data_service_version),
+            max_data_service_version: self
+                .max_data_service_version
+                .or(batch.max_data_service_version),
+            ..self
+        }
     }
 
     /// The headers that count at `version` (the table of 2.2).
@@ -46,13 +84,20 @@ impl<'a> CallHeaders<'a> {
         Self { prefer: self.prefer.filter(|_| version.has_prefer()), ..self }
     }
 
-    /// Which answer the client prefers after an insert; an unknown wish is none (T-2.51 to T-2.54).
-    pub(crate) fn preference(&self) -> Option<Preference> {
-        self.prefer.and_then(|text| match text.trim() {
-            "return-no-content" => Some(Preference::NoContent),
-            "return-content" => Some(Preference::Content),
-            _ => None,
-        })
+    /// What the client prefers, where an operation with such an `answer` heeds it (T-2.51 to T-2.54,
+    /// T-2.57); unknown preferences are ignored.
+    pub(crate) fn preference(&self, answer: Answer) -> Option<Preference> {
+        let preference = match self.prefer?.trim() {
+            "return-no-content" => Preference::NoContent,
+            "return-content" => Preference::Content,
+            _ => return None,
+        };
+        let is_heeded = match answer {
+            Answer::Preferred => true,
+            Answer::NoContent => preference == Preference::NoContent,
+            Answer::Negotiated | Answer::Page | Answer::Parts | Answer::Xml => false,
+        };
+        is_heeded.then_some(preference)
     }
 }
 
@@ -76,11 +121,14 @@ pub(crate) fn response_format(accepted: Accepted, version: ApiVersion) -> ApiRes
     match accepted {
         Accepted::Json(level) if version.has_json() => Ok(Format::Json(level)),
         Accepted::Json(_) => Err(ErrorCode::JsonFormatNotSupported.into()),
-        Accepted::Any if version.has_json() => Ok(Format::Json(MetadataLevel::Minimal)),
-        Accepted::Any | Accepted::Atom | Accepted::Absent if version.has_atom() => Ok(Format::Atom),
+        // `*/*` is Atom as long as there is Atom (2.4).
+        Accepted::Any | Accepted::Atom | Accepted::Absent if version.has_atom() => {
+            Ok(Format::Atom(version.atom_form()))
+        }
+        Accepted::Any => Ok(Format::Json(MetadataLevel::Minimal)),
         Accepted::Atom | Accepted::Absent => Err(ErrorCode::AtomFormatNotSupported.into()),
         Accepted::JsonVerbose => Err(ErrorCode::JsonVerboseFormatNotSupported.into()),
-        Accepted::Any | Accepted::Unsupported => Err(ErrorCode::MediaTypeNotSupported.into()),
+        Accepted::Unsupported => Err(ErrorCode::MediaTypeNotSupported.into()),
     }
 }
 

@@ -19,6 +19,20 @@ pub(crate) fn resolve(
     account: &AccountName,
     has_if_match: bool,
 ) -> ApiResult<(Operation, Resource)> {
+    let is_unnamed = path == Ok(ResourcePath::Unnamed);
+    resolve_any(verb, path, query, account, has_if_match).map_err(|error| match is_unnamed {
+        true => error.while_addressing(),
+        false => error.while_parsing(),
+    })
+}
+
+fn resolve_any(
+    verb: Verb,
+    path: PathOutcome<'_>,
+    query: &Query<'_>,
+    account: &AccountName,
+    has_if_match: bool,
+) -> ApiResult<(Operation, Resource)> {
     let path = path.map_err(|error| path_error(error, account))?;
     let (resource, wrong_verb) = match query.get("comp") {
         Some(comp) => (named_by_comp(&path, comp, query)?, ErrorCode::UnsupportedHttpVerb),
@@ -29,7 +43,7 @@ pub(crate) fn resolve(
     };
     let operation = Operation::find(verb, &resource).ok_or(wrong_verb)?;
     match writes_metrics(operation, &resource) {
-        // Which code the service has for it, no source tells.
+        // The code is a guess: no source has one.
         true => Err(ErrorCode::InsufficientAccountPermissions.into()),
         false => Ok((operation, resource)),
     }
@@ -37,6 +51,7 @@ pub(crate) fn resolve(
 
 fn named_by_path(path: ResourcePath<'_>, verb: Verb, has_if_match: bool) -> ApiResult<Resource> {
     match path {
+        ResourcePath::Unnamed => Err(ErrorCode::ResourceNotFound.into()),
         ResourcePath::Service => match verb {
             Verb::Get | Verb::Head => Err(ErrorCode::InvalidUri.into()),
             _ => Err(ErrorCode::MethodNotAllowed.into()),
@@ -114,6 +129,7 @@ mod tests {
         check("MERGE", "/abc(PartitionKey='p',RowKey='r')", "", Ok("MergeEntity"));
         check("POST", "/$batch", "", Ok("EntityGroupTransaction"));
         check("GET", "/", "", Err(ErrorCode::InvalidUri));
+        check("GET", "/(PartitionKey='p',RowKey='r')", "", Err(ErrorCode::ResourceNotFound));
     }
 
     #[test]

@@ -27,5 +27,7 @@ pub struct Context<'a> {
     pub table: &'a str,
     /// JSON only: Atom has one level.
     pub level: MetadataLevel,
+    /// JSON only: whether minimal metadata has `odata.etag` (T-2.32a).
+    pub minimal_etag: bool,
     pub select: Option<&'a Select>,
 }

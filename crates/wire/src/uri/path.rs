@@ -10,6 +10,8 @@ use std::borrow::Cow;
 pub enum ResourcePath<'a> {
     /// The root: service properties and statistics.
     Service,
+    /// `(..)`: a predicate, and no name before it (T-1.17a).
+    Unnamed,
     /// `Tables`: the list of tables.
     Tables,
     /// `Tables('name')`: one table.
@@ -64,6 +66,9 @@ impl<'a> ResourcePath<'a> {
         let Some(first) = segments.next() else {
             return Ok(Self::Service);
         };
+        if first.starts_with('(') {
+            return Ok(Self::Unnamed);
+        }
         let (name, predicate) = split_predicate(first)?;
         match segments.next() {
             None => Self::single(name, predicate),

@@ -41,6 +41,11 @@ impl Op {
         self
     }
 
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self
+    }
+
     fn text(&self, base: &str) -> String {
         let headers: String =
             self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
@@ -83,6 +88,8 @@ pub(crate) struct BatchAnswer {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) status: u16,
+    /// What the status line says after the status.
+    pub(crate) reason: String,
     /// Names and values in the order sent.
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
@@ -146,12 +153,13 @@ impl Part {
         let (head, body) = text.split_once("\r\n\r\n").expect("the end of the headers");
         let mut lines = head.split("\r\n");
         let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 "));
-        let status = status.expect("a status line").get(..3).unwrap().parse().unwrap();
+        let (status, reason) = status.expect("a status line").split_once(' ').expect("a reason");
+        let (status, reason) = (status.parse().unwrap(), reason.to_owned());
         let header = |line: &str| {
             let (name, value) = line.split_once(": ").expect("a header");
             (name.to_owned(), value.to_owned())
         };
-        Self { status, headers: lines.map(header).collect(), body: body.to_owned() }
+        Self { status, reason, headers: lines.map(header).collect(), body: body.to_owned() }
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {

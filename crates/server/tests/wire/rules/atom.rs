@@ -4,7 +4,7 @@ use crate::harness::{ACCOUNT, Lazuli, Request, order};
 
 const ATOM: &str = "application/atom+xml;charset=utf-8";
 
-fn entry(properties: &str) -> String {
+pub(super) fn entry(properties: &str) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\
          <entry xmlns:d=\"http://schemas.microsoft.com/ado/2007/08/dataservices\" \

@@ -222,3 +222,22 @@ fn deletes_and_inserts_of_one_partition_go_together() {
     lazuli.batch(&operations).expect(&[204, 204, 201]);
     assert_eq!(lazuli.rows(""), "003");
 }
+
+/// T-6.49, as recorded by the Python client at 2014-02-14 (test_batch_update_if_doesnt_match): the
+/// service has read all operations when the first of them fails.
+#[test]
+fn a_change_set_that_fails_at_execution_repeats_the_last_content_id() {
+    let lazuli = Lazuli::with_rows(&[("1", ""), ("2", "")]);
+    let etag = "W/\"datetime'2012-06-15T22%3A51%3A44.9662825Z'\"";
+    let stale = Op::on("PUT", "1", "{}").with("If-Match", etag).with("Content-ID", "1");
+    let good = Op::on("PUT", "2", "{}").with("If-Match", "*").with("Content-ID", "2");
+    let message = "0:The update condition specified in the request was not satisfied.";
+    let answer = lazuli.batch(&[stale, good]);
+    let answer = answer.expect_error(412, "UpdateConditionNotSatisfied", message);
+    assert_eq!(answer.parts[0].header("content-id"), Some("2"));
+    // What fails while it is read is the last that was.
+    let bad = Op::on("PUT", "1", "{").with("Content-ID", "1");
+    let good = Op::on("PUT", "2", "{}").with("Content-ID", "2");
+    let answer = lazuli.batch(&[bad, good]).expect(&[400]);
+    assert_eq!(answer.parts[0].header("content-id"), Some("1"));
+}

@@ -9,6 +9,7 @@ mod entities;
 mod errors;
 mod headers;
 mod mutations;
+mod old_clients;
 mod payloads;
 mod queries;
 mod service;

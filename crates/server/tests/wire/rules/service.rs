@@ -42,7 +42,7 @@ fn what_is_set_comes_back_in_the_order_of_the_schema() {
          <Days>5</Days><Enabled>true</Enabled></RetentionPolicy><Delete>true</Delete>\
          <Read>true</Read><Write>false</Write><Version>1.0</Version></Logging>\n\
          <HourMetrics><Version>1.0</Version><Enabled>false</Enabled><IncludeAPIs>true</IncludeAPIs>\
-         <RetentionPolicy><Enabled>false</Enabled><Days>7</Days></RetentionPolicy></HourMetrics>\n\
+         <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></HourMetrics>\n\
          </StorageServiceProperties>";
     assert!(put(&lazuli, PROPERTIES, given).expect(202).body.is_empty());
     let logging = "<Logging><Version>1.0</Version><Read>true</Read><Write>false</Write>\
@@ -102,6 +102,11 @@ fn settings_that_make_no_sense_are_refused() {
         &metrics(
             "<Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy><Enabled>true\
              </Enabled></RetentionPolicy>",
+        ),
+        // Recorded at 2014-02-14: days of a retention that is off.
+        &metrics(
+            "<Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy><Enabled>false\
+             </Enabled><Days>7</Days></RetentionPolicy>",
         ),
     ] {
         let refused = put(&lazuli, PROPERTIES, body);

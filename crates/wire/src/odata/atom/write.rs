@@ -1,25 +1,32 @@
-//! Atom answers.
-//!
-//! `updated` is the time of the answer, which every feed and entry shows to the second.
+//! Atom answers, in the two forms that the service has written (T-2.64a).
 
 use super::super::{Context, Select, double, lexical};
 use super::{ATOM, DATA, METADATA, SCHEME};
+use crate::media::AtomForm;
 use crate::uri::write_entity_uri;
 use crate::words::{ascii, below, equal, plain_prefix};
 use lazuli_model::{ETag, Timestamp, ValueRef};
 use std::borrow::Cow;
 
+/// What every feed and entry of an answer shares.
+#[derive(Clone, Copy, Debug)]
+pub struct Envelope {
+    pub form: AtomForm,
+    /// The time of the answer, shown to the second.
+    pub updated: Timestamp,
+}
+
 /// Writes a lone entity: the answer to a point read or an insert.
 pub fn write_entity<'p>(
     out: &mut Vec<u8>,
     context: &Context<'_>,
-    updated: Timestamp,
+    envelope: Envelope,
     partition_key: &str,
     row_key: &str,
     timestamp: Timestamp,
     properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
 ) {
-    let entry = Entry::of_entity(context, updated, timestamp);
+    let entry = Entry::of_entity(context, envelope, timestamp);
     entry.open_document(out);
     write_entity_content(out, &entry, context, [partition_key, row_key], timestamp, properties);
 }
@@ -29,8 +36,8 @@ pub fn write_entity<'p>(
 pub struct EntityCollection(Feed);
 
 impl EntityCollection {
-    pub fn begin(out: &mut Vec<u8>, context: &Context<'_>, updated: Timestamp) -> Self {
-        Self(Feed::begin(out, context.base, context.table, updated))
+    pub fn begin(out: &mut Vec<u8>, context: &Context<'_>, envelope: Envelope) -> Self {
+        Self(Feed::begin(out, context.base, context.table, envelope))
     }
 
     pub fn entity<'p>(
@@ -42,7 +49,7 @@ impl EntityCollection {
         timestamp: Timestamp,
         properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
     ) {
-        let entry = Entry::of_entity(context, self.0.updated, timestamp);
+        let entry = Entry::of_entity(context, self.0.envelope, timestamp);
         let entry = self.0.open_entry(out, entry);
         write_entity_content(out, &entry, context, [partition_key, row_key], timestamp, properties);
     }
@@ -53,8 +60,8 @@ impl EntityCollection {
 }
 
 /// Writes a lone table: the answer to Create Table, or to a read of `Tables('name')`.
-pub fn write_table(out: &mut Vec<u8>, base: &str, account: &str, updated: Timestamp, name: &str) {
-    let entry = Entry::of_table(base, account, updated);
+pub fn write_table(out: &mut Vec<u8>, base: &str, account: &str, envelope: Envelope, name: &str) {
+    let entry = Entry::of_table(base, account, envelope);
     entry.open_document(out);
     write_table_content(out, &entry, name);
 }
@@ -64,12 +71,12 @@ pub fn write_table(out: &mut Vec<u8>, base: &str, account: &str, updated: Timest
 pub struct TableCollection(Feed);
 
 impl TableCollection {
-    pub fn begin(out: &mut Vec<u8>, base: &str, updated: Timestamp) -> Self {
-        Self(Feed::begin(out, base, TABLES, updated))
+    pub fn begin(out: &mut Vec<u8>, base: &str, envelope: Envelope) -> Self {
+        Self(Feed::begin(out, base, TABLES, envelope))
     }
 
     pub fn table(&mut self, out: &mut Vec<u8>, base: &str, account: &str, name: &str) {
-        let entry = Entry::of_table(base, account, self.0.updated);
+        let entry = Entry::of_table(base, account, self.0.envelope);
         let entry = self.0.open_entry(out, entry);
         write_table_content(out, &entry, name);
     }
@@ -83,43 +90,69 @@ const TABLES: &str = "Tables";
 
 /// A feed that has its title, id and time, and awaits its entries.
 struct Feed {
-    updated: Timestamp,
+    envelope: Envelope,
+    indent: Indent,
     is_empty: bool,
 }
 
 impl Feed {
-    fn begin(out: &mut Vec<u8>, base: &str, resource: &str, updated: Timestamp) -> Self {
-        write_root(out, "feed", base, None);
-        line(out, 1, &["<title type=\"text\">"]);
-        write_text(out, resource);
-        out.extend_from_slice(b"</title>");
-        line(out, 1, &["<id>"]);
-        write_text(out, base);
-        write_text(out, resource);
-        out.extend_from_slice(b"</id>");
-        write_updated(out, 1, updated);
-        Self { updated, is_empty: true }
+    fn begin(out: &mut Vec<u8>, base: &str, resource: &str, envelope: Envelope) -> Self {
+        write_root(out, "feed", base, envelope.form, None);
+        let indent = Indent::of(envelope.form).deeper();
+        match envelope.form {
+            AtomForm::Indented => {
+                write_feed_title(out, indent, resource);
+                write_feed_id(out, indent, base, resource);
+                write_updated(out, indent, envelope.updated);
+            }
+            AtomForm::Compact => {
+                write_feed_id(out, indent, base, resource);
+                write_feed_title(out, indent, resource);
+                write_updated(out, indent, envelope.updated);
+                write_self_link(out, indent, resource);
+            }
+        }
+        Self { envelope, indent, is_empty: true }
     }
 
-    fn open_entry<'a>(&mut self, out: &mut Vec<u8>, mut entry: Entry<'a>) -> Entry<'a> {
-        if std::mem::take(&mut self.is_empty) {
-            write_link(out, 1, "self", entry.resource, |out| write_attribute(out, entry.resource));
+    fn open_entry<'a>(&mut self, out: &mut Vec<u8>, entry: Entry<'a>) -> Entry<'a> {
+        let was_empty = std::mem::take(&mut self.is_empty);
+        if was_empty && self.envelope.form == AtomForm::Indented {
+            write_self_link(out, self.indent, entry.resource);
         }
-        entry.depth = 1;
-        line(out, entry.depth, &["<entry"]);
+        line(out, self.indent, &["<entry"]);
         write_etag(out, entry.etag);
         out.push(b'>');
-        entry
+        Entry { indent: self.indent, ..entry }
     }
 
+    /// Atom wants an author: of each entry, or of a feed that has none.
     fn end(self, out: &mut Vec<u8>, resource: &str) {
         if self.is_empty {
-            // Atom wants an author: of each entry, or else of the feed.
-            write_author(out, 1);
-            write_link(out, 1, "self", resource, |out| write_attribute(out, resource));
+            write_author(out, self.indent);
+            if self.envelope.form == AtomForm::Indented {
+                write_self_link(out, self.indent, resource);
+            }
         }
-        line(out, 0, &["</feed>"]);
+        line(out, Indent::of(self.envelope.form), &["</feed>"]);
     }
+}
+
+fn write_feed_title(out: &mut Vec<u8>, indent: Indent, resource: &str) {
+    line(out, indent, &["<title type=\"text\">"]);
+    write_text(out, resource);
+    out.extend_from_slice(b"</title>");
+}
+
+fn write_feed_id(out: &mut Vec<u8>, indent: Indent, base: &str, resource: &str) {
+    line(out, indent, &["<id>"]);
+    write_text(out, base);
+    write_text(out, resource);
+    out.extend_from_slice(b"</id>");
+}
+
+fn write_self_link(out: &mut Vec<u8>, indent: Indent, resource: &str) {
+    write_link(out, indent, "self", resource, |out| write_attribute(out, resource));
 }
 
 /// What an entry says of itself, whether it stands for an entity or a table.
@@ -129,23 +162,24 @@ struct Entry<'a> {
     /// The name of the table, or of the list of tables.
     resource: &'a str,
     etag: Option<ETag>,
-    updated: Timestamp,
-    /// How far it is indented.
-    depth: usize,
+    envelope: Envelope,
+    indent: Indent,
 }
 
 impl<'a> Entry<'a> {
-    fn of_entity(context: &Context<'a>, updated: Timestamp, timestamp: Timestamp) -> Self {
+    fn of_entity(context: &Context<'a>, envelope: Envelope, timestamp: Timestamp) -> Self {
         let Context { base, account, table: resource, .. } = *context;
-        Self { base, account, resource, etag: Some(ETag(timestamp)), updated, depth: 0 }
+        let (etag, indent) = (Some(ETag(timestamp)), Indent::of(envelope.form));
+        Self { base, account, resource, etag, envelope, indent }
     }
 
-    fn of_table(base: &'a str, account: &'a str, updated: Timestamp) -> Self {
-        Self { base, account, resource: TABLES, etag: None, updated, depth: 0 }
+    fn of_table(base: &'a str, account: &'a str, envelope: Envelope) -> Self {
+        let indent = Indent::of(envelope.form);
+        Self { base, account, resource: TABLES, etag: None, envelope, indent }
     }
 
     fn open_document(&self, out: &mut Vec<u8>) {
-        write_root(out, "entry", self.base, self.etag);
+        write_root(out, "entry", self.base, self.envelope.form, self.etag);
     }
 
     /// Everything within the entry, and its end.
@@ -153,28 +187,43 @@ impl<'a> Entry<'a> {
         &self,
         out: &mut Vec<u8>,
         uri: impl Fn(&mut Vec<u8>),
-        properties: impl FnOnce(&mut Vec<u8>, usize),
+        properties: impl FnOnce(&mut Vec<u8>, Indent),
     ) {
-        let depth = self.depth + 1;
-        line(out, depth, &["<id>"]);
+        let indent = self.indent.deeper();
+        line(out, indent, &["<id>"]);
         write_text(out, self.base);
         uri(out);
         out.extend_from_slice(b"</id>");
-        line(out, depth, &["<title type=\"text\"></title>"]);
-        write_updated(out, depth, self.updated);
-        write_author(out, depth);
-        write_link(out, depth, "edit", self.resource, uri);
-        line(out, depth, &["<category term=\""]);
+        match self.envelope.form {
+            AtomForm::Indented => {
+                line(out, indent, &["<title type=\"text\"></title>"]);
+                write_updated(out, indent, self.envelope.updated);
+                write_author(out, indent);
+                write_link(out, indent, "edit", self.resource, uri);
+                self.write_category(out, indent);
+            }
+            AtomForm::Compact => {
+                self.write_category(out, indent);
+                write_link(out, indent, "edit", self.resource, uri);
+                line(out, indent, &["<title />"]);
+                write_updated(out, indent, self.envelope.updated);
+                write_author(out, indent);
+            }
+        }
+        line(out, indent, &["<content type=\"application/xml\">"]);
+        line(out, indent.deeper(), &["<m:properties>"]);
+        properties(out, indent.deeper().deeper());
+        line(out, indent.deeper(), &["</m:properties>"]);
+        line(out, indent, &["</content>"]);
+        line(out, self.indent, &["</entry>"]);
+    }
+
+    fn write_category(&self, out: &mut Vec<u8>, indent: Indent) {
+        line(out, indent, &["<category term=\""]);
         write_attribute(out, self.account);
         out.push(b'.');
         write_attribute(out, self.resource);
         write_all(out, &["\" scheme=\"", SCHEME, "\" />"]);
-        line(out, depth, &["<content type=\"application/xml\">"]);
-        line(out, depth + 1, &["<m:properties>"]);
-        properties(out, depth + 2);
-        line(out, depth + 1, &["</m:properties>"]);
-        line(out, depth, &["</content>"]);
-        line(out, self.depth, &["</entry>"]);
     }
 }
 
@@ -188,25 +237,25 @@ fn write_entity_content<'p>(
 ) {
     // Percent-encoding leaves nothing in the URI that XML would escape.
     let uri = |out: &mut Vec<u8>| write_entity_uri(out, context.table, partition_key, row_key);
-    entry.write(out, uri, |out, depth| {
+    entry.write(out, uri, |out, indent| {
         let projection = context.select.and_then(Select::projection);
         if projection.is_none_or(|p| p.partition_key) {
-            write_property(out, depth, "PartitionKey", ValueRef::String(partition_key));
+            write_property(out, indent, "PartitionKey", ValueRef::String(partition_key));
         }
         if projection.is_none_or(|p| p.row_key) {
-            write_property(out, depth, "RowKey", ValueRef::String(row_key));
+            write_property(out, indent, "RowKey", ValueRef::String(row_key));
         }
         if projection.is_none_or(|p| p.timestamp) {
-            write_property(out, depth, "Timestamp", ValueRef::DateTime(timestamp));
+            write_property(out, indent, "Timestamp", ValueRef::DateTime(timestamp));
         }
         match projection {
-            None => properties.for_each(|(name, value)| write_property(out, depth, name, value)),
+            None => properties.for_each(|(name, value)| write_property(out, indent, name, value)),
             Some(projection) => {
                 for (name, value) in projection.pick(properties) {
                     match value {
-                        Some(value) => write_property(out, depth, name, value),
+                        Some(value) => write_property(out, indent, name, value),
                         None => {
-                            line(out, depth, &["<d:", &element_name(name), " m:null=\"true\" />"]);
+                            line(out, indent, &["<d:", &element_name(name), " m:null=\"true\" />"]);
                         }
                     }
                 }
@@ -221,15 +270,15 @@ fn write_table_content(out: &mut Vec<u8>, entry: &Entry<'_>, name: &str) {
         write_attribute(out, name);
         out.extend_from_slice(b"')");
     };
-    entry.write(out, uri, |out, depth| {
-        write_property(out, depth, "TableName", ValueRef::String(name));
+    entry.write(out, uri, |out, indent| {
+        write_property(out, indent, "TableName", ValueRef::String(name));
     });
 }
 
 /// Only strings go without `m:type` (T-2.63).
-fn write_property(out: &mut Vec<u8>, depth: usize, name: &str, value: ValueRef<'_>) {
+fn write_property(out: &mut Vec<u8>, indent: Indent, name: &str, value: ValueRef<'_>) {
     let name = &*element_name(name);
-    line(out, depth, &["<d:", name]);
+    line(out, indent, &["<d:", name]);
     match value {
         ValueRef::String(text) if text.starts_with(is_space) || text.ends_with(is_space) => {
             out.extend_from_slice(b" xml:space=\"preserve\"");
@@ -287,13 +336,28 @@ fn write_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
     }
 }
 
-fn write_root(out: &mut Vec<u8>, name: &str, base: &str, etag: Option<ETag>) {
-    let declaration = "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>";
-    write_all(out, &[declaration, "\r\n<", name, " xml:base=\""]);
+fn write_root(out: &mut Vec<u8>, name: &str, base: &str, form: AtomForm, etag: Option<ETag>) {
+    let standalone = match form {
+        AtomForm::Indented => " standalone=\"yes\"?>\r\n<",
+        AtomForm::Compact => "?><",
+    };
+    let declaration = "<?xml version=\"1.0\" encoding=\"utf-8\"";
+    write_all(out, &[declaration, standalone, name, " xml:base=\""]);
     write_attribute(out, base);
-    write_all(out, &["\" xmlns:d=\"", DATA, "\" xmlns:m=\"", METADATA, "\""]);
-    write_etag(out, etag);
-    write_all(out, &[" xmlns=\"", ATOM, "\">"]);
+    let prefixed = ["\" xmlns:d=\"", DATA, "\" xmlns:m=\"", METADATA, "\""];
+    match form {
+        AtomForm::Indented => {
+            write_all(out, &prefixed);
+            write_etag(out, etag);
+            write_all(out, &[" xmlns=\"", ATOM, "\">"]);
+        }
+        AtomForm::Compact => {
+            write_all(out, &["\" xmlns=\"", ATOM]);
+            write_all(out, &prefixed);
+            write_etag(out, etag);
+            out.push(b'>');
+        }
+    }
 }
 
 fn write_etag(out: &mut Vec<u8>, etag: Option<ETag>) {
@@ -304,36 +368,61 @@ fn write_etag(out: &mut Vec<u8>, etag: Option<ETag>) {
     }
 }
 
-fn write_updated(out: &mut Vec<u8>, depth: usize, updated: Timestamp) {
-    line(out, depth, &["<updated>"]);
+fn write_updated(out: &mut Vec<u8>, indent: Indent, updated: Timestamp) {
+    line(out, indent, &["<updated>"]);
     lexical::write_timestamp(out, Timestamp::from_unix_seconds(updated.unix_seconds()));
     out.extend_from_slice(b"</updated>");
 }
 
-fn write_author(out: &mut Vec<u8>, depth: usize) {
-    line(out, depth, &["<author>"]);
-    line(out, depth + 1, &["<name />"]);
-    line(out, depth, &["</author>"]);
+fn write_author(out: &mut Vec<u8>, indent: Indent) {
+    line(out, indent, &["<author>"]);
+    line(out, indent.deeper(), &["<name />"]);
+    line(out, indent, &["</author>"]);
 }
 
 fn write_link(
     out: &mut Vec<u8>,
-    depth: usize,
+    indent: Indent,
     relation: &str,
     title: &str,
     href: impl Fn(&mut Vec<u8>),
 ) {
-    line(out, depth, &["<link rel=\"", relation, "\" title=\""]);
+    line(out, indent, &["<link rel=\"", relation, "\" title=\""]);
     write_attribute(out, title);
     out.extend_from_slice(b"\" href=\"");
     href(out);
     out.extend_from_slice(b"\" />");
 }
 
-/// Begins a line, indented by `depth` times two spaces.
-fn line(out: &mut Vec<u8>, depth: usize, texts: &[&str]) {
-    out.extend_from_slice(b"\r\n");
-    out.resize(out.len() + 2 * depth, b' ');
+/// Where an element begins: right after the one before, or on a line of its own.
+#[derive(Clone, Copy)]
+enum Indent {
+    None,
+    /// So many spaces from the left.
+    Line(usize),
+}
+
+impl Indent {
+    const fn of(form: AtomForm) -> Self {
+        match form {
+            AtomForm::Indented => Self::Line(0),
+            AtomForm::Compact => Self::None,
+        }
+    }
+
+    const fn deeper(self) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::Line(spaces) => Self::Line(spaces + 2),
+        }
+    }
+}
+
+fn line(out: &mut Vec<u8>, indent: Indent, texts: &[&str]) {
+    if let Indent::Line(spaces) = indent {
+        out.extend_from_slice(b"\r\n");
+        out.resize(out.len() + spaces, b' ');
+    }
     write_all(out, texts);
 }
 

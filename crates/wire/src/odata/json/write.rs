@@ -139,8 +139,10 @@ fn write_entity_members<'p>(
             write_entity_uri(out, table, partition_key, row_key);
         });
     }
-    if context.level != MetadataLevel::None {
-        write_etag(out, timestamp);
+    match context.level {
+        MetadataLevel::None => {}
+        MetadataLevel::Minimal if !context.minimal_etag => {}
+        MetadataLevel::Minimal | MetadataLevel::Full => write_etag(out, timestamp),
     }
     if context.level == MetadataLevel::Full {
         out.extend_from_slice(b"\"odata.editLink\":\"");

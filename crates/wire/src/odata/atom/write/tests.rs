@@ -1,17 +1,60 @@
 use super::super::{read_entity, read_table_name};
 use super::*;
 use crate::media::MetadataLevel;
+
 use lazuli_model::{Guid, Value};
 use proptest::prelude::*;
 
 const BASE: &str = "https://acct1.table.core.windows.net/";
 
 fn context<'a>(table: &'a str, select: Option<&'a Select>) -> Context<'a> {
-    Context { base: BASE, account: "acct1", table, level: MetadataLevel::Full, select }
+    Context {
+        base: BASE,
+        account: "acct1",
+        table,
+        level: MetadataLevel::Full,
+        minimal_etag: true,
+        select,
+    }
 }
 
 fn time(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()
+}
+
+fn envelope(form: AtomForm, updated: &str) -> Envelope {
+    Envelope { form, updated: time(updated) }
+}
+
+/// An entity with a value of most types.
+fn lone_entity(form: AtomForm) -> String {
+    let mut out = Vec::new();
+    write_entity(
+        &mut out,
+        &context("Orders", None),
+        envelope(form, "2013-05-06T07:08:09.5Z"),
+        "p1",
+        "r1",
+        time("2013-05-06T07:08:09.123456Z"),
+        [
+            ("Age", ValueRef::Int32(23)),
+            ("Ratio", ValueRef::Double(3.1)),
+            ("Paid", ValueRef::Boolean(false)),
+            ("Name", ValueRef::String("Jane Roe")),
+            ("Due", ValueRef::DateTime(time("2013-06-01T00:00:00.500Z"))),
+        ]
+        .into_iter(),
+    );
+    String::from_utf8(out).unwrap()
+}
+
+fn feed_of_tables(form: AtomForm, names: &[&str]) -> String {
+    let mut out = Vec::new();
+    let envelope = envelope(form, "2013-05-06T07:08:09Z");
+    let mut feed = TableCollection::begin(&mut out, BASE, envelope);
+    names.iter().for_each(|name| feed.table(&mut out, BASE, "acct1", name));
+    feed.end(&mut out);
+    String::from_utf8(out).unwrap()
 }
 
 #[test]
@@ -29,23 +72,6 @@ fn names_that_xml_cannot_hold_are_encoded() {
 
 #[test]
 fn a_lone_entity_is_an_entry() {
-    let mut out = Vec::new();
-    write_entity(
-        &mut out,
-        &context("Orders", None),
-        time("2013-05-06T07:08:09.5Z"),
-        "p1",
-        "r1",
-        time("2013-05-06T07:08:09.123456Z"),
-        [
-            ("Age", ValueRef::Int32(23)),
-            ("Ratio", ValueRef::Double(3.1)),
-            ("Paid", ValueRef::Boolean(false)),
-            ("Name", ValueRef::String("Jane Roe")),
-            ("Due", ValueRef::DateTime(time("2013-06-01T00:00:00.500Z"))),
-        ]
-        .into_iter(),
-    );
     // The shape is that of public recordings of version 2011-08-18.
     let expect = r#"<?xml version="1.0" encoding="utf-8" standalone="yes"?>
 <entry xml:base="https://acct1.table.core.windows.net/" xmlns:d="http://schemas.microsoft.com/ado/2007/08/dataservices" xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata" m:etag="W/&quot;datetime'2013-05-06T07%3A08%3A09.123456Z'&quot;" xmlns="http://www.w3.org/2005/Atom">
@@ -70,15 +96,64 @@ fn a_lone_entity_is_an_entry() {
     </m:properties>
   </content>
 </entry>"#;
-    assert_eq!(String::from_utf8(out).unwrap(), expect.replace('\n', "\r\n"));
+    assert_eq!(lone_entity(AtomForm::Indented), expect.replace('\n', "\r\n"));
+}
+
+/// The shape is that of public recordings of version 2014-02-14 (2.9).
+#[test]
+fn from_2013_on_an_entry_is_one_line() {
+    let expect = concat!(
+        r#"<?xml version="1.0" encoding="utf-8"?>"#,
+        r#"<entry xml:base="https://acct1.table.core.windows.net/" "#,
+        r#"xmlns="http://www.w3.org/2005/Atom" "#,
+        r#"xmlns:d="http://schemas.microsoft.com/ado/2007/08/dataservices" "#,
+        r#"xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata" "#,
+        r#"m:etag="W/&quot;datetime'2013-05-06T07%3A08%3A09.123456Z'&quot;">"#,
+        r#"<id>https://acct1.table.core.windows.net/Orders(PartitionKey='p1',RowKey='r1')</id>"#,
+        r#"<category term="acct1.Orders" "#,
+        r#"scheme="http://schemas.microsoft.com/ado/2007/08/dataservices/scheme" />"#,
+        r#"<link rel="edit" title="Orders" href="Orders(PartitionKey='p1',RowKey='r1')" />"#,
+        r#"<title /><updated>2013-05-06T07:08:09Z</updated><author><name /></author>"#,
+        r#"<content type="application/xml"><m:properties>"#,
+        r#"<d:PartitionKey>p1</d:PartitionKey><d:RowKey>r1</d:RowKey>"#,
+        r#"<d:Timestamp m:type="Edm.DateTime">2013-05-06T07:08:09.123456Z</d:Timestamp>"#,
+        r#"<d:Age m:type="Edm.Int32">23</d:Age><d:Ratio m:type="Edm.Double">3.1</d:Ratio>"#,
+        r#"<d:Paid m:type="Edm.Boolean">false</d:Paid><d:Name>Jane Roe</d:Name>"#,
+        r#"<d:Due m:type="Edm.DateTime">2013-06-01T00:00:00.5Z</d:Due>"#,
+        r#"</m:properties></content></entry>"#,
+    );
+    assert_eq!(lone_entity(AtomForm::Compact), expect);
+}
+
+/// The shape is that of public recordings of version 2014-02-14; the empty feed is a guess (T-2.64a).
+#[test]
+fn from_2013_on_a_feed_is_one_line() {
+    let head = concat!(
+        r#"<?xml version="1.0" encoding="utf-8"?>"#,
+        r#"<feed xml:base="https://acct1.table.core.windows.net/" "#,
+        r#"xmlns="http://www.w3.org/2005/Atom" "#,
+        r#"xmlns:d="http://schemas.microsoft.com/ado/2007/08/dataservices" "#,
+        r#"xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata">"#,
+        r#"<id>https://acct1.table.core.windows.net/Tables</id><title type="text">Tables</title>"#,
+        r#"<updated>2013-05-06T07:08:09Z</updated>"#,
+        r#"<link rel="self" title="Tables" href="Tables" />"#,
+    );
+    let entry = concat!(
+        r#"<entry><id>https://acct1.table.core.windows.net/Tables('Orders')</id>"#,
+        r#"<category term="acct1.Tables" "#,
+        r#"scheme="http://schemas.microsoft.com/ado/2007/08/dataservices/scheme" />"#,
+        r#"<link rel="edit" title="Tables" href="Tables('Orders')" /><title />"#,
+        r#"<updated>2013-05-06T07:08:09Z</updated><author><name /></author>"#,
+        r#"<content type="application/xml"><m:properties><d:TableName>Orders</d:TableName>"#,
+        r#"</m:properties></content></entry>"#,
+    );
+    assert_eq!(feed_of_tables(AtomForm::Compact, &["Orders"]), format!("{head}{entry}</feed>"));
+    let author = "<author><name /></author></feed>";
+    assert_eq!(feed_of_tables(AtomForm::Compact, &[]), format!("{head}{author}"));
 }
 
 #[test]
 fn tables_are_entries_of_a_feed() {
-    let mut out = Vec::new();
-    let mut feed = TableCollection::begin(&mut out, BASE, time("2013-05-06T07:08:09Z"));
-    feed.table(&mut out, BASE, "acct1", "Orders");
-    feed.end(&mut out);
     // The shape is that of public recordings of version 2011-08-18.
     let expect = r#"<?xml version="1.0" encoding="utf-8" standalone="yes"?>
 <feed xml:base="https://acct1.table.core.windows.net/" xmlns:d="http://schemas.microsoft.com/ado/2007/08/dataservices" xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata" xmlns="http://www.w3.org/2005/Atom">
@@ -102,15 +177,16 @@ fn tables_are_entries_of_a_feed() {
     </content>
   </entry>
 </feed>"#;
-    assert_eq!(String::from_utf8(out).unwrap(), expect.replace('\n', "\r\n"));
+    let feed = feed_of_tables(AtomForm::Indented, &["Orders"]);
+    assert_eq!(feed, expect.replace('\n', "\r\n"));
 }
 
 #[test]
 fn an_empty_feed_has_an_author_of_its_own() {
     let mut out = Vec::new();
     let context = context("Orders", None);
-    EntityCollection::begin(&mut out, &context, time("2013-05-06T07:08:09Z"))
-        .end(&mut out, &context);
+    let envelope = envelope(AtomForm::Indented, "2013-05-06T07:08:09Z");
+    EntityCollection::begin(&mut out, &context, envelope).end(&mut out, &context);
     let text = String::from_utf8(out).unwrap();
     let tail = "<updated>2013-05-06T07:08:09Z</updated>\r\n  <author>\r\n    <name />\r\n  </author>\
                 \r\n  <link rel=\"self\" title=\"Orders\" href=\"Orders\" />\r\n</feed>";
@@ -123,7 +199,8 @@ fn select_shows_nulls_for_what_is_missing() {
     let context = context("Orders", Some(&select));
     let mut out = Vec::new();
     let now = time("2013-05-06T07:08:09Z");
-    let mut feed = EntityCollection::begin(&mut out, &context, now);
+    let envelope = envelope(AtomForm::Indented, "2013-05-06T07:08:09Z");
+    let mut feed = EntityCollection::begin(&mut out, &context, envelope);
     let age = [("age", ValueRef::Int32(39)), ("sex", ValueRef::String("male"))];
     feed.entity(&mut out, &context, "p", "r", now, age.into_iter());
     feed.end(&mut out, &context);
@@ -137,8 +214,8 @@ fn select_shows_nulls_for_what_is_missing() {
 #[track_caller]
 fn check_value(value: ValueRef<'_>, expect: &str) {
     let mut out = Vec::new();
-    write_property(&mut out, 0, "a", value);
-    assert_eq!(String::from_utf8(out).unwrap(), format!("\r\n{expect}"));
+    write_property(&mut out, Indent::None, "a", value);
+    assert_eq!(String::from_utf8(out).unwrap(), expect);
 }
 
 #[test]
@@ -177,13 +254,16 @@ proptest! {
     fn what_is_written_reads_back(
         keys in ["[^\0]*", "[^\0]*"],
         values in proptest::collection::vec(any_value(), 0..5),
+        form in prop_oneof![Just(AtomForm::Indented), Just(AtomForm::Compact)],
     ) {
         let names: Vec<String> = (0..values.len()).map(|i| format!("é_{i}")).collect();
         let properties = names.iter().zip(&values).map(|(n, v)| (n.as_str(), v.as_ref()));
         let mut out = Vec::new();
         let [partition_key, row_key] = &keys;
         let now = Timestamp::UNIX_EPOCH;
-        write_entity(&mut out, &context("t", None), now, partition_key, row_key, now, properties);
+        let envelope = Envelope { form, updated: now };
+        let context = context("t", None);
+        write_entity(&mut out, &context, envelope, partition_key, row_key, now, properties);
         let entity = read_entity(&out).unwrap();
         prop_assert_eq!(entity.partition_key.as_deref(), Some(partition_key.as_str()));
         prop_assert_eq!(entity.row_key.as_deref(), Some(row_key.as_str()));
@@ -195,7 +275,8 @@ proptest! {
     #[test]
     fn table_names_read_back(name in "[^\0]*") {
         let mut out = Vec::new();
-        write_table(&mut out, BASE, "acct1", Timestamp::UNIX_EPOCH, &name);
+        let envelope = Envelope { form: AtomForm::Compact, updated: Timestamp::UNIX_EPOCH };
+        write_table(&mut out, BASE, "acct1", envelope, &name);
         let read = read_table_name(&out).unwrap();
         prop_assert_eq!(read.as_deref(), Some(&*name));
     }

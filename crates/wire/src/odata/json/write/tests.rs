@@ -5,7 +5,7 @@ use proptest::prelude::*;
 const BASE: &str = "https://account.table.core.windows.net/";
 
 fn context<'a>(table: &'a str, level: MetadataLevel, select: Option<&'a Select>) -> Context<'a> {
-    Context { base: BASE, account: "account", table, level, select }
+    Context { base: BASE, account: "account", table, level, minimal_etag: true, select }
 }
 
 fn time(text: &str) -> Timestamp {
