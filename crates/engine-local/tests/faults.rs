@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use lazuli_engine::{
-    BoxFuture, Check, Commit, CommitError, Engine, EngineError, Expect, Key, Revision, Write,
+    BoxError, BoxFuture, Change, Check, Commit, CommitError, Current, Derive, Derived, Engine,
+    EngineError, Expect, Key, Modify, Refusal, Revision, Write,
 };
 use lazuli_engine_local::{Durability, Faults, LocalEngine, LocalOptions, ReopeningEngine};
 use std::io;
@@ -396,6 +397,86 @@ async fn commit_that_finds_no_place_is_answered_busy() {
     }
     engine.commit(insert("d")).await.unwrap();
     assert!(!is_there(&engine, "c").await);
+}
+
+/// Merges with large patches weighed no more in the queue than their keys: any number of them
+/// waited for the committer, whatever `queue_bytes_max` said.
+#[tokio::test]
+async fn functions_of_a_commit_take_the_room_that_they_hold() {
+    #[derive(Debug)]
+    struct Large;
+    impl Modify for Large {
+        fn modify(&self, _: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError> {
+            Ok(Some(vec![1]))
+        }
+        fn held_bytes(&self) -> usize {
+            1024
+        }
+    }
+    impl Derive for Large {
+        fn derive(&self, _: &[Change<'_>], _: &mut Derived) -> Result<(), Refusal> {
+            Ok(())
+        }
+        fn held_bytes(&self) -> usize {
+            1024
+        }
+    }
+    let merge = |key: &str| {
+        let key = Key::from(format!("L{key}").into_bytes());
+        Commit::new(Revision(0), vec![Write::Modify(key, Arc::new(Large))])
+    };
+    let derive = |key: &str| Commit { derive: Some(Arc::new(Large)), ..insert(key) };
+    for [one, two, three] in [["a", "b", "c"].map(merge), ["a", "b", "c"].map(derive)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (gate, arrivals, verdicts) = Gate::new();
+        let options = LocalOptions {
+            queue_bytes_max: 4096,
+            queue_wait_max: Duration::from_millis(1),
+            ..Default::default()
+        };
+        let engine = open_with(dir.path(), &gate, options);
+        let first = submit(&engine, insert("first"));
+        arrivals.recv().unwrap();
+        let waiting = [one, two].map(|commit| submit(&engine, commit));
+        assert!(matches!(engine.commit(three).await, Err(CommitError::Busy)));
+        verdicts.send(Ok(())).unwrap();
+        verdicts.send(Ok(())).unwrap();
+        first.await.unwrap();
+        for answer in waiting {
+            answer.await.unwrap();
+        }
+    }
+}
+
+/// A group of small merges into large values was bounded by the size of the merges.
+#[tokio::test]
+async fn group_is_bounded_by_what_it_will_write() {
+    #[derive(Debug)]
+    struct Grow;
+    impl Modify for Grow {
+        fn modify(&self, _: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError> {
+            Ok(Some(vec![1; 1024 * 1024]))
+        }
+        fn held_bytes(&self) -> usize {
+            0
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (gate, arrivals, verdicts) = Gate::new();
+    let options = LocalOptions { group_bytes_max: 2 * 1024 * 1024, ..Default::default() };
+    let engine = open_with(dir.path(), &gate, options);
+    let first = submit(&engine, insert("first"));
+    arrivals.recv().unwrap();
+    let grow = |n: usize| Write::Modify(Key::from(format!("L{n}").into_bytes()), Arc::new(Grow));
+    let waiting = [0, 1, 2, 3].map(|n| submit(&engine, Commit::new(Revision(0), vec![grow(n)])));
+    for _ in 0..3 {
+        verdicts.send(Ok(())).unwrap();
+    }
+    first.await.unwrap();
+    for answer in waiting {
+        answer.await.unwrap();
+    }
+    assert_eq!(gate.writes.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]

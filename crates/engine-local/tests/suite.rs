@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use lazuli_engine_local::{Durability, LocalEngine, LocalOptions};
-use lazuli_testkit::engine_suite::Fixture;
+use lazuli_engine::{Acknowledged, Engine, Nature, Writers};
+use lazuli_engine_local::{Durability, LocalEngine, LocalOptions, ReopeningEngine};
+use lazuli_testkit::engine_suite::{self, Fixture};
 use std::time::Duration;
 
 fn fixture(durability: Durability) -> Fixture {
@@ -23,4 +24,44 @@ mod interval {
 
 mod memory {
     lazuli_testkit::engine_suite!(|| super::fixture(super::Durability::Memory));
+}
+
+/// As the server runs it.
+mod reopening {
+    use super::{Fixture, LocalOptions, ReopeningEngine};
+
+    fn fixture() -> Fixture {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = ReopeningEngine::open(dir.path(), LocalOptions::default()).unwrap();
+        Fixture::new(engine, dir)
+    }
+
+    lazuli_testkit::engine_suite!(fixture);
+}
+
+/// Without a life at all, a view expires when a commit replaces what it shows.
+#[test]
+fn expired_view_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LocalOptions { view_ms_max: 0, ..LocalOptions::default() };
+    let engine = LocalEngine::open(dir.path(), options).unwrap();
+    assert_eq!(engine.limits().view_ms_max, 0);
+    engine_suite::expired_view_says_so(&engine, || ());
+}
+
+#[test]
+fn only_what_was_synced_is_sure_to_stay() {
+    let nature = |durability| {
+        let dir = tempfile::tempdir().unwrap();
+        let options = LocalOptions { durability, ..LocalOptions::default() };
+        ReopeningEngine::open(dir.path(), options).unwrap().nature()
+    };
+    let synced = nature(Durability::Sync);
+    assert_eq!((synced.writers, synced.acknowledged), (Writers::Sole, Acknowledged::Kept));
+    assert!(synced.only_we_change_it());
+    for durability in [Durability::Interval(Duration::from_secs(1)), Durability::Memory] {
+        let nature: Nature = nature(durability);
+        assert_eq!(nature.acknowledged, Acknowledged::MayVanish);
+        assert!(!nature.only_we_change_it());
+    }
 }

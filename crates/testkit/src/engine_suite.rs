@@ -10,19 +10,25 @@
     reason = "a test fails by panicking"
 )]
 
+mod appended;
 mod concurrency;
+mod contract;
+mod derived;
 mod history;
 pub mod reopen;
 mod sequential;
 
+pub use appended::*;
 pub use concurrency::*;
+pub use contract::*;
+pub use derived::*;
 pub use history::random_histories_match_the_model;
 pub use sequential::*;
 
 use bytes::Bytes;
 use lazuli_engine::{
-    BoxError, Check, Commit, CommitError, Current, Direction, Engine, Expect, Found, Key, KeyRange,
-    Modify, Revision, Scan, ScanEnd, View, Visit, Write,
+    BoxError, Check, Commit, CommitError, Current, Direction, Engine, EngineError, Expect, Found,
+    Key, KeyRange, Modify, Revision, Scan, ScanEnd, View, Visit, Write,
 };
 use std::any::Any;
 use std::sync::Arc;
@@ -58,6 +64,31 @@ macro_rules! engine_suite {
             no_insert_slips_past_the_deletion_of_its_guard
             scan_sees_one_snapshot_while_commits_go_on
             acknowledged_commit_is_seen_by_all
+            guard_that_fails_writes_nothing
+            guard_is_not_a_lock
+            guard_that_is_gone_stops_what_begins_later
+            read_answers_in_order
+            read_sees_every_acknowledged_commit
+            rows_expected_changes_no_answer
+            modify_sees_the_revision_and_may_delete
+            tending_comes_to_an_end
+            closed_engine_takes_no_commits_and_is_not_healthy
+            close_finishes_what_was_taken
+            appended_key_is_prefix_revision_and_position
+            append_of_a_failed_commit_leaves_nothing
+            appended_keys_are_in_commit_order_under_races
+            derivation_is_shown_what_the_commit_changes
+            derived_writes_carry_the_revision_of_their_commit
+            index_follows_every_kind_of_write
+            nothing_is_derived_from_derived_writes
+            refused_derivation_leaves_nothing
+            refused_function_of_a_derived_write_is_blamed_on_its_cause
+            checks_of_the_commit_are_judged_before_what_is_derived
+            rows_of_one_commit_may_swap_unique_values
+            derived_writes_count_against_the_limits
+            unique_value_has_one_row_under_races
+            index_never_differs_from_rows_under_races
+            feed_replays_to_the_rows_under_races
         }
     };
     (@test $make:expr => $($promise:ident)+) => {
@@ -215,6 +246,20 @@ impl Modify for Increment {
 /// The number that [`Increment`] stores.
 pub(crate) fn number(value: &[u8]) -> u64 {
     u64::from_be_bytes(value.try_into().expect("eight bytes"))
+}
+
+/// Deletes whatever it finds.
+#[derive(Debug)]
+pub(crate) struct Remove;
+
+impl Modify for Remove {
+    fn modify(&self, _: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError> {
+        Ok(None)
+    }
+
+    fn held_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Refuses whatever it finds.

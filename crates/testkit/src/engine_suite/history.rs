@@ -2,6 +2,7 @@
 
 use super::sequential::collect;
 use super::*;
+use lazuli_engine::{Change, Derive, Derived, Refusal};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 
 pub fn random_histories_match_the_model(make: Make<'_>) {
     // Files of failing cases would land beside the caller; the seed in the message does as well.
-    let config = Config { cases: 48, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
     let history = proptest::collection::vec(step(), 1..80);
     let outcome = TestRunner::new(config).run(&history, |steps| {
         let fixture = make();
@@ -31,8 +32,12 @@ enum Step {
 #[derive(Clone, Debug)]
 struct RandomCommit {
     not_before: u64,
+    guards: Vec<(Vec<u8>, RandomExpect)>,
     checks: Vec<(Vec<u8>, RandomExpect)>,
     writes: BTreeMap<Vec<u8>, RandomWrite>,
+    appends: Vec<Vec<u8>>,
+    /// Whether a [`Mirror`] is derived.
+    is_mirrored: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +53,7 @@ enum RandomWrite {
     Put(Vec<u8>),
     Delete,
     Append(Vec<u8>),
+    Remove,
     Refuse,
 }
 
@@ -90,15 +96,23 @@ fn any_commit() -> impl Strategy<Value = RandomCommit> {
         4 => any_value().prop_map(RandomWrite::Put),
         2 => Just(RandomWrite::Delete),
         2 => any_value().prop_map(RandomWrite::Append),
+        1 => Just(RandomWrite::Remove),
         1 => Just(RandomWrite::Refuse),
     ];
+    let guards = proptest::collection::vec((any_key(), expect.clone()), 0..2);
     let checks = proptest::collection::vec((any_key(), expect), 0..3);
     let writes = proptest::collection::btree_map(any_key(), write, 0..5);
-    (0..10_000_u64, checks, writes).prop_map(|(not_before, checks, writes)| RandomCommit {
-        not_before,
-        checks,
-        writes,
-    })
+    let appends = proptest::collection::vec(any_value(), 0..3);
+    (0..10_000_u64, guards, checks, writes, appends, any::<bool>()).prop_map(
+        |(not_before, guards, checks, writes, appends, is_mirrored)| RandomCommit {
+            not_before,
+            guards,
+            checks,
+            writes,
+            appends,
+            is_mirrored,
+        },
+    )
 }
 
 fn any_scan() -> impl Strategy<Value = RandomScan> {
@@ -149,10 +163,16 @@ async fn replay(engine: &dyn Engine, steps: Vec<Step>) -> Result<(), TestCaseErr
 
 impl Replay<'_> {
     async fn commit(&mut self, random: RandomCommit) -> Result<(), TestCaseError> {
-        let writes = random.writes.iter().map(|(text, write)| concrete(text, write)).collect();
+        let checks = |checks: &[(Vec<u8>, RandomExpect)]| {
+            checks.iter().map(|(text, expect)| self.check(text, *expect)).collect()
+        };
+        let writes = random.writes.iter().map(|(text, write)| concrete(text, write));
+        let appends = random.appends.iter().map(|value| Write::Append(log(), value.clone().into()));
         let commit = Commit {
-            checks: random.checks.iter().map(|(text, expect)| self.check(text, *expect)).collect(),
-            ..Commit::new(Revision(random.not_before), writes)
+            guards: checks(&random.guards),
+            checks: checks(&random.checks),
+            derive: random.is_mirrored.then(|| Arc::new(Mirror) as _),
+            ..Commit::new(Revision(random.not_before), writes.chain(appends).collect())
         };
         let expected = self.expected(&commit, &random);
         match (self.engine.commit(commit).await, expected) {
@@ -160,6 +180,13 @@ impl Replay<'_> {
             (
                 Err(CommitError::CheckFailed { index, found }),
                 Err(CommitError::CheckFailed { index: expected_index, found: expected_found }),
+            ) => {
+                prop_assert_eq!((index, found), (expected_index, expected_found));
+                Ok(())
+            }
+            (
+                Err(CommitError::GuardFailed { index, found }),
+                Err(CommitError::GuardFailed { index: expected_index, found: expected_found }),
             ) => {
                 prop_assert_eq!((index, found), (expected_index, expected_found));
                 Ok(())
@@ -190,16 +217,23 @@ impl Replay<'_> {
 
     /// What the contract wants as an answer.
     fn expected(&self, commit: &Commit, random: &RandomCommit) -> Result<(), CommitError> {
-        for (index, check) in commit.checks.iter().enumerate() {
-            let found = self.model.get(check.key.as_slice()).map(|(_, revision)| *revision);
-            if !check.expect.holds(found) {
-                return Err(CommitError::CheckFailed { index, found });
-            }
+        if let Some((index, found)) = self.first_failure(&commit.guards) {
+            return Err(CommitError::GuardFailed { index, found });
+        }
+        if let Some((index, found)) = self.first_failure(&commit.checks) {
+            return Err(CommitError::CheckFailed { index, found });
         }
         match random.writes.values().position(|write| matches!(write, RandomWrite::Refuse)) {
             Some(index) => Err(CommitError::Refused { index, reason: "refused".into() }),
             None => Ok(()),
         }
+    }
+
+    fn first_failure(&self, checks: &[Check]) -> Option<(usize, Option<Revision>)> {
+        checks.iter().enumerate().find_map(|(index, check)| {
+            let found = self.model.get(check.key.as_slice()).map(|(_, revision)| *revision);
+            (!check.expect.holds(found)).then_some((index, found))
+        })
     }
 
     /// Brings the model up to the commit that got `revision`.
@@ -209,15 +243,29 @@ impl Replay<'_> {
             let key = key(text).as_slice().to_vec();
             let before = self.revisions.insert(key.clone(), revision);
             prop_assert!(before < Some(revision), "{before:?} before {revision:?}");
-            let current = self.model.remove(&key).map(|(value, _)| value).unwrap_or_default();
+            let current = self.model.get(&key).map(|(value, _)| value.clone());
             let value = match write {
-                RandomWrite::Put(value) => value,
-                RandomWrite::Append(value) => [current, value].concat(),
-                RandomWrite::Delete | RandomWrite::Refuse => continue,
+                RandomWrite::Put(value) => Some(value),
+                RandomWrite::Append(value) => Some([current.unwrap_or_default(), value].concat()),
+                RandomWrite::Delete | RandomWrite::Remove | RandomWrite::Refuse => None,
             };
-            self.model.insert(key, (value, revision));
+            if random.is_mirrored {
+                self.set(mirrored(&key).as_slice().to_vec(), value.clone(), revision);
+            }
+            self.set(key, value, revision);
+        }
+        for (position, value) in (0..).zip(random.appends) {
+            let key = Key::appended(&log(), revision, position);
+            self.set(key.as_slice().to_vec(), Some(value), revision);
         }
         Ok(())
+    }
+
+    fn set(&mut self, key: Vec<u8>, value: Option<Vec<u8>>, revision: Revision) {
+        match value {
+            Some(value) => self.model.insert(key, (value, revision)),
+            None => self.model.remove(&key),
+        };
     }
 
     /// A fresh view, or one of those kept.
@@ -264,7 +312,39 @@ fn concrete(text: &[u8], write: &RandomWrite) -> Write {
         RandomWrite::Put(value) => put(text, value.clone()),
         RandomWrite::Delete => delete(text),
         RandomWrite::Append(value) => modify(text, Append(value.clone())),
+        RandomWrite::Remove => modify(text, Remove),
         RandomWrite::Refuse => modify(text, Refuse),
+    }
+}
+
+/// Where random commits append.
+fn log() -> Key {
+    key("log")
+}
+
+fn mirrored(stored: &[u8]) -> Key {
+    key([b"mirror", stored].concat())
+}
+
+/// Derives a copy of each written key.
+#[derive(Debug)]
+struct Mirror;
+
+impl Derive for Mirror {
+    fn derive(&self, changes: &[Change<'_>], derived: &mut Derived) -> Result<(), Refusal> {
+        for change in changes {
+            let key = mirrored(change.key);
+            let write = match change.after {
+                Some(value) => Write::Put(key, value.to_vec().into()),
+                None => Write::Delete(key),
+            };
+            derived.write(change.index, write);
+        }
+        Ok(())
+    }
+
+    fn held_bytes(&self) -> usize {
+        0
     }
 }
 

@@ -69,7 +69,8 @@ pub const KILLED_WRITER_DIR: &str = "LAZULI_TEST_KILLED_WRITER_DIR";
 const KILLED_WRITERS: usize = 8;
 
 /// Kills a process in the midst of its commits, again and again: every acknowledged commit is there,
-/// none is half there, and revisions go on increasing.
+/// none is half there, what was derived from it is there with it and nothing else is, what it appended
+/// is in commit order, and revisions go on increasing.
 ///
 /// `child` is the name of a test of the same program that calls [`killed_writer`].
 pub fn acknowledged_commits_survive_kill(open: Open<'_>, dir: &Path, child: &str, rounds: usize) {
@@ -132,11 +133,33 @@ async fn check_after_kill(engine: &dyn Engine, acknowledged: &BTreeMap<String, R
     }
     let counter = value(engine, "counter").await.map_or(0, |value| number(&value));
     assert_eq!(counter, triples.len() as u64, "the counter and the commits that raised it");
+    derived::assert_indexed(engine).await;
+    check_log_after_kill(view.as_ref(), &triples).await;
     let newest = found.iter().map(|(_, _, revision)| *revision).max().unwrap();
     assert!(write(engine, [put("newer", "x")]).await > newest);
 }
 
-/// Commits until it is killed: three keys and a counter each, acknowledged on standard output.
+/// The log has one entry for each commit, at the revision of that commit.
+async fn check_log_after_kill(view: &dyn View, triples: &BTreeMap<String, Vec<Revision>>) {
+    let logged = entries(view, KeyRange::prefix(key(LOG).as_slice())).await;
+    let logged: Vec<_> = logged
+        .into_iter()
+        .map(|(entry, name, _)| {
+            let (_, revision, position) = Key::split_appended(&entry).expect("an appended key");
+            assert_eq!(position, 0);
+            (revision, String::from_utf8(name).unwrap())
+        })
+        .collect();
+    let mut committed: Vec<_> = triples.iter().map(|(name, at)| (at[0], name.clone())).collect();
+    committed.sort();
+    assert_eq!(logged, committed);
+}
+
+/// Where the commits of [`killed_writer`] append their names.
+const LOG: &str = "log/";
+
+/// Commits until it is killed: three keys, a counter, a row with its index, and an entry of a log each,
+/// acknowledged on standard output.
 pub fn killed_writer(open: Open<'_>) {
     let Some(dir) = std::env::var_os(KILLED_WRITER_DIR) else {
         return;
@@ -160,7 +183,14 @@ async fn write_for_ever(engine: Arc<dyn Engine>, prefix: String, out: Arc<Mutex<
         let name = format!("{prefix}-{n}");
         let parts = ["a", "b", "c"].map(|part| format!("{name}/{part}"));
         let writes = parts.iter().map(|part| put(part, part.as_bytes()));
-        let revision = write(engine.as_ref(), writes.chain([modify("counter", Increment)])).await;
+        // Few rows take turns, so that entries of the index come and go.
+        let rest = [
+            put(format!("row/{}", n % 3), name.as_bytes()),
+            modify("counter", Increment),
+            Write::Append(key(LOG), name.clone().into()),
+        ];
+        let commit = derived::with(derived::ByValue, commit([], writes.chain(rest)));
+        let revision = engine.commit(commit).await.expect("a commit without conditions");
         writeln!(out.lock().unwrap(), "ack {name} {} .", revision.0).unwrap();
     }
 }
