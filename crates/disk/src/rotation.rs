@@ -1,10 +1,11 @@
-//! Crashes while fjall begins a new journal and gives up an old one.
+//! Crashes while fjall begins a new journal and removes an old one.
 //!
 //! It does so when a journal has 64 MB, which no small run reaches. So here clients write twice that
-//! much into few rows first; then every moment around the change is taken, as `power.rs` does. Where two
-//! journals lie side by side, each of them vanishes besides.
+//! much into few rows first; then every moment around the change is taken, as `power.rs` does. Where
+//! two journals lie side by side, each of them vanishes as well.
 
 use crate::bench::{Bench, Recording};
+use crate::image::Image;
 use crate::power::{self, Plan, Walk};
 use crate::trace::Event;
 use crate::vanished;
@@ -19,7 +20,7 @@ pub const BULK: usize = 48;
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub power: power::Counts,
-    /// Journals that were begun or given up.
+    /// Journals that were begun or removed.
     pub changes: usize,
     pub vanished: vanished::Counts,
 }
@@ -27,7 +28,7 @@ pub struct Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { power, changes, vanished } = self;
-        write!(f, "{changes} journals begun or given up: {power}; vanished: {vanished}")
+        write!(f, "{changes} journals begun or removed: {power}; vanished: {vanished}")
     }
 }
 
@@ -51,33 +52,41 @@ pub fn run(
     Ok(counts)
 }
 
-/// Lets each journal vanish at the first and the last acknowledgement while there are several.
+/// Lets each journal vanish at the first and the last acknowledgement while there are several, and
+/// each time that another has just begun.
 fn let_journals_vanish(
     bench: &Bench,
     plan: &Plan,
     recording: &Recording,
 ) -> Result<vanished::Counts> {
     let mut walk = Walk::new(recording);
-    let mut moments = Vec::new();
+    let (mut answered, mut begun) = (Vec::new(), Vec::new());
     for (at, event) in recording.events.iter().enumerate() {
         walk.go_to(at + 1)?;
-        let is_answer = matches!(event, Event::Acknowledged { .. });
-        if is_answer && walk.disk.live().0.keys().filter(|path| is_journal(path)).count() > 1 {
-            // All but the first give way to the last.
-            moments.truncate(1);
-            moments.push((at, walk.disk.live(), walk.account()));
+        let moment = || (at, walk.disk.live(), walk.account());
+        match event {
+            Event::Create { .. } if is_change(event) => begun.push(moment()),
+            Event::Acknowledged { .. } if journals(&walk.disk.live()).len() > 1 => {
+                // All but the first give way to the last.
+                answered.truncate(1);
+                answered.push(moment());
+            }
+            _ => {}
         }
     }
     let mut counts = vanished::Counts::default();
-    for (at, image, account) in moments {
-        let journals: Vec<&String> = image.0.keys().filter(|path| is_journal(path)).collect();
-        vanished::each(bench, &image, &journals, &account, &mut counts)
+    for (at, image, account) in answered.into_iter().chain(begun) {
+        vanished::each(bench, &image, &journals(&image), &account, &mut counts)
             .with_context(|| format!("after event {at}, --seed {}", plan.seed))?;
     }
     Ok(counts)
 }
 
-/// Whether a journal but the first is begun, or one is given up.
+fn journals(image: &Image) -> Vec<&String> {
+    image.0.keys().filter(|path| is_journal(path)).collect()
+}
+
+/// Whether a journal but the first is begun, or one is removed.
 fn is_change(event: &Event) -> bool {
     match event {
         Event::Create { path, .. } => is_journal(path) && !path.ends_with("/0.jnl"),

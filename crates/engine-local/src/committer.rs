@@ -59,6 +59,8 @@ pub(crate) struct Committer {
     pub(crate) poison: Arc<Poison>,
     /// When the oldest write that is not synced must be.
     pub(crate) sync_due: Option<Instant>,
+    /// Whether files were dropped and are not removed yet.
+    pub(crate) release_due: bool,
 }
 
 impl Committer {
@@ -152,12 +154,18 @@ impl Committer {
     }
 
     /// What the store needs now and then. Nobody waits for it.
-    fn tidy(&self, release_files: bool) {
-        let room = self.store.make_room();
-        let released = if release_files { self.store.release_files() } else { Ok(()) };
-        if let Err(failure) = room.and(released) {
+    fn tidy(&mut self, release_files: bool) {
+        self.release_due |= release_files;
+        if let Err(failure) = self.release_files().and_then(|()| self.store.make_room()) {
             self.poisoned(failure);
         }
+    }
+
+    fn release_files(&mut self) -> Result<(), WriteFailure> {
+        if self.release_due {
+            self.release_due = !self.store.release_files()?;
+        }
+        Ok(())
     }
 
     fn sync(&mut self) {

@@ -23,7 +23,8 @@
 //! ```
 
 use crate::directory::{OpenError, sync_directory};
-use crate::store::follows_synced;
+use crate::store::{follows_synced, last_revision};
+use lazuli_engine::Revision;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -37,13 +38,23 @@ const END_MAGIC: &[u8] = b"FJL\x03";
 /// compactions.
 const SEQUENCE_STEP_MAX: u64 = 1 << 32;
 
-/// Looks through the journals of the store at `store`; answers their numbers, oldest first.
-pub(crate) fn inspect(store: &Path) -> Result<Vec<u64>, OpenError> {
+/// A journal of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Journal {
+    pub(crate) number: u64,
+    /// The last revision in it, if it holds any.
+    pub(crate) last: Option<Revision>,
+    /// What its batches take.
+    pub(crate) bytes: u64,
+}
+
+/// Checks the journals of the store at `store`, and returns them, oldest first.
+pub(crate) fn inspect(store: &Path) -> Result<Vec<Journal>, OpenError> {
     let io_error = |source| OpenError::Io { dir: store.to_path_buf(), source };
-    let (numbers, journals): (Vec<u64>, Vec<PathBuf>) =
-        list(store).map_err(io_error)?.into_iter().unzip();
+    let journals = list(store).map_err(io_error)?;
+    let mut inspected = Vec::new();
     let mut last = None;
-    for (index, path) in journals.iter().enumerate() {
+    for (index, (number, path)) in journals.iter().enumerate() {
         let bytes = fs::read(path).map_err(io_error)?;
         let sound = Sound::of(&bytes, last);
         last = sound.last;
@@ -63,10 +74,12 @@ pub(crate) fn inspect(store: &Path) -> Result<Vec<u64>, OpenError> {
             );
         }
         if is_broken || !is_sealed && !sound.is_ended {
-            write_anew(store, path, whole).map_err(io_error)?;
+            rewrite(store, path, whole).map_err(io_error)?;
         }
+        let (last, bytes) = (sound.revision, whole.len() as u64);
+        inspected.push(Journal { number: *number, last, bytes });
     }
-    Ok(numbers)
+    Ok(inspected)
 }
 
 /// The journals, oldest first.
@@ -91,7 +104,7 @@ fn damaged(store: &Path, path: &Path, offset: usize) -> OpenError {
 }
 
 /// Replaces a journal in one step.
-fn write_anew(store: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+fn rewrite(store: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
     // fjall takes no notice of other endings, should one be left over.
     let new = path.with_extension("new");
     let mut file = File::create(&new)?;
@@ -106,6 +119,8 @@ struct Sound {
     bytes: usize,
     /// The sequence number of the last.
     last: Option<u64>,
+    /// The last revision in them.
+    revision: Option<Revision>,
     /// Whether the last was written when the store was closed, or there is none.
     is_ended: bool,
 }
@@ -113,13 +128,14 @@ struct Sound {
 impl Sound {
     fn of(journal: &[u8], mut last: Option<u64>) -> Self {
         let mut rest = journal;
-        let mut is_ended = true;
+        let (mut revision, mut is_ended) = (None, true);
         while let Some(batch) = Batch::read(rest).filter(|batch| batch.follows(last)) {
             last = Some(batch.sequence);
+            revision = batch.revision.or(revision);
             is_ended = batch.is_end;
             rest = batch.rest;
         }
-        Self { bytes: journal.len() - rest.len(), last, is_ended }
+        Self { bytes: journal.len() - rest.len(), last, revision, is_ended }
     }
 }
 
@@ -135,6 +151,7 @@ fn synced_batch_follows(rest: &[u8]) -> bool {
 /// One batch that is whole.
 struct Batch<'j> {
     sequence: u64,
+    revision: Option<Revision>,
     follows_synced: bool,
     /// Whether it changes nothing, as the one that is written at the close.
     is_end: bool,
@@ -148,10 +165,11 @@ impl<'j> Batch<'j> {
         let items = number(&mut rest, 4)?;
         let sequence = number(&mut rest, 8)?;
         let content = rest;
-        let mut synced = false;
+        let (mut synced, mut revision) = (false, None);
         for _ in 0..items {
             let (key, value) = item(&mut rest)?;
             synced |= follows_synced(key, value);
+            revision = last_revision(key, value).or(revision);
         }
         let content = content.get(..content.len() - rest.len())?;
         (take(&mut rest, 1)? == [END]).then_some(())?;
@@ -159,7 +177,7 @@ impl<'j> Batch<'j> {
         (take(&mut rest, END_MAGIC.len())? == END_MAGIC).then_some(())?;
         let is_whole = checksum == xxh3_64(content);
         let is_end = items == 1 && synced;
-        is_whole.then_some(Self { sequence, follows_synced: synced, is_end, rest })
+        is_whole.then_some(Self { sequence, revision, follows_synced: synced, is_end, rest })
     }
 
     /// The checksum does not cover the sequence number.

@@ -87,6 +87,7 @@ impl LocalEngine {
             last,
             poison: poison.clone(),
             sync_due: None,
+            release_due: false,
         };
         let thread = std::thread::Builder::new()
             .name("committer".into())

@@ -24,7 +24,7 @@ use lsm_tree::{SeqNo, SequenceNumberCounter};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -53,8 +53,14 @@ const BLOCK_BYTES: [u32; 3] = [32 * 1024, 32 * 1024, 16 * 1024];
 /// store that stays below is never compressed.
 const COMPRESSION: [CompressionType; 4] =
     [CompressionType::None, CompressionType::None, CompressionType::None, CompressionType::Lz4];
-/// fjall's least. The journal is what a start must read again, so this bounds recovery.
-const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// fjall would flush what keeps journals from being removed when they take more than this. The store
+/// does so itself, when the register knows the newest: see `make_room`.
+const JOURNALS_BYTES_MAX: u64 = u64::MAX;
+/// A journal with less than this is not full: fjall begins another, at a flush, at 64 000 000 bytes.
+const JOURNAL_BYTES_SAFE: u64 = 60_000_000;
+/// What a batch and an entry take in a journal at most, beside key and value.
+const JOURNAL_BATCH_BYTES: u64 = 26;
+const JOURNAL_ENTRY_BYTES: u64 = 21;
 
 /// What a group leaves of each key it wrote: a value, or nothing.
 pub(crate) type Changes = HashMap<Key, Option<Stored>>;
@@ -70,6 +76,10 @@ pub(crate) struct Store {
     has_written: AtomicBool,
     /// `None` while the store is made.
     register: Mutex<Option<JournalRegister>>,
+    /// Whether a journal was registered, and nothing was done yet to have those before it removed.
+    has_new_journal: AtomicBool,
+    /// What the newest journal holds at most.
+    journal_bytes: AtomicU64,
     damage: Arc<DamageReporter>,
     faults: Option<Arc<dyn Faults>>,
 }
@@ -97,6 +107,8 @@ impl Store {
         })?;
         let mut store = open(&directory.store()).map_err(with_file)?;
         store.register = Mutex::new(Some(register));
+        let newest = journals.last().map_or(0, |journal| journal.bytes);
+        store.journal_bytes.store(newest, Ordering::Relaxed);
         store.is_unsynced.store(false, Ordering::Relaxed);
         Ok(store)
     }
@@ -104,7 +116,7 @@ impl Store {
     fn open_at(path: &Path, options: &LocalOptions) -> Result<Self, fjall::Error> {
         let database = Database::builder(path)
             .cache_size(options.cache_bytes)
-            .max_journaling_size(JOURNAL_BYTES_MAX)
+            .max_journaling_size(JOURNALS_BYTES_MAX)
             .worker_threads(options.worker_threads.max(1))
             // Each batch says itself how far it is to be persisted.
             .manual_journal_persist(true)
@@ -118,6 +130,8 @@ impl Store {
             is_unsynced: AtomicBool::new(true),
             has_written: AtomicBool::new(false),
             register: Mutex::new(None),
+            has_new_journal: AtomicBool::new(false),
+            journal_bytes: AtomicU64::new(0),
             damage: Arc::new(DamageReporter::new(path)),
             faults: options.faults.clone(),
         })
@@ -158,22 +172,42 @@ impl Store {
     ) -> Result<(), fjall::Error> {
         let mut batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes.len() + 1)
             .durability(Some(mode));
+        let mut bytes = JOURNAL_BATCH_BYTES;
+        let mut count = |key: &[u8], value: usize| {
+            bytes += JOURNAL_ENTRY_BYTES + (key.len() + value) as u64;
+        };
         for (key, change) in changes {
+            count(key.as_slice(), change.as_ref().map_or(0, |stored| stored.bytes.len()));
             match change {
                 Some(stored) => batch.insert(&self.data, key.into_bytes(), stored.bytes),
                 None => batch.remove(&self.data, key.into_bytes()),
             }
         }
         for range in dropped {
-            batch.insert(&self.meta, encode_range(range), []);
+            let key = encode_range(range);
+            count(&key, 0);
+            batch.insert(&self.meta, key, []);
         }
-        batch.insert(&self.meta, LAST_REVISION, self.encode_last(last));
+        let value = self.encode_last(last);
+        count(LAST_REVISION, value.len());
+        batch.insert(&self.meta, LAST_REVISION, value);
         batch.commit()?;
-        if let Some(register) = &mut *self.register.lock().unwrap_or_else(PoisonError::into_inner) {
-            register.written(last)?;
-        }
+        self.register_journals(last, bytes)?;
         self.is_unsynced.store(mode == PersistMode::Buffer, Ordering::Relaxed);
         self.has_written.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// To be called when a batch of `bytes` that ends with `last` was written, and before that is
+    /// acknowledged.
+    fn register_journals(&self, last: Revision, bytes: u64) -> Result<(), fjall::Error> {
+        let mut register = self.register.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(register) = &mut *register else { return Ok(()) };
+        if register.written(last)? {
+            self.has_new_journal.store(true, Ordering::Relaxed);
+            self.journal_bytes.store(0, Ordering::Relaxed);
+        }
+        self.journal_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 
@@ -200,9 +234,17 @@ impl Store {
     /// Hands a full memtable to the worker, and waits while too many wait for it. fjall would ask
     /// the worker itself to do it, and one busy with a compaction would let the memtable grow
     /// without bound.
+    ///
+    /// When a journal was registered, hands over all, so that those before it can be removed: what
+    /// keeps them is what a start must read again. The data first, as the last revision in the
+    /// tables shows that the data is there (`journal_register.rs`).
     pub(crate) fn make_room(&self) -> Result<(), WriteFailure> {
-        if self.data.tree.active_memtable().size() > self.memtable_bytes {
+        let has_new_journal = self.has_new_journal.swap(false, Ordering::Relaxed);
+        if has_new_journal || self.data.tree.active_memtable().size() > self.memtable_bytes {
             self.data.rotate_memtable()?;
+        }
+        if has_new_journal {
+            self.meta.rotate_memtable()?;
         }
         while self.data.sealed_memtable_count() > MEMTABLES_WAITING_MAX {
             // Fails if the worker has.
@@ -212,11 +254,18 @@ impl Store {
         Ok(())
     }
 
-    /// Lets go of files that only snapshots older than the published one could name. Something must
-    /// have been written since they were dropped.
-    pub(crate) fn release_files(&self) -> Result<(), WriteFailure> {
+    /// Removes files that only snapshots older than the published one could name. Something must have
+    /// been written since they were dropped. Returns whether it could be done now.
+    ///
+    /// It flushes the last revision. Were the journal full, and all data flushed, fjall could begin
+    /// another and remove this one before the other is registered (`journal_register.rs`).
+    pub(crate) fn release_files(&self) -> Result<bool, WriteFailure> {
+        let is_full = self.journal_bytes.load(Ordering::Relaxed) > JOURNAL_BYTES_SAFE;
+        if is_full && self.data.tree.active_memtable().is_empty() {
+            return Ok(false);
+        }
         self.meta.rotate_memtable()?;
-        Ok(())
+        Ok(true)
     }
 
     /// Drops the files that hold nothing but keys of `range`, whatever they hold: an older value
@@ -312,6 +361,12 @@ fn decode_last(value: Option<Slice>) -> Result<Revision, EngineError> {
         Some(Some((revision, _))) => Ok(Revision(u64::from_be_bytes(*revision))),
         Some(None) => Err(EngineError::Corrupt("the last revision has a wrong length".into())),
     }
+}
+
+/// The revision of a batch that has this entry.
+pub(crate) fn last_revision(key: &[u8], value: &[u8]) -> Option<Revision> {
+    let (revision, _) = value.split_first_chunk()?;
+    (key == LAST_REVISION).then_some(Revision(u64::from_be_bytes(*revision)))
 }
 
 /// Whether an entry of a batch says that all batches before it were durable.
