@@ -1,4 +1,4 @@
-//! Error bodies: the same code and message in the service's four shapes.
+//! Error bodies: the same code and message in the service's five shapes.
 
 use crate::odata::json;
 use crate::xml::{BYTE_ORDER_MARK, write_text};
@@ -13,8 +13,10 @@ pub enum Shape {
     PrefixedXml,
     /// `<error>` on one line: entities and tables, when no JSON was negotiated (T-7.4a i).
     CompactXml,
-    /// `<error>` indented, after a byte-order mark: a version that is not known (T-7.4a ii).
+    /// The same, indented: recorded at 2011-08-18, when Atom was indented too (T-2.64a).
     IndentedXml,
+    /// `<error>` indented, after a byte-order mark: a version that is not known (T-7.4a ii).
+    MarkedXml,
 }
 
 impl Shape {
@@ -23,8 +25,8 @@ impl Shape {
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
-            Self::PrefixedXml | Self::IndentedXml => "application/xml",
-            Self::CompactXml => "application/xml;charset=utf-8",
+            Self::PrefixedXml | Self::MarkedXml => "application/xml",
+            Self::CompactXml | Self::IndentedXml => "application/xml;charset=utf-8",
         }
     }
 }
@@ -65,7 +67,8 @@ pub fn write_explained(
         }
         Shape::PrefixedXml => &PREFIXED,
         Shape::CompactXml => &COMPACT,
-        Shape::IndentedXml => {
+        Shape::IndentedXml => &INDENTED,
+        Shape::MarkedXml => {
             out.extend_from_slice(BYTE_ORDER_MARK);
             &INDENTED
         }
@@ -188,10 +191,26 @@ mod tests {
     #[test]
     fn a_bad_version_answers_indented_after_a_byte_order_mark() {
         let mut out = Vec::new();
-        write(&mut out, Shape::IndentedXml, "InvalidHeaderValue", "m");
+        write(&mut out, Shape::MarkedXml, "InvalidHeaderValue", "m");
         let text = String::from_utf8(out).unwrap();
         assert!(text.starts_with("\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\" standalone"));
         assert!(text.contains("\r\n  <code>InvalidHeaderValue</code>\r\n"));
+    }
+
+    /// Recorded by the Node.js client of 2013.
+    #[test]
+    fn version_2011_08_18_answers_indented() {
+        check(
+            Shape::IndentedXml,
+            ErrorCode::TableAlreadyExists,
+            "d20863c0-c6b2-41d4-ba6a-1566ffe071ff",
+            "2013-02-26T13:20:00.6033414Z",
+            "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\r\n<error xmlns=\"http://\
+             schemas.microsoft.com/ado/2007/08/dataservices/metadata\">\r\n  \
+             <code>TableAlreadyExists</code>\r\n  <message xml:lang=\"en-US\">The table specified \
+             already exists.\nRequestId:d20863c0-c6b2-41d4-ba6a-1566ffe071ff\n\
+             Time:2013-02-26T13:20:00.6033414Z</message>\r\n</error>",
+        );
     }
 
     #[test]

@@ -169,7 +169,7 @@ impl<'a> Step<'a> {
         index: Option<usize>,
     ) -> Reply {
         let accepted = media::negotiate(self.headers.of_call.accept, self.query.get("$format"));
-        let form = ErrorForm::of(accepted, false);
+        let form = ErrorForm::of(accepted, Some(context.version));
         let preference = self.preference().filter(|_| error.stage != Stage::Parsing);
         let preference_applied = preference.map(Preference::text);
         Reply { preference_applied, ..error_reply(error, form, index, context.trailer()) }
@@ -226,7 +226,10 @@ impl Fault {
         let index = (!lone_at_execution).then_some(self.index);
         let reply = match steps.get(self.index) {
             Some(step) => step.error_reply(context, &self.error, index),
-            None => error_reply(&self.error, ErrorForm::Xml, index, context.trailer()),
+            None => {
+                let form = ErrorForm::Xml(context.version.atom_form());
+                error_reply(&self.error, form, index, context.trailer())
+            }
         };
         match self.last_read(steps) {
             Some(step) => step.answered(reply),

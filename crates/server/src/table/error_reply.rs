@@ -7,8 +7,9 @@ use crate::http::trailer::Trailer;
 use crate::table::request::{CallHeaders, Preference};
 use lazuli_wire::error_body::{self, Shape};
 use lazuli_wire::error_code::ErrorCode;
-use lazuli_wire::media::{self, Accepted, Format, MetadataLevel};
+use lazuli_wire::media::{self, Accepted, AtomForm, Format, MetadataLevel};
 use lazuli_wire::uri::Query;
+use lazuli_wire::version::ApiVersion;
 use std::borrow::Cow;
 
 /// The answer to a request that failed. Old versions name the code only where nothing else does: in
@@ -34,8 +35,9 @@ fn written(failed: &Failed<'_>) -> Reply {
         return early_reply(error, accepted, is_xml, context.trailer());
     }
     let form = match context.version {
-        None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::IndentedXml,
-        _ => ErrorForm::of(accepted, is_xml),
+        None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::MarkedXml,
+        _ if is_xml => ErrorForm::PrefixedXml,
+        _ => ErrorForm::of(accepted, context.version.as_ref().map(|version| version.parsed)),
     };
     let reply = error_reply(error, form, None, context.trailer());
     // The answer to a HEAD has no body to name the error (T-7.8).
@@ -78,20 +80,21 @@ fn early_reply(error: &ApiError, accepted: Accepted, is_xml: bool, trailer: Trai
 pub(crate) enum ErrorForm {
     /// `{"odata.error":…}` with the negotiated content type (T-7.2).
     Json(MetadataLevel),
-    /// `<error …>`: an OData operation for which no JSON was negotiated (T-7.4a).
-    Xml,
+    /// `<error …>`: an OData operation for which no JSON was negotiated (T-7.4a), in the form that
+    /// Atom has.
+    Xml(AtomForm),
     /// `<m:error …>`: the ACL and service operations.
     PrefixedXml,
     /// `<error …>`, indented and with a byte-order mark: a version that is none (T-7.4a).
-    IndentedXml,
+    MarkedXml,
 }
 
 impl ErrorForm {
-    pub(crate) fn of(accepted: Accepted, xml_operation: bool) -> Self {
+    /// The form that an OData operation's client accepts at `version`.
+    pub(crate) fn of(accepted: Accepted, version: Option<ApiVersion>) -> Self {
         match accepted {
-            _ if xml_operation => Self::PrefixedXml,
             Accepted::Json(level) => Self::Json(level),
-            _ => Self::Xml,
+            _ => Self::Xml(version.map_or(AtomForm::Compact, ApiVersion::atom_form)),
         }
     }
 }
@@ -116,18 +119,21 @@ pub(crate) fn error_reply(
             let content_type = Format::Json(level).content_type();
             Reply::odata_body(status, content_type, DataServiceVersion::V3, body)
         }
-        ErrorForm::Xml => {
-            trailer.write(&mut body, Shape::CompactXml, error, &text);
-            let content_type = "application/xml;charset=utf-8";
-            Reply::odata_body(status, content_type, DataServiceVersion::V1, body)
+        ErrorForm::Xml(form) => {
+            let shape = match form {
+                AtomForm::Compact => Shape::CompactXml,
+                AtomForm::Indented => Shape::IndentedXml,
+            };
+            trailer.write(&mut body, shape, error, &text);
+            Reply::odata_body(status, shape.content_type(), DataServiceVersion::V1, body)
         }
         ErrorForm::PrefixedXml => {
             trailer.write(&mut body, Shape::PrefixedXml, error, &text);
             let (error_code, reason) = (Some(error.code.name()), Some(text.into_owned()));
             Reply { error_code, reason, ..Reply::xml(status, body) }
         }
-        ErrorForm::IndentedXml => {
-            trailer.write(&mut body, Shape::IndentedXml, error, &text);
+        ErrorForm::MarkedXml => {
+            trailer.write(&mut body, Shape::MarkedXml, error, &text);
             Reply::xml(status, body)
         }
     };

@@ -287,6 +287,13 @@ fn errors_of_atom_are_compact_xml() {
     let update = update.with("If-Match", etag);
     check(update, 412, "UpdateConditionNotSatisfied", "Precondition Failed");
     check(python("GET", &order("none")), 404, "ResourceNotFound", "Not Found");
+    // Before 2013-08-15 it is indented, as Atom is (recorded at 2011-08-18).
+    let indented = lazuli.send(&python("GET", &order("none")).version("2011-08-18"));
+    let head = "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\r\n<error xmlns=\"\
+         http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\">\r\n  \
+         <code>ResourceNotFound</code>\r\n  <message xml:lang=\"en-US\">";
+    assert!(indented.text().starts_with(head), "{}", indented.text());
+    assert!(indented.text().ends_with("</message>\r\n</error>"));
 }
 
 /// T-2.60: recorded without at 2016-05-31 and with at 2018-03-28; the border is unverified.
