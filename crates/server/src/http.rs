@@ -22,4 +22,5 @@ pub(crate) mod stall;
 pub(crate) mod target;
 pub(crate) mod tls;
 pub(crate) mod trailer;
+pub(crate) mod unread;
 pub(crate) mod version;

@@ -15,11 +15,12 @@ use crate::http::respond::{ResponseBody, ResponseContext};
 use crate::http::service::{Failed, Operation, Routed, Service, Unrouted};
 use crate::http::shared::Shared;
 use crate::http::target::Target;
+use crate::http::unread;
 use crate::http::version::Version;
 use crate::operation::{Access, Answer, Body as BodyKind, Verb};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response, header};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_wire::error_code::{ErrorCode, message};
@@ -106,6 +107,25 @@ impl<S: Service> Front<S> {
         let mut response = context.respond(reply, S::SERVER, parts.headers);
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         response
+    }
+
+    /// The bytes that answer a request whose head could not be read. hyper chose the status.
+    pub(crate) fn refuse_unread(&self, status: StatusCode, peer: Peer) -> Vec<u8> {
+        let (parts, ()) = Request::new(()).into_parts();
+        let headers = RequestHeaders::of(&parts.headers);
+        let context = self.response_context(&parts, &headers);
+        let (id, now) = (context.id, context.now);
+        tracing::debug!(
+            id = id.as_str(),
+            peer = %peer.address,
+            status = status.as_u16(),
+            "refused: the head of the request cannot be read"
+        );
+        let error = unread::error_code(status).into();
+        let mut reply = self.error_reply(&error, &parts, &headers, &context);
+        let body = std::mem::take(&mut reply.body);
+        let response = context.respond(reply, S::SERVER, HeaderMap::new());
+        unread::write_answer(status, response.headers(), now, &body)
     }
 
     fn response_context(&self, parts: &Parts, headers: &RequestHeaders<'_>) -> ResponseContext {

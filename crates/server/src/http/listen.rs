@@ -5,6 +5,7 @@ use crate::http::peer::Peer;
 use crate::http::service::Service;
 use crate::http::stall::StallGuard;
 use crate::http::tls::{self, Tls};
+use crate::http::unread::UnreadGuard;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -235,6 +236,7 @@ impl<S: Service> Connection<S> {
         let Self { server, peer, stopping, place } = self;
         let options = &server.options;
         let stream = StallGuard::new(stream, options.write_timeout);
+        let stream = UnreadGuard::new(stream, |status| server.front.refuse_unread(status, *peer));
         let service = service_fn(|request| async {
             Ok::<_, Infallible>(match place.refused {
                 false => server.front.handle(request, *peer).await,

@@ -136,3 +136,36 @@ fn a_client_that_asks_first_is_refused_before_it_sends() {
     assert_eq!(ask(Request::new("POST", "/Orders").unsigned()), 403);
     assert_eq!(ask(Request::new("POST", "/my_table")), 400);
 }
+
+/// A request that cannot even be read has a body and an id too, by which the log knows it.
+#[test]
+fn a_request_that_cannot_be_read_is_answered_with_an_id() {
+    let lazuli = Lazuli::empty();
+    let host = "Host: 127.0.0.1\r\n";
+    let lengths = "Content-Length: 3\r\nContent-Length: 4\r\n";
+    let many = "X-More: 1\r\n".repeat(200);
+    let (input, header) = (
+        ("InvalidInput", "One of the request inputs is not valid."),
+        (
+            "InvalidHeaderValue",
+            "The value for one of the HTTP headers is not in the correct format.",
+        ),
+    );
+    for (head, status, (code, message)) in [
+        (format!("POST /Tables HTTP/1.1\r\n{host}{lengths}\r\nabc"), 400, input),
+        (format!("GET /Tables?$filter=a b HTTP/1.1\r\n{host}\r\n"), 400, input),
+        (format!("G@T /Tables HTTP/1.1\r\n{host}\r\n"), 400, input),
+        (format!("GET /Tables HTTP/1.1\r\n{host}{many}\r\n"), 431, header),
+    ] {
+        let answer = lazuli.send_raw(head.as_bytes());
+        assert_eq!(answer.header("x-ms-request-id").map(str::len), Some(36), "{status}");
+        let answer = answer.expect_header("connection", Some("close"));
+        assert!(answer.header("date").is_some_and(|date| date.ends_with(" GMT")));
+        assert!(
+            answer.header("content-type").is_some_and(|text| text.starts_with("application/xml"))
+        );
+        answer.expect_xml_error(status, code, message);
+    }
+    // The first of two requests on a connection was fine.
+    lazuli.get("/Tables").expect(200);
+}
