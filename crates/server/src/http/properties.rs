@@ -2,29 +2,51 @@
 
 use crate::error::ApiResult;
 use arc_swap::ArcSwap;
-use lazuli_model::{AccountName, ServiceProperties};
+use lazuli_engine::Nature;
+use lazuli_model::{AccountName, Clock, ServiceProperties, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-#[derive(Debug, Default)]
+/// How long properties are believed that somebody else may have changed, or that may have vanished. The
+/// service itself says that changes take effect within 30 seconds.
+const SHARED_MS_MAX: u64 = 5_000;
+
+#[derive(Debug)]
 pub(crate) struct PropertiesCache {
-    known: ArcSwap<BTreeMap<AccountName, Arc<ServiceProperties>>>,
+    /// How long what was read is believed; `None` until it is forgotten.
+    ms_max: Option<u64>,
+    known: ArcSwap<BTreeMap<AccountName, Known>>,
     /// How often something was forgotten: what was read before that is not kept.
     forgotten: AtomicU64,
 }
 
+#[derive(Clone, Debug)]
+struct Known {
+    properties: Arc<ServiceProperties>,
+    read_at: Timestamp,
+}
+
 impl PropertiesCache {
-    /// The properties of `account`; `read` gets those that are not known yet.
+    /// A cache for properties on an engine of this nature.
+    pub(crate) fn new(nature: Nature) -> Self {
+        let ms_max = if nature.only_we_change_it() { None } else { Some(SHARED_MS_MAX) };
+        Self { ms_max, known: ArcSwap::default(), forgotten: AtomicU64::new(0) }
+    }
+
+    /// The properties of `account`; `read` gets those that are not known yet, or no longer.
     pub(crate) async fn of(
         &self,
         account: &AccountName,
+        clock: &dyn Clock,
         read: impl AsyncFnOnce() -> ApiResult<ServiceProperties>,
     ) -> ApiResult<Arc<ServiceProperties>> {
-        if let Some(properties) = self.known.load().get(account) {
-            return Ok(properties.clone());
+        if let Some(known) = self.known.load().get(account)
+            && self.is_believed(known, clock)
+        {
+            return Ok(known.properties.clone());
         }
-        let forgotten = self.forgotten.load(Ordering::SeqCst);
+        let (forgotten, read_at) = (self.forgotten.load(Ordering::SeqCst), clock.now());
         let properties = Arc::new(read().await?);
         self.known.rcu(|known| {
             // Run again when `forget` came between: then it sees that it must not keep them.
@@ -32,7 +54,7 @@ impl PropertiesCache {
                 return known.clone();
             }
             let mut known = BTreeMap::clone(known);
-            known.insert(account.clone(), properties.clone());
+            known.insert(account.clone(), Known { properties: properties.clone(), read_at });
             Arc::new(known)
         });
         Ok(properties)
@@ -46,5 +68,64 @@ impl PropertiesCache {
             known.remove(account);
             known
         });
+    }
+
+    /// A clock that stepped back says nothing of how old they are.
+    fn is_believed(&self, known: &Known, clock: &dyn Clock) -> bool {
+        let Some(ms_max) = self.ms_max else { return true };
+        let now = clock.now();
+        now >= known.read_at && now.millis_since(known.read_at) < ms_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazuli_engine::{Acknowledged, ClockSource, Writers};
+    use std::cell::Cell;
+
+    struct At(Timestamp);
+
+    impl Clock for At {
+        fn now(&self) -> Timestamp {
+            self.0
+        }
+    }
+
+    fn nature(writers: Writers, acknowledged: Acknowledged) -> Nature {
+        Nature { clock: ClockSource::Caller, writers, acknowledged }
+    }
+
+    /// How often the store is read when the properties are asked for at these seconds.
+    async fn reads_at(nature: Nature, seconds: &[u64]) -> usize {
+        let cache = PropertiesCache::new(nature);
+        let account = AccountName::parse("acct1").unwrap();
+        let (reads, begin) = (Cell::new(0), Timestamp::parse("2026-01-01T00:00:00Z").unwrap());
+        for second in seconds {
+            let read = async || {
+                reads.set(reads.get() + 1);
+                Ok(ServiceProperties::default())
+            };
+            cache.of(&account, &At(begin.plus_seconds(*second)), read).await.unwrap();
+        }
+        reads.get()
+    }
+
+    #[tokio::test]
+    async fn properties_that_only_we_change_are_read_once() {
+        let nature = nature(Writers::Sole, Acknowledged::Kept);
+        assert_eq!(reads_at(nature, &[100, 0, 100_000]).await, 1);
+    }
+
+    #[tokio::test]
+    async fn properties_that_may_have_changed_are_read_again_after_a_while() {
+        for nature in [
+            nature(Writers::Many, Acknowledged::Kept),
+            nature(Writers::Sole, Acknowledged::MayVanish),
+        ] {
+            assert_eq!(reads_at(nature, &[100, 101, 104]).await, 1);
+            assert_eq!(reads_at(nature, &[100, 105, 109, 110]).await, 3);
+            assert_eq!(reads_at(nature, &[100, 50, 51]).await, 2);
+        }
     }
 }

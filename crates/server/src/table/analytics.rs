@@ -42,7 +42,8 @@ impl Analytics {
         accounts: Arc<Accounts>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (properties, counts, flushing) = Default::default();
+        let properties = PropertiesCache::new(service.nature());
+        let (counts, flushing) = Default::default();
         Self { service, accounts, properties, clock, counts, flushing }
     }
 
@@ -56,7 +57,7 @@ impl Analytics {
         account: &AccountName,
     ) -> ApiResult<Arc<ServiceProperties>> {
         let read = async || Ok(self.service.service_properties(account).await?);
-        self.properties.of(account, read).await
+        self.properties.of(account, &*self.clock, read).await
     }
 
     /// Makes changed properties effective (T-9.15): forgets the old ones, and makes the tables that
