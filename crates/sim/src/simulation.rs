@@ -7,7 +7,9 @@
 mod clock;
 mod engine;
 mod executor;
+mod pace;
 mod service;
+mod shadow;
 
 pub use engine::{Bug, FaultRates};
 
@@ -20,6 +22,7 @@ use engine::FaultyEngine;
 use executor::{Executor, Handle};
 use lazuli_engine::{MemoryEngine, MemoryOptions, Writers};
 use lazuli_testkit::seed::Seeded;
+use pace::SimulatedPace;
 use service::ServiceClient;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -55,6 +58,9 @@ impl Plan {
 /// Runs the plan and checks what its clients saw.
 pub fn run(plan: Plan) -> Result<Report, String> {
     let world = play(plan)?;
+    if let Some(failure) = world.derived.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(failure);
+    }
     judge(plan.workload, &Table::missing(), &world.history.calls())
 }
 
@@ -71,14 +77,15 @@ fn play(plan: Plan) -> Result<World, String> {
         FaultyEngine::new(MemoryEngine::new(memory), handle.clone(), plan, random.stream(1));
     let engine = Arc::new(engine);
     let clock = Arc::new(SimulatedClock::new(handle.clone(), random.stream(2)));
-    let client = || ServiceClient::new(engine.clone(), clock.clone());
+    let pace = Arc::new(SimulatedPace::new(handle.clone(), random.stream(3)));
+    let client = || ServiceClient::new(engine.clone(), clock.clone(), pace.clone());
     let first = client();
     let services = match writers {
         Writers::Many => [first, client()],
         Writers::Sole => [first.clone(), first],
     };
     let history = Arc::new(Log::default());
-    let world = World { handle, services, engine, history, plan };
+    let world = World { handle, services, engine, history, derived: Arc::default(), plan };
     drop(world.handle.spawn(world.clone().play(random)));
     executor.run()?;
     Ok(world)
@@ -90,6 +97,8 @@ struct World {
     services: [ServiceClient; 2],
     engine: Arc<FaultyEngine>,
     history: Arc<Log>,
+    /// What is wrong with what was derived from the commits.
+    derived: Arc<Mutex<Option<String>>>,
     plan: Plan,
 }
 
@@ -116,6 +125,8 @@ impl World {
         // Commits whose clients gave up may still be under way.
         self.handle.sleep(10 * PATIENCE).await;
         self.call(0, whole(None)).await;
+        let derived = self.engine.check_derived().await.err();
+        *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = derived;
     }
 
     async fn work(self, number: usize, mut client: Box<dyn Client>) {

@@ -1,7 +1,8 @@
-//! The memory engine behind a bad line: late, busy, contradictory, silent; and, when asked, wrong.
+//! The memory engine at the end of a bad line: late, busy, contradictory, silent; and, when asked, wrong.
 
 use super::Plan;
 use super::executor::Handle;
+use super::shadow::{self, Shadow};
 use lazuli_engine::{
     BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
     MemoryEngine, Nature, Reclaimed, Revision, Scan, ScanEnd, View, Visitor,
@@ -17,14 +18,18 @@ pub struct FaultRates {
     pub conflict: usize,
     /// The queue is full.
     pub busy: usize,
-    /// The commit happens, and nobody is told.
+    /// The commit happens, and its answer is lost.
     pub lost_answer: usize,
-    /// The commit does not happen, and nobody is told.
+    /// The commit does not happen, and its answer is lost.
     pub lost_commit: usize,
     /// The answer does not come at all; the client gives up waiting.
     pub silence: usize,
     /// A read fails.
     pub failed_read: usize,
+    /// A view has come to the end of its life.
+    pub expired_view: usize,
+    /// A guard is said to have failed.
+    pub failed_guard: usize,
 }
 
 impl FaultRates {
@@ -38,6 +43,8 @@ impl FaultRates {
             lost_commit: rate(60),
             silence: rate(30),
             failed_read: rate(40),
+            expired_view: rate(60),
+            failed_guard: rate(60),
         }
     }
 }
@@ -50,6 +57,10 @@ pub enum Bug {
     StaleView,
     /// Commits do not look at their checks.
     UncheckedCommit,
+    /// Commits do not look at their guards.
+    UnguardedCommit,
+    /// What follows from a commit does not happen with it.
+    UnderivedCommit,
     /// Of several writes the last does not happen.
     TornCommit,
     /// Commits are acknowledged and forgotten.
@@ -63,9 +74,11 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::StaleView,
         Self::UncheckedCommit,
+        Self::UnguardedCommit,
+        Self::UnderivedCommit,
         Self::TornCommit,
         Self::LostCommit,
         Self::LateCommit,
@@ -80,6 +93,7 @@ enum Fate {
     Answered,
     Conflict,
     Busy,
+    GuardFailed,
     LostAnswer,
     LostCommit,
     Silence {
@@ -122,6 +136,11 @@ impl FaultyEngine {
         self.line.is_bad.store(is_bad, Ordering::SeqCst);
     }
 
+    /// Whether what was derived from the commits agrees with what they wrote.
+    pub(super) async fn check_derived(&self) -> Result<(), String> {
+        shadow::check(&self.inner).await
+    }
+
     fn has(&self, bug: Bug) -> bool {
         self.bug == Some(bug) && self.line.is_bad.load(Ordering::SeqCst)
     }
@@ -130,6 +149,12 @@ impl FaultyEngine {
     fn spoil(&self, mut commit: Commit) -> Option<Commit> {
         if self.has(Bug::UncheckedCommit) {
             commit.checks.clear();
+        }
+        if self.has(Bug::UnguardedCommit) {
+            commit.guards.clear();
+        }
+        if self.has(Bug::UnderivedCommit) {
+            commit.derive = None;
         }
         if self.has(Bug::TornCommit) && commit.writes.len() > 1 {
             commit.writes.pop();
@@ -175,11 +200,13 @@ impl Line {
         self.handle.sleep(ticks as u64).await;
     }
 
-    fn fate(&self) -> Fate {
+    fn fate(&self, commit: &Commit) -> Fate {
         let rates = self.rates;
+        let failed_guard = if commit.guards.is_empty() { 0 } else { rates.failed_guard };
         let fates = [
             (rates.conflict, Fate::Conflict),
             (rates.busy, Fate::Busy),
+            (failed_guard, Fate::GuardFailed),
             (rates.lost_answer, Fate::LostAnswer),
             (rates.lost_commit, Fate::LostCommit),
             (rates.silence / 2, Fate::Silence { applied: true }),
@@ -193,6 +220,14 @@ impl Line {
         self.delay().await;
         match self.draw(self.rates.failed_read) {
             true => Err(EngineError::Unavailable("the line is dead".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    async fn read_view(&self) -> Result<(), EngineError> {
+        self.read().await?;
+        match self.draw(self.rates.expired_view) {
+            true => Err(EngineError::Expired),
             false => Ok(()),
         }
     }
@@ -239,9 +274,11 @@ impl Engine for FaultyEngine {
         })
     }
 
-    /// The commit goes its way whether or not anybody still waits for its answer.
+    /// The commit goes its way whether or not anybody still waits for its answer. Index and feed of the
+    /// entities are derived from each.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
-        let fate = match self.line.fate() {
+        let commit = Commit { derive: Some(Arc::new(Shadow)), ..commit };
+        let fate = match self.line.fate(&commit) {
             Fate::LostCommit if self.has(Bug::LateCommit) => Fate::Late,
             fate => fate,
         };
@@ -305,6 +342,9 @@ impl Journey {
         match self.fate {
             Fate::Conflict => return Some(Err(CommitError::Conflict)),
             Fate::Busy => return Some(Err(CommitError::Busy)),
+            Fate::GuardFailed => {
+                return Some(Err(CommitError::GuardFailed { index: 0, found: None }));
+            }
             Fate::LostCommit => return Some(Err(lost())),
             Fate::Silence { applied: false } => return None,
             Fate::Late => self.line.handle.sleep(200).await,
@@ -339,7 +379,7 @@ struct FaultyView {
 impl View for FaultyView {
     fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
         Box::pin(async {
-            self.line.read().await?;
+            self.line.read_view().await?;
             self.inner.get(key).await
         })
     }
@@ -349,7 +389,7 @@ impl View for FaultyView {
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
         Box::pin(async {
-            self.line.read().await?;
+            self.line.read_view().await?;
             self.inner.multi_get(keys).await
         })
     }
@@ -360,7 +400,7 @@ impl View for FaultyView {
         visitor: &'a mut Visitor<'_>,
     ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
         Box::pin(async {
-            self.line.read().await?;
+            self.line.read_view().await?;
             match &self.engine {
                 None => self.inner.scan(scan, visitor).await,
                 Some(engine) => torn_scan(engine, &self.line, scan, visitor).await,

@@ -5,6 +5,7 @@ use crate::history::{
     Stored, Version,
 };
 use lazuli_engine::Engine;
+use lazuli_engine::retry::Pace;
 use lazuli_model::{
     AccountName, Clock, ETag, EntityKey, Filter, IfMatch, Operator, Properties, Property,
     TableName, Timestamp, Value, ValueRef,
@@ -24,9 +25,9 @@ pub(super) struct ServiceClient {
 
 impl ServiceClient {
     #[expect(clippy::expect_used, reason = "both names are literals that keep the rules")]
-    pub(super) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, pace: Arc<dyn Pace>) -> Self {
         Self {
-            service: TableService::new(engine, clock),
+            service: TableService::new(engine, clock).with_pace(pace),
             account: AccountName::parse("simulated").expect("an account name"),
             table: TableName::parse("Simulated").expect("a table name"),
         }

@@ -39,7 +39,9 @@ fn seeds_until_noticed(bug: Bug, workload: Workload) -> Option<u64> {
 #[test]
 fn every_planted_mistake_is_noticed() {
     for bug in Bug::ALL {
-        let found = seeds_until_noticed(bug, Workload::Mix);
+        // Only where tables come and go can a guard fail.
+        let workload = if bug == Bug::UnguardedCommit { Workload::Tables } else { Workload::Mix };
+        let found = seeds_until_noticed(bug, workload);
         assert!(found.is_some(), "{bug:?} is not noticed");
     }
 }
