@@ -28,7 +28,7 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(binary: PathBuf) -> Result<Self> {
-        // The shim tells its files by their path, which must not lead through links.
+        // The shim knows its files by their path, which must not lead through links.
         let temporary =
             std::env::temp_dir().canonicalize().context("find a temporary directory")?;
         let scratch = tempfile::tempdir_in(temporary).context("make a directory")?;
@@ -148,7 +148,7 @@ pub struct Recording {
     pub events: Vec<Event>,
     /// The steps of each client, in order, as acknowledged.
     pub steps: Vec<Vec<Step>>,
-    /// Events before the server was told to stop.
+    /// Events before the server was asked to stop.
     served: usize,
 }
 
@@ -173,7 +173,7 @@ impl Recording {
         account
     }
 
-    /// The same when nobody knows whether the last step of each client has happened.
+    /// The same when it is unknown whether the last step of each client has happened.
     pub fn account_but_last(&self) -> Acknowledged {
         let mut account = Acknowledged::default();
         for steps in &self.steps {

@@ -87,7 +87,7 @@ impl Content {
         })
     }
 
-    /// Cuts off what lies behind, or extends with zeros.
+    /// Cuts off what comes after `length`, or extends with zeros.
     pub fn set_length(&mut self, length: u64) {
         if length < self.length {
             let within = (length % PAGE as u64) as usize;

@@ -3,7 +3,7 @@
 //! A change of a file's content is durable once the file was synced after it, a change of a name
 //! once the directory was. Until then it may survive or not, entirely or in part, whatever came
 //! before or after it. What a failed sync was to make durable is not made durable by a later one:
-//! systems forget the pages of which they reported the loss.
+//! systems forget pages once they have reported the failure to write them.
 
 use crate::content::Content;
 use crate::image::Image;
@@ -49,11 +49,11 @@ pub struct Change {
     number: u64,
     /// A sync that was to make it durable has failed.
     forgotten: bool,
-    pub(crate) what: What,
+    pub(crate) what: Effect,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum Effect {
     /// Entries of directories that change together.
     Names(Vec<(Node, String, Option<Node>)>),
     Write {
@@ -69,7 +69,7 @@ pub(crate) enum What {
 
 /// What is left of one change.
 #[derive(Clone, Debug)]
-pub enum Left {
+pub enum Remainder {
     Nothing,
     Everything,
     /// Of a write: the bytes of these ranges, and the length that the file had after it or not.
@@ -120,18 +120,18 @@ impl Disk {
             Event::MakeDirectory { path, inode } => self.create(path, *inode, false),
             Event::Write { inode, offset, data } => {
                 let (file, offset, data) = (self.node(*inode)?, *offset, data.clone());
-                self.change(What::Write { file, offset, data });
+                self.change(Effect::Write { file, offset, data });
                 Ok(())
             }
             Event::SetLength { inode, length } => {
                 let (file, length) = (self.node(*inode)?, *length);
-                self.change(What::Length { file, length });
+                self.change(Effect::Length { file, length });
                 Ok(())
             }
             Event::Rename { from, to } => self.rename(from, to),
             Event::Remove { path } => {
                 let (directory, name) = self.place(path)?;
-                self.change(What::Names(vec![(directory, name, None)]));
+                self.change(Effect::Names(vec![(directory, name, None)]));
                 Ok(())
             }
             Event::SyncBegins { inode, thread } => {
@@ -177,7 +177,7 @@ impl Disk {
     }
 
     /// What a loss of power leaves, when of the unsynced changes `left` is left, one by one.
-    pub fn after_loss(&self, left: &[Left]) -> Image {
+    pub fn after_loss(&self, left: &[Remainder]) -> Image {
         let mut after = self.clone();
         for (change, left) in self.unsynced.iter().zip(left) {
             after.keep(&change.what, left);
@@ -210,7 +210,7 @@ impl Disk {
         let node = self.add(is_file.then(Arc::default));
         self.inodes.insert(inode, node);
         let (directory, name) = self.place(path)?;
-        self.change(What::Names(vec![(directory, name, Some(node))]));
+        self.change(Effect::Names(vec![(directory, name, Some(node))]));
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl Disk {
         let (to_directory, to_name) = self.place(to)?;
         let node = self.entry(from_directory, &from_name);
         let node = node.with_context(|| format!("{from} is renamed and was never made"))?;
-        self.change(What::Names(vec![
+        self.change(Effect::Names(vec![
             (from_directory, from_name, None),
             (to_directory, to_name, Some(node)),
         ]));
@@ -235,17 +235,17 @@ impl Disk {
     }
 
     /// Makes the change, to be made durable later.
-    fn change(&mut self, what: What) {
+    fn change(&mut self, what: Effect) {
         match &what {
-            What::Names(edits) => {
+            Effect::Names(edits) => {
                 for (directory, name, node) in edits {
                     self.link(*directory, name, *node, false);
                 }
             }
-            What::Write { file, offset, data } => {
+            Effect::Write { file, offset, data } => {
                 self.edit(*file, false, |content| content.write(*offset, data));
             }
-            What::Length { file, length } => {
+            Effect::Length { file, length } => {
                 self.edit(*file, false, |content| content.set_length(*length));
             }
         }
@@ -257,7 +257,7 @@ impl Disk {
         let names_too = self.names == Names::Journalled;
         let (done, left) = std::mem::take(&mut self.unsynced).into_iter().partition(|change| {
             let asked = match &change.what {
-                What::Names(edits) => names_too || edits.iter().any(|(dir, ..)| *dir == node),
+                Effect::Names(edits) => names_too || edits.iter().any(|(dir, ..)| *dir == node),
                 _ => change.what.is_content_of(node),
             };
             asked && change.number < before && !change.forgotten
@@ -265,7 +265,7 @@ impl Disk {
         self.unsynced = left;
         let done: Vec<Change> = done;
         for change in &done {
-            self.keep(&change.what, &Left::Everything);
+            self.keep(&change.what, &Remainder::Everything);
         }
         // What was overwritten for good cannot come back.
         self.unsynced
@@ -273,21 +273,21 @@ impl Disk {
     }
 
     /// Brings what is left of a change to the durable side.
-    fn keep(&mut self, what: &What, left: &Left) {
+    fn keep(&mut self, what: &Effect, left: &Remainder) {
         match (what, left) {
-            (_, Left::Nothing) => {}
-            (What::Names(edits), _) => {
+            (_, Remainder::Nothing) => {}
+            (Effect::Names(edits), _) => {
                 for (directory, name, node) in edits {
                     self.link(*directory, name, *node, true);
                 }
             }
-            (What::Length { file, length }, _) => {
+            (Effect::Length { file, length }, _) => {
                 self.edit(*file, true, |content| content.set_length(*length));
             }
-            (What::Write { file, offset, data }, Left::Everything) => {
+            (Effect::Write { file, offset, data }, Remainder::Everything) => {
                 self.edit(*file, true, |content| content.write(*offset, data));
             }
-            (What::Write { file, offset, data }, Left::Pieces { pieces, length }) => {
+            (Effect::Write { file, offset, data }, Remainder::Pieces { pieces, length }) => {
                 self.edit(*file, true, |content| {
                     for piece in pieces {
                         let bytes = data.get(piece.clone()).unwrap_or_default();
@@ -359,7 +359,7 @@ impl Disk {
     }
 }
 
-impl What {
+impl Effect {
     fn is_content_of(&self, node: Node) -> bool {
         matches!(self, Self::Write { file, .. } | Self::Length { file, .. } if *file == node)
     }

@@ -111,7 +111,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Runs the trial; `progress` is told after each call that failed.
+/// Runs the trial; calls `progress` after each call that failed.
 pub fn run(bench: &Bench, plan: &Plan, kind: &Kind, progress: &dyn Fn(&Counts)) -> Result<Counts> {
     let mut counts = Counts::default();
     let before = &plan.before(bench)?;
@@ -205,7 +205,7 @@ impl Trial<'_> {
         )
     }
 
-    /// Answers how many calls there were.
+    /// Returns how many calls there were.
     fn run(&self, counts: &mut Counts) -> Result<u64> {
         self.before.save(&self.bench.data())?;
         let mut disk = Disk::new(Names::Journalled, self.before, &self.bench.data())?;
@@ -276,7 +276,10 @@ impl Trial<'_> {
     fn refused_start(&self, error: &anyhow::Error, control: &Control) -> Result<()> {
         let text = format!("{error:#}");
         ensure!(control.hits()? > 0 && !self.kind.is_harmless, "no reason to fail: {text}");
-        ensure!(text.contains("error: ") && !text.contains("panicked"), "not told well: {text}");
+        ensure!(
+            text.contains("error: ") && !text.contains("panicked"),
+            "the error is not explained: {text}"
+        );
         control.clear()?;
         let running = self.bench.start(Some(control)).context("start after a failed start")?;
         probe(&mut running.server.connect()?)?;

@@ -19,7 +19,7 @@ use std::time::Instant;
 /// What the log says of a journal whose last write is not whole.
 const CUT_OFF: &str = "with a write that a crash cut off";
 
-/// Bits at the end of a file of which one is flipped first.
+/// The first flip hits one of so many bits at the end of a file.
 const END_BITS: usize = 64 * 8;
 
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Runs the trial; `progress` is told after each flip.
+/// Runs the trial; calls `progress` after each flip.
 pub fn run(bench: &Bench, plan: &Plan, progress: &dyn Fn(&Counts)) -> Result<Counts> {
     let random = Seeded::new(plan.seed);
     let recording = bench.record(Names::Strict, &random, plan.amount).context("record a run")?;
@@ -177,9 +177,9 @@ fn place_of_damage(path: &str) -> String {
 
 fn refused(text: &str, path: &str) -> Result<Outcome> {
     ensure!(!text.contains("panicked"), "the start panics: {text}");
-    let told: String = text.lines().filter(|line| line.starts_with("error: ")).collect();
-    let newer = path == "LAZULI" && told.contains("has format");
-    ensure!(newer || told.contains(name(path)), "the start is refused without the file: {text}");
+    let error: String = text.lines().filter(|line| line.starts_with("error: ")).collect();
+    let newer = path == "LAZULI" && error.contains("has format");
+    ensure!(newer || error.contains(name(path)), "the start is refused without the file: {text}");
     Ok(Outcome::Refused)
 }
 

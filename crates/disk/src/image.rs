@@ -53,7 +53,7 @@ impl Image {
         Ok(())
     }
 
-    /// A number that tells images apart.
+    /// A number that differs between images.
     pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);

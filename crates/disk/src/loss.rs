@@ -1,6 +1,6 @@
 //! Ways in which a loss of power may treat what was not synced.
 
-use crate::disk::{Change, Disk, Left, Names, What};
+use crate::disk::{Change, Disk, Effect, Names, Remainder};
 use crate::image::Image;
 use lazuli_testkit::seed::Seeded;
 use std::collections::HashSet;
@@ -51,8 +51,10 @@ impl Loss {
             return disk.live();
         }
         let changes = disk.unsynced();
-        let left: Vec<Left> = match self {
-            Self::Nothing | Self::Everything => changes.iter().map(|_| Left::Nothing).collect(),
+        let left: Vec<Remainder> = match self {
+            Self::Nothing | Self::Everything => {
+                changes.iter().map(|_| Remainder::Nothing).collect()
+            }
             Self::Tail => tail(changes, random),
             Self::Scattered => scattered(changes, disk.names(), random),
             Self::AllButTheLast => last_writes(changes),
@@ -62,63 +64,63 @@ impl Loss {
     }
 }
 
-fn tail(changes: &[Change], random: &mut Seeded) -> Vec<Left> {
+fn tail(changes: &[Change], random: &mut Seeded) -> Vec<Remainder> {
     let kept = random.below(changes.len() + 1);
     let left = |(index, change): (usize, &Change)| match (&change.what, index.cmp(&kept)) {
-        (_, std::cmp::Ordering::Less) => Left::Everything,
-        (What::Write { data, .. }, std::cmp::Ordering::Equal) => {
+        (_, std::cmp::Ordering::Less) => Remainder::Everything,
+        (Effect::Write { data, .. }, std::cmp::Ordering::Equal) => {
             let torn = random.below(data.len());
-            Left::Pieces {
+            Remainder::Pieces {
                 pieces: Vec::from_iter(std::iter::once(0..torn)),
                 length: random.one_in(2),
             }
         }
-        _ => Left::Nothing,
+        _ => Remainder::Nothing,
     };
     changes.iter().enumerate().map(left).collect()
 }
 
-fn scattered(changes: &[Change], names: Names, random: &mut Seeded) -> Vec<Left> {
+fn scattered(changes: &[Change], names: Names, random: &mut Seeded) -> Vec<Remainder> {
     let names_kept = random.below(changes.len() + 1);
     let left = |(index, change): (usize, &Change)| match &change.what {
-        What::Names(_) if names == Names::Journalled => {
+        Effect::Names(_) if names == Names::Journalled => {
             if index < names_kept {
-                Left::Everything
+                Remainder::Everything
             } else {
-                Left::Nothing
+                Remainder::Nothing
             }
         }
-        What::Names(_) | What::Length { .. } => {
+        Effect::Names(_) | Effect::Length { .. } => {
             if random.one_in(2) {
-                Left::Everything
+                Remainder::Everything
             } else {
-                Left::Nothing
+                Remainder::Nothing
             }
         }
-        What::Write { offset, data, .. } => {
+        Effect::Write { offset, data, .. } => {
             let sectors = sectors(*offset, data.len());
             let pieces = sectors.into_iter().filter(|_| random.one_in(2)).collect();
-            Left::Pieces { pieces, length: random.one_in(2) }
+            Remainder::Pieces { pieces, length: random.one_in(2) }
         }
     };
     changes.iter().enumerate().map(left).collect()
 }
 
-fn last_writes(changes: &[Change]) -> Vec<Left> {
+fn last_writes(changes: &[Change]) -> Vec<Remainder> {
     let mut seen = HashSet::new();
     let left = |change: &Change| match &change.what {
-        What::Write { file, .. } if !seen.insert(*file) => Left::Nothing,
-        _ => Left::Everything,
+        Effect::Write { file, .. } if !seen.insert(*file) => Remainder::Nothing,
+        _ => Remainder::Everything,
     };
-    let mut left: Vec<Left> = changes.iter().rev().map(left).collect();
+    let mut left: Vec<Remainder> = changes.iter().rev().map(left).collect();
     left.reverse();
     left
 }
 
-fn without_content(change: &Change) -> Left {
+fn without_content(change: &Change) -> Remainder {
     match &change.what {
-        What::Write { .. } => Left::Pieces { pieces: Vec::new(), length: true },
-        _ => Left::Everything,
+        Effect::Write { .. } => Remainder::Pieces { pieces: Vec::new(), length: true },
+        _ => Remainder::Everything,
     }
 }
 

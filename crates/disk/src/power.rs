@@ -37,7 +37,7 @@ pub struct Counts {
     pub events: usize,
     pub sync_points: usize,
     pub states_possible: usize,
-    /// States taken, of which those that differ were opened.
+    /// States taken. Those that differ from each other were opened.
     pub taken: usize,
     pub states: usize,
     pub recoveries: usize,
@@ -65,14 +65,14 @@ struct Crash {
     loss: Loss,
 }
 
-/// Runs the trial; `progress` is told after each state.
+/// Runs the trial; calls `progress` after each state.
 pub fn run(bench: &Bench, plan: &Plan, progress: &dyn Fn(&Counts)) -> Result<Counts> {
     let random = Seeded::new(plan.seed);
     let recording = bench.record(plan.names, &random, plan.amount).context("record a run")?;
     run_on(bench, plan, &recording, &|_| true, progress)
 }
 
-/// Runs the trial on a recording, of which `wanted` says which moments are taken.
+/// Runs the trial on the moments of a recording that `wanted` chooses.
 pub(crate) fn run_on(
     bench: &Bench,
     plan: &Plan,

@@ -60,7 +60,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Runs the trial; `progress` is told after each call that failed.
+/// Runs the trial; calls `progress` after each call that failed.
 pub fn run(bench: &Bench, plan: &Plan, progress: &dyn Fn(&Counts)) -> Result<Counts> {
     let random = Seeded::new(plan.seed);
     let recording = bench.record(Names::Strict, &random, plan.amount).context("record a run")?;
@@ -113,7 +113,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Answers how many calls there were.
+    /// Returns how many calls there were.
     fn run(&self, hit: u64, counts: &mut Counts) -> Result<u64> {
         self.image.save(&self.bench.data())?;
         let control = self.bench.control()?;
@@ -155,7 +155,7 @@ impl Trial<'_> {
         ensure!(control.hits()? > 0, "no reason to fail: {text}");
         ensure!(
             text.contains("error: ") && text.contains(REASON) && !text.contains("panicked"),
-            "not told well: {text}"
+            "the error is not explained: {text}"
         );
         control.clear()?;
         let running = self.bench.start(Some(control)).context("start after a failed start")?;
@@ -200,7 +200,7 @@ impl Trial<'_> {
         probe(&mut connection).map(drop)
     }
 
-    /// Reads all, which shows what must be there or is refused; answers how often it was refused.
+    /// Reads all, which shows what must be there or is refused; returns how often it was refused.
     fn read(
         &self,
         connection: &mut Connection,
@@ -216,8 +216,8 @@ impl Trial<'_> {
             }
             Err(error) => {
                 let text = error.to_string();
-                let told = text.contains(": 500 ") || text.contains(": 503 ");
-                ensure!(told && control.hits()? > 0, "{error:#}");
+                let is_refusal = text.contains(": 500 ") || text.contains(": 503 ");
+                ensure!(is_refusal && control.hits()? > 0, "{error:#}");
                 counts.reads_refused += 1;
                 Ok(1)
             }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use lazuli_testkit::seed::Seeded;
 use std::fmt;
 
-/// Batches of 3 MB that fill two journals: the first may be given up only when the second is full.
+/// Batches of 3 MB that fill two journals.
 pub const BULK: usize = 48;
 
 /// What a run has shown.

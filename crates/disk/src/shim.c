@@ -7,7 +7,7 @@
 //
 // LAZULI_DISK_ROOT     the directory, absolute and without symbolic links
 // LAZULI_DISK_TRACE    the trace; records are appended, see trace.rs for their form
-// LAZULI_DISK_CONTROL  a file of the size of `struct control`, shared with the one who injects faults
+// LAZULI_DISK_CONTROL  a file of the size of `struct control`, shared with the process that injects faults
 //
 // Syncs are recorded and not carried out: what they promise is the business of the crash model.
 
@@ -84,7 +84,7 @@ struct control {
 
 static volatile struct control *control;
 
-// Counts a call; answers the action that hits it, or zero.
+// Counts a call; returns the action that hits it, or zero.
 static uint64_t fault(enum class class) {
   if (!control || !(control->classes & class)) return 0;
   uint64_t n = __atomic_fetch_add(&control->calls, 1, __ATOMIC_SEQ_CST);

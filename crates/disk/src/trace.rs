@@ -1,4 +1,4 @@
-//! The trace: what a program did to its files, and what its clients were told, in order.
+//! The trace: what a program did to its files, and when its clients got answers, in order.
 //!
 //! A record is a head of 32 bytes in the machine's byte order (kind, bytes of two paths, bytes of
 //! data, inode, number), then the paths and the data. `shim.c` writes those of the files; those of
@@ -57,7 +57,7 @@ pub enum Event {
         client: usize,
         step: usize,
     },
-    /// A client was told that its step is done.
+    /// A client got the answer that its step is done.
     Acknowledged {
         client: usize,
         step: usize,

@@ -84,9 +84,9 @@ fn open(bench: &Bench, image: &Image, path: &str, account: &Acknowledged) -> Res
         Ok(running) => running,
         Err(error) => {
             let text = format!("{error:#}");
-            let told: String = text.lines().filter(|line| line.starts_with("error: ")).collect();
+            let error: String = text.lines().filter(|line| line.starts_with("error: ")).collect();
             ensure!(
-                told.contains(path) && !text.contains("panicked"),
+                error.contains(path) && !text.contains("panicked"),
                 "the start is refused without the file: {text}"
             );
             return Ok(Outcome::Refused);

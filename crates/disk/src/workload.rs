@@ -28,7 +28,7 @@ pub struct Workload {
     values: u32,
     fills: usize,
     bulk: usize,
-    /// Names that must not be touched again, since nobody knows what they hold.
+    /// Names that must not be touched again, as what they hold is unknown.
     frozen: BTreeSet<Name>,
 }
 
@@ -116,7 +116,7 @@ impl Workload {
         }
     }
 
-    /// The names come round again: a table that was dropped is made anew, and must be empty.
+    /// Names are reused: a table that was dropped is created again, and must be empty.
     fn create_table(&mut self) -> Chosen {
         self.tables_made += 1;
         let name = |number: usize| format!("Client{}Table{number}", self.client);
@@ -217,7 +217,7 @@ impl Workload {
         (Operation { method, path, headers, body }, (name, after))
     }
 
-    /// A number that no other write has, and some text beside it, now and then long.
+    /// A number that no other write has, and some text, now and then long.
     fn properties(&mut self, name: &str) -> Map<String, Value> {
         self.values += 1;
         let bytes = match self.random.below(10) {

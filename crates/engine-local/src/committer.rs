@@ -1,9 +1,9 @@
 //! The committer: one thread that owns the writes.
 //!
 //! It takes what the queue holds as one group, judges each commit in turn, writes the group as one
-//! batch with one sync, publishes the new snapshot, and only then answers. So one sync serves
-//! everybody who arrived during the last one, and no answer, not even a failed check, tells of a
-//! state that could still be lost.
+//! batch with one sync, publishes the new snapshot, and only then answers. So one sync serves all
+//! commits that arrived during the last one, and no answer, not even a failed check, shows a state
+//! that could still be lost.
 
 use crate::options::{Durability, LocalOptions};
 use crate::poison::Poison;
@@ -42,7 +42,7 @@ pub(crate) enum Chore {
     Delete(Vec<Key>),
     /// Notes that the files of a range will be dropped.
     NoteDropped(KeyRange),
-    /// Moves on to a snapshot that does not name dropped files, and lets go of them.
+    /// Publishes a snapshot that does not name dropped files, and removes the files.
     ReleaseFiles,
 }
 
@@ -64,8 +64,9 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    /// Works until the engine closes. A panic refuses writes, as a failed write does: nobody knows
-    /// what it left undone. Those whose group it interrupted learn that their outcome is unknown.
+    /// Works until the engine closes. After a panic writes are refused, as after a failed write: what
+    /// the panic left undone is unknown. So is the outcome of the commits in the interrupted group,
+    /// and their callers get that answer.
     pub(crate) fn run(mut self) {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work())) {
             let panic = panic_message(panic.as_ref());
@@ -153,7 +154,7 @@ impl Committer {
         Ok(())
     }
 
-    /// What the store needs now and then. Nobody waits for it.
+    /// What the store needs now and then. No caller waits for it.
     fn tidy(&mut self, release_files: bool) {
         self.release_due |= release_files;
         if let Err(failure) = self.release_files().and_then(|()| self.store.make_room()) {
@@ -177,9 +178,9 @@ impl Committer {
         }
     }
 
-    /// Nobody knows what a failed write or sync left on the disk, and a second sync may succeed
-    /// without having written what the first lost. So nothing is written any more until the
-    /// directory is opened again and shows what is there.
+    /// What a failed write or sync left on the disk is unknown, and a second sync may succeed without
+    /// having written what the first lost. So nothing more is written until the directory is opened
+    /// again and shows what is there.
     fn poisoned(&self, failure: WriteFailure) -> Refusal {
         let reason = self.poison.set(format!("{WRITES_REFUSED}: {failure}"));
         Refusal { reason: reason.to_owned(), undetermined: failure.undetermined }
@@ -220,7 +221,7 @@ impl Job {
     }
 }
 
-/// An answer that waits until its group is durable. One that nobody waits for any more is dropped.
+/// An answer that waits until its group is durable. It is dropped if its caller is gone.
 enum Answer {
     Commit(oneshot::Sender<Result<Revision, CommitError>>, Result<Revision, CommitError>),
     Chore(oneshot::Sender<Result<(), EngineError>>),

@@ -1,7 +1,7 @@
-//! Which table is damaged, and where: fjall says of a read that met damage neither.
+//! Which table is damaged, and where: when a read meets damage, fjall says neither.
 //!
 //! ```text
-//! table   block*, and what tells of them
+//! table   block*, and their index
 //! block   "LSM" 3 │ kind u8 │ xxh3 of the data u128 │ bytes u32 │ bytes unpacked u32 │
 //!         xxh3 of all that, its low half's low half, u32 │ data        numbers are little-endian
 //! ```
@@ -18,29 +18,29 @@ const HEAD_BYTES: usize = MAGIC.len() + 1 + 16 + 4 + 4;
 
 /// A table that is not what was written.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Damaged {
+pub(crate) struct DamagedTable {
     pub(crate) path: PathBuf,
     /// Where its first block begins that is not whole.
     pub(crate) offset: usize,
 }
 
-impl Damaged {
+impl DamagedTable {
     pub(crate) fn new(path: PathBuf, table: &[u8]) -> Self {
         let mut rest = table;
-        while let Some(behind) = behind_block(rest) {
-            rest = behind;
+        while let Some(after) = after_block(rest) {
+            rest = after;
         }
         Self { path, offset: table.len() - rest.len() }
     }
 }
 
-impl fmt::Display for Damaged {
+impl fmt::Display for DamagedTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} is damaged: it is whole up to byte {}", self.path.display(), self.offset)
     }
 }
 
-/// Tells of the damage that a store's reads have met.
+/// Reports the damage that a store's reads have met.
 #[derive(Debug)]
 pub(crate) struct DamageReporter {
     store: PathBuf,
@@ -52,27 +52,27 @@ impl DamageReporter {
         Self { store: store.to_path_buf(), has_reported: AtomicBool::new(false) }
     }
 
-    /// A read has met damage. All tables are gone through, on a thread of its own, and those that
-    /// are damaged are logged: once while a store is open, as that reads it whole.
+    /// A read has met damage. Checks all tables on a thread of its own, and logs those that are
+    /// damaged. Does so once while a store is open, as it reads the whole store.
     pub(crate) fn met(&self) {
         if self.has_reported.swap(true, Ordering::Relaxed) {
             return;
         }
         let store = self.store.clone();
-        let told = std::thread::Builder::new().name("damage".into()).spawn(move || {
+        let started = std::thread::Builder::new().name("damage".into()).spawn(move || {
             match manifest::damaged_tables(&store) {
                 Ok(tables) => tables.iter().for_each(|damaged| tracing::error!("{damaged}")),
-                Err(error) => tracing::error!("damaged tables could not be looked for: {error}"),
+                Err(error) => tracing::error!("cannot search for damaged tables: {error}"),
             }
         });
-        if let Err(error) = told {
-            tracing::error!("damaged tables could not be looked for: {error}");
+        if let Err(error) = started {
+            tracing::error!("cannot search for damaged tables: {error}");
         }
     }
 }
 
 /// What follows the block at the start of `rest`, if that is whole.
-fn behind_block(mut rest: &[u8]) -> Option<&[u8]> {
+fn after_block(mut rest: &[u8]) -> Option<&[u8]> {
     let head = rest.get(..HEAD_BYTES)?;
     (take(&mut rest, MAGIC.len())? == MAGIC).then_some(())?;
     take(&mut rest, 1)?;

@@ -1,4 +1,4 @@
-//! The data directory: who may use it, and whether this program can read it.
+//! The data directory: one process uses it at a time, and only with a format that it knows.
 //!
 //! ```text
 //! LOCK       locked by the process that has the directory open
@@ -7,8 +7,8 @@
 //! store.new/ a store whose creation did not finish; nothing in it was ever acknowledged
 //! ```
 //!
-//! The format is written when `store.new` is complete, and before that becomes `store`. So of the two
-//! that make a directory, one without the other is one that has vanished.
+//! The format is written when `store.new` is complete, and before that becomes `store`. So if one of
+//! `LAZULI` and `store` is there without the other, the other has vanished.
 
 use lazuli_engine::EngineError;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -96,7 +96,7 @@ impl Directory {
         self.path.join(STORE)
     }
 
-    /// Makes the store if there is none: `create` fills a directory beside it, which then takes its
+    /// Makes the store if it does not exist: `create` fills another directory, which then takes its
     /// place in one step, so that a store is there entirely or not at all. In any case its names
     /// last from now on: those that a killed process gave may be in the system's memory alone.
     pub(crate) fn create_store(
@@ -173,7 +173,7 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Written beside, synced, then renamed: the file is there entirely or not at all.
+/// Writes another file, syncs it, and renames it: the file is there entirely or not at all.
 fn write_format(dir: &Path) -> io::Result<()> {
     let new = dir.join(FORMAT_FILE_NEW);
     let mut file = File::create(&new)?;
@@ -205,7 +205,7 @@ fn io_error(dir: &Path) -> impl Fn(io::Error) -> OpenError + Copy {
     move |source| OpenError::Io { dir: dir.to_path_buf(), source }
 }
 
-/// Makes the names below a directory last. What they name is synced by those who wrote it.
+/// Makes the names below a directory last. The files themselves are synced by what writes them.
 fn sync_tree(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;

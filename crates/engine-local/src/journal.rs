@@ -1,18 +1,16 @@
-//! Looks through fjall's journals before fjall reads them: what a crash cut off goes, what is
-//! damaged is told.
+//! Checks fjall's journals before fjall reads them: drops what a crash cut off, and reports damage.
 //!
 //! fjall ends a journal at the first record that it cannot read. After a crash that is right: the
-//! last batch may be there in part, and nobody was told that it was done. It is wrong for damage:
-//! all batches after it would be gone without a word. And where a batch has its end but not its
-//! content, because the device wrote one before the other, fjall refuses to open at all.
+//! last batch may be there in part, and it was never acknowledged. After damage it is wrong: all
+//! batches after it would be lost silently. And where a batch has its end but not its content,
+//! because the device wrote one before the other, fjall refuses to open at all.
 //!
-//! So each batch is checked here. One that is broken is the last that was written, and is cut off;
-//! or a whole batch follows that was written when all before it was durable, and then this is
-//! damage.
+//! So each batch is checked here. A broken one is either the last that was written, and is cut off;
+//! or a whole batch follows that was written when all before it was durable, and then it is damage.
 //!
-//! A journal that was not ended in order is written anew. What a killed process wrote may be in the
-//! memory of the system alone; and after a failed sync it may stay there, as a system forgets what
-//! it could not write and lets later syncs succeed. What is read and shown must last.
+//! A journal that was not ended by an orderly close is rewritten. What a killed process wrote may be
+//! in the memory of the system alone; and after a failed sync it may stay there, as systems forget
+//! what they could not write and let later syncs succeed. What is read and shown must last.
 //!
 //! ```text
 //! batch   start item* end
@@ -34,7 +32,7 @@ const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
 const END_MAGIC: &[u8] = b"FJL\x03";
-/// No two batches that follow each other lie so far apart: fjall counts them, flushes and
+/// The sequence numbers of two successive batches differ by less: fjall counts batches, flushes and
 /// compactions.
 const SEQUENCE_STEP_MAX: u64 = 1 << 32;
 
@@ -56,9 +54,9 @@ pub(crate) fn inspect(store: &Path) -> Result<Vec<Journal>, OpenError> {
     let mut last = None;
     for (index, (number, path)) in journals.iter().enumerate() {
         let bytes = fs::read(path).map_err(io_error)?;
-        let sound = Sound::of(&bytes, last);
-        last = sound.last;
-        let (whole, rest) = bytes.split_at_checked(sound.bytes).unwrap_or_default();
+        let batches = WholeBatches::of(&bytes, last);
+        last = batches.last;
+        let (whole, rest) = bytes.split_at_checked(batches.bytes).unwrap_or_default();
         let is_broken = rest.iter().any(|byte| *byte != 0);
         // A journal is synced before the next is begun.
         let is_sealed = index + 1 < journals.len();
@@ -67,16 +65,16 @@ pub(crate) fn inspect(store: &Path) -> Result<Vec<Journal>, OpenError> {
         }
         if is_broken {
             tracing::warn!(
-                "{} ends at byte {} with a write that a crash cut off and nobody was told of: it \
-                 is dropped",
+                "{} ends at byte {} with a write that a crash cut off before it was acknowledged: \
+                 dropping it",
                 path.display(),
                 whole.len()
             );
         }
-        if is_broken || !is_sealed && !sound.is_ended {
+        if is_broken || !is_sealed && !batches.is_ended {
             rewrite(store, path, whole).map_err(io_error)?;
         }
-        let (last, bytes) = (sound.revision, whole.len() as u64);
+        let (last, bytes) = (batches.revision, whole.len() as u64);
         inspected.push(Journal { number: *number, last, bytes });
     }
     Ok(inspected)
@@ -115,17 +113,17 @@ fn rewrite(store: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// The batches at the start of a journal that are whole.
-struct Sound {
+struct WholeBatches {
     bytes: usize,
     /// The sequence number of the last.
     last: Option<u64>,
     /// The last revision in them.
     revision: Option<Revision>,
-    /// Whether the last was written when the store was closed, or there is none.
+    /// Whether the last was written when the store was closed, or there are no batches.
     is_ended: bool,
 }
 
-impl Sound {
+impl WholeBatches {
     fn of(journal: &[u8], mut last: Option<u64>) -> Self {
         let mut rest = journal;
         let (mut revision, mut is_ended) = (None, true);
@@ -139,9 +137,9 @@ impl Sound {
     }
 }
 
-/// Whether somewhere in `rest` a whole batch begins that was written upon durable ones.
-/// Also at its first byte: where the sequence number of the batch before it is damaged, this is the
-/// one that does not seem to follow.
+/// Whether a whole batch that was written upon durable ones begins somewhere in `rest`. It may begin
+/// at the first byte: where the sequence number of the batch before it is damaged, this batch seems
+/// out of order.
 fn synced_batch_follows(rest: &[u8]) -> bool {
     let starts = rest.iter().enumerate().filter(|(_, byte)| **byte == START);
     let mut batches = starts.filter_map(|(at, _)| Batch::read(rest.get(at..)?));

@@ -1,8 +1,8 @@
 //! The embedded engine: one directory on one disk.
 //!
-//! Writes go through one thread, the committer, which turns all that waits into one batch and one
-//! sync (`committer.rs`). Reads go to the snapshot that it published last, on the caller's thread,
-//! and wait for nobody (`view.rs`). Beneath lies fjall, a log-structured merge tree (`store.rs`);
+//! Writes go through one thread, the committer, which turns all waiting commits into one batch and
+//! one sync (`committer.rs`). Reads use the snapshot that it published last, on the caller's thread,
+//! and never wait (`view.rs`). The store is fjall, a log-structured merge tree (`store.rs`);
 //! `docs/decisions/001-local-engine.md` says why.
 
 mod committer;

@@ -2,8 +2,8 @@
 //!
 //! Each keyspace has a file `current` that names the valid list, `v<number>`, and its checksum.
 //! fjall reads both and compares nothing. Where `current` or `version` is missing, it takes the
-//! keyspace or the store for one whose creation did not finish, and begins anew; ours are complete
-//! before they take their place (`directory.rs`).
+//! keyspace or the store for one whose creation did not finish, and starts over with an empty one;
+//! ours are complete before they take their place (`directory.rs`).
 //!
 //! ```text
 //! current   number u64 │ xxh3 of the list u128 │ kind of checksum u8, always 0     little-endian
@@ -13,7 +13,7 @@
 //! tables    levels u8 │ (runs u8 │ (tables u32 │ (id u64 │ kind u8 │ xxh3 u128 │ u64)*)*)*
 //! ```
 
-use crate::damage::Damaged;
+use crate::damage::DamagedTable;
 use crate::directory::{OpenError, missing};
 use crate::journal::{number, take};
 use std::fs;
@@ -24,7 +24,7 @@ use xxhash_rust::xxh3::xxh3_128;
 const KEYSPACES: &str = "keyspaces";
 const CURRENT: &str = "current";
 const TABLES: &str = "tables";
-/// What fjall puts beside the journals.
+/// What fjall keeps in the directory of the journals.
 const FILES: [&str; 2] = ["version", "lock"];
 /// fjall's own keyspace, and ours in the order in which they were made.
 const KEYSPACE_NAMES: [&str; 3] = ["0", "1", "2"];
@@ -58,9 +58,9 @@ pub(crate) fn inspect(store: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Tables that are not what was written: looked for when a store does not open, or a read fails. The
-/// store may be in use: a table that is gone by now is of no interest any more.
-pub(crate) fn damaged_tables(store: &Path) -> io::Result<Vec<Damaged>> {
+/// Tables that are not what was written: searched for when a store does not open, or a read fails. The
+/// store may be in use: a table that is gone by now is ignored.
+pub(crate) fn damaged_tables(store: &Path) -> io::Result<Vec<DamagedTable>> {
     let mut damaged = Vec::new();
     for name in KEYSPACE_NAMES {
         let keyspace = store.join(KEYSPACES).join(name);
@@ -69,7 +69,7 @@ pub(crate) fn damaged_tables(store: &Path) -> io::Result<Vec<Damaged>> {
             let path = keyspace.join(TABLES).join(number.to_string());
             match fs::read(&path) {
                 Ok(bytes) if xxh3_128(&bytes).to_le_bytes() != checksum => {
-                    damaged.push(Damaged::new(path, &bytes));
+                    damaged.push(DamagedTable::new(path, &bytes));
                 }
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -79,8 +79,8 @@ pub(crate) fn damaged_tables(store: &Path) -> io::Result<Vec<Damaged>> {
     Ok(damaged)
 }
 
-/// The valid list and where it lies, or the file that is not what was written. Where the two
-/// disagree it may be either.
+/// The valid list and its path, or the file that is not what was written. Where the two disagree, it
+/// may be either.
 fn current_list(keyspace: &Path) -> io::Result<Result<(PathBuf, Vec<u8>), PathBuf>> {
     let current = keyspace.join(CURRENT);
     let Some((number, checksum)) = parse(&fs::read(&current)?) else {
@@ -144,7 +144,7 @@ mod tests {
     use lazuli_engine::{Commit, Engine, Key, Revision, Write};
 
     #[test]
-    fn damage_to_the_lists_of_files_is_told_with_the_file() {
+    fn damage_to_the_lists_of_files_is_reported_with_the_file() {
         let dir = tempfile::tempdir().unwrap();
         drop(LocalEngine::open(dir.path(), LocalOptions::default()).unwrap());
         let store = dir.path().join("store");
@@ -166,7 +166,7 @@ mod tests {
         inspect(&store).unwrap();
     }
 
-    /// A closed store with two tables of data; answers their names as well.
+    /// A closed store with two tables of data, and their names.
     async fn with_tables() -> (tempfile::TempDir, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
@@ -198,9 +198,9 @@ mod tests {
             bytes[at] ^= 4;
             fs::write(&path, bytes).unwrap();
             let found = damaged_tables(&store).unwrap();
-            let [Damaged { path: named, offset }] = &found[..] else { panic!("{found:?}") };
+            let [DamagedTable { path: named, offset }] = &found[..] else { panic!("{found:?}") };
             assert_eq!(*named, path);
-            assert!(*offset <= at, "byte {at} is damaged, and {offset} is told");
+            assert!(*offset <= at, "byte {at} is damaged, and {offset} is reported");
         }
     }
 

@@ -1,12 +1,12 @@
-//! Gives back the space of ranges that nobody can name any more, such as a dropped table's.
+//! Gives back the space of ranges that are no longer reachable, such as a dropped table's.
 //!
 //! A small range is deleted key by key, through the committer, so many at a time that commits
 //! hardly notice. Of a large one the files that hold nothing else are dropped first: that takes
 //! milliseconds whatever they hold, and leaves only the keys at the edges and those in memory.
 //!
-//! Files are dropped behind the back of the journal, which may hold some of the same entries still
-//! and brings them back when the store is opened. So the range is noted before, and emptied once
-//! more at the next start.
+//! The journal does not know of dropped files. It may still hold some of the same entries, and brings
+//! them back when the store is opened. So the range is noted first, and emptied once more at the
+//! next start.
 
 use crate::LocalEngine;
 use crate::committer::{Chore, Job};
@@ -76,7 +76,7 @@ impl LocalEngine {
     }
 }
 
-/// Empties the ranges whose files were dropped before the store was last closed, and answers the
+/// Empties the ranges whose files were dropped before the store was last closed, and returns the
 /// last revision that was given out.
 pub(crate) fn finish(store: &Store, options: &LocalOptions) -> Result<Revision, EngineError> {
     let last = store.last_revision()?;

@@ -31,7 +31,7 @@ const TRIAL_FILE: &str = "TRIAL";
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// An engine that lasts so long has recovered.
-const LASTING: Duration = Duration::from_secs(60);
+const RECOVERED_AFTER: Duration = Duration::from_secs(60);
 /// Between two lines that say that writes are still refused.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -215,7 +215,7 @@ impl Signal {
     }
 }
 
-/// The engine was closed, and nobody waits for it any more.
+/// The engine was closed: the watcher ends.
 struct Closed;
 
 impl Shared {
@@ -248,7 +248,8 @@ impl Shared {
             if self.signal.wait_while(|| !self.has_failed()).is_err() {
                 return;
             }
-            pause = if opened.elapsed() > LASTING { PAUSE } else { (pause * 2).min(PAUSE_MAX) };
+            pause =
+                if opened.elapsed() > RECOVERED_AFTER { PAUSE } else { (pause * 2).min(PAUSE_MAX) };
             let mut outage = Outage { shared: self, reported: Instant::now() };
             if outage.wait_for_the_disk(pause).and_then(|()| outage.reopen(pause)).is_err() {
                 return;
@@ -260,7 +261,7 @@ impl Shared {
 /// The time from a failure until writes are accepted again.
 struct Outage<'s> {
     shared: &'s Shared,
-    /// When the log was told last.
+    /// When a line was last logged.
     reported: Instant,
 }
 

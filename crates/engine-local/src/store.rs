@@ -1,9 +1,9 @@
-//! The fjall database beneath: two keyspaces, one batch per group, snapshots.
+//! The fjall database: two keyspaces, one batch per group, snapshots.
 //!
 //! `data` holds the entries; a stored value is its revision, 8 bytes big-endian, and then the
 //! payload. `meta` holds the last revision given out, which outlives every entry that carried it,
 //! and the ranges whose files were dropped (see `reclaim.rs`). The last revision is part of every
-//! batch; behind it stands whether all batches before were durable (see `journal.rs`).
+//! batch, followed by whether all batches before it were durable (see `journal.rs`).
 
 use crate::damage::DamageReporter;
 use crate::directory::{Directory, OpenError};
@@ -36,21 +36,22 @@ const LAST_REVISION: &[u8] = b"last revision";
 /// Followed by the length of the start, four bytes big-endian, the start and the end.
 const DROPPED_RANGE: &[u8] = b"dropped range ";
 const REVISION_BYTES: usize = 8;
-/// Behind the last revision of a batch.
+/// Follows the last revision of a batch.
 const FOLLOWS_SYNCED: u8 = 1;
 
 /// A bound on the write buffer that is never reached: see `make_room`.
 const MEMTABLE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Full write buffers that may wait to be flushed while writing goes on. At four, fjall would wait
-/// itself, and for ever if the flush fails.
+/// itself, and forever if the flush fails.
 const MEMTABLES_WAITING_MAX: usize = 2;
 /// Small files make small compactions, which the one worker can put between two flushes.
 const TABLE_BYTES: u64 = 16 * 1024 * 1024;
-/// By level. Scans gain by large blocks. Points do not mind them while they are cached; after that they
-/// have to read and check all of a block. The two youngest levels hold about what the cache does.
+/// By level. Large blocks make scans faster. They cost point reads nothing while they are cached;
+/// otherwise a point read has to read and check a whole block. The two youngest levels hold about as
+/// much as the cache.
 const BLOCK_BYTES: [u32; 3] = [32 * 1024, 32 * 1024, 16 * 1024];
-/// By level: what is young is soon written again, and is small. The fourth level begins at 700 MiB; a
-/// store that stays below is never compressed.
+/// By level: young levels are small and soon rewritten. The fourth level begins at 700 MiB; a smaller
+/// store is never compressed.
 const COMPRESSION: [CompressionType; 4] =
     [CompressionType::None, CompressionType::None, CompressionType::None, CompressionType::Lz4];
 /// fjall would flush what keeps journals from being removed when they take more than this. The store
@@ -58,7 +59,7 @@ const COMPRESSION: [CompressionType; 4] =
 const JOURNALS_BYTES_MAX: u64 = u64::MAX;
 /// A journal with less than this is not full: fjall begins another, at a flush, at 64 000 000 bytes.
 const JOURNAL_BYTES_SAFE: u64 = 60_000_000;
-/// What a batch and an entry take in a journal at most, beside key and value.
+/// What a batch and an entry take in a journal at most, in addition to key and value.
 const JOURNAL_BATCH_BYTES: u64 = 26;
 const JOURNAL_ENTRY_BYTES: u64 = 21;
 
@@ -118,7 +119,7 @@ impl Store {
             .cache_size(options.cache_bytes)
             .max_journaling_size(JOURNALS_BYTES_MAX)
             .worker_threads(options.worker_threads.max(1))
-            // Each batch says itself how far it is to be persisted.
+            // Each batch says itself how it is to be persisted.
             .manual_journal_persist(true)
             .open()?;
         Ok(Self {
@@ -211,8 +212,8 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the journal with a batch that changes nothing: damage to the one before it can then be
-    /// told from a write that a crash cut off.
+    /// Ends the journal with a batch that changes nothing. Damage to the batch before it is then
+    /// recognized as damage, and not taken for a write that a crash cut off.
     pub(crate) fn end(&self, last: Revision) -> Result<(), WriteFailure> {
         if self.is_unsynced.load(Ordering::Relaxed) {
             self.sync()?;
@@ -268,9 +269,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Drops the files that hold nothing but keys of `range`, whatever they hold: an older value
-    /// may show again where a dropped file had a newer one or a deletion. Blocks while a compaction
-    /// runs.
+    /// Drops the files that hold nothing but keys of `range`. An older value may show again where a
+    /// dropped file had a newer one or a deletion. Blocks while a compaction runs.
     pub(crate) fn drop_files(&self, range: &KeyRange) -> Result<(), EngineError> {
         let bounds = range.start.as_slice()..range.end.as_slice();
         self.data.tree.drop_range(bounds).map_err(|e| engine_error(e.into()))
@@ -314,7 +314,7 @@ impl fmt::Display for WriteFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.error {
             fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error)) => error.fmt(f),
-            // The reason was logged by the thread that met it.
+            // The thread that failed has logged the reason.
             fjall::Error::Poisoned => f.write_str("writing files in the background failed"),
             other => other.fmt(f),
         }
@@ -344,7 +344,7 @@ fn data_options() -> KeyspaceCreateOptions {
         .data_block_compression_policy(CompressionPolicy::new(COMPRESSION))
 }
 
-/// The last revision in the tables of the store at `store`, which nobody has open.
+/// The last revision in the tables of the store at `store`, which must not be open.
 fn stored_revision(store: &Path) -> Result<Revision, EngineError> {
     let tree = lsm_tree::Config::new(
         store.join(META_FILES),
@@ -374,8 +374,8 @@ pub(crate) fn follows_synced(key: &[u8], value: &[u8]) -> bool {
     key == LAST_REVISION && value.get(REVISION_BYTES) == Some(&FOLLOWS_SYNCED)
 }
 
-/// A payload laid out as it will be stored, in front of it the room for its revision. Made by whoever
-/// asks for a commit, so that the committer, of whom there is one, need not copy it.
+/// A payload laid out as it will be stored, after the room for its revision. Callers make it, so that
+/// the one committer need not copy the payload.
 pub(crate) struct Unstamped(Vec<u8>);
 
 impl Unstamped {
@@ -470,7 +470,7 @@ fn open_error(dir: &Path, error: fjall::Error) -> OpenError {
     }
 }
 
-/// Names the file that made a store fail to open, where it can be told.
+/// Names the file that kept a store from opening, where that is known.
 fn with_file(store: &Path, error: OpenError) -> OpenError {
     let is_damage = match &error {
         OpenError::Corrupt { .. } => true,

@@ -1,4 +1,4 @@
-//! Who may open which directory, and what the others are told.
+//! Which process may open which directory, and how it is refused otherwise.
 
 use lazuli_engine::{Engine, EngineError};
 use lazuli_engine_local::{LocalEngine, LocalOptions, OpenError};

@@ -1,4 +1,4 @@
-//! What an engine does when its disk fails, and what it tells before that is known.
+//! What an engine does when its disk fails, and what it answers before that is known.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -169,13 +169,13 @@ struct Panics(AtomicBool);
 
 impl Faults for Panics {
     fn before_write(&self) -> io::Result<()> {
-        assert!(!self.0.swap(false, Ordering::SeqCst), "told to panic");
+        assert!(!self.0.swap(false, Ordering::SeqCst), "a planned panic");
         Ok(())
     }
 }
 
 /// A panic ended the committer's thread without a word: later writes were refused as if the engine
-/// were closed, and nobody reopened the store.
+/// were closed, and the store stayed so.
 #[tokio::test]
 async fn store_is_reopened_after_a_panic_of_the_committer() {
     let dir = tempfile::tempdir().unwrap();
@@ -201,7 +201,7 @@ async fn panic_of_the_committer_refuses_writes_and_reads_go_on() {
     faults.0.store(true, Ordering::SeqCst);
     engine.commit(insert("failed")).await.unwrap_err();
     assert_unavailable(engine.commit(insert("refused")).await);
-    assert!(engine.failure().unwrap().ends_with("the committer panicked: told to panic"));
+    assert!(engine.failure().unwrap().ends_with("the committer panicked: a planned panic"));
     assert!(is_there(&engine, "before").await);
     assert!(engine.close().await.is_err());
 }
@@ -332,7 +332,7 @@ async fn commits_that_wait_share_one_write() {
 }
 
 #[tokio::test]
-async fn failed_check_is_not_told_before_what_failed_it_is_durable() {
+async fn failed_check_is_not_answered_before_what_failed_it_is_durable() {
     let dir = tempfile::tempdir().unwrap();
     let (gate, arrivals, verdicts) = Gate::new();
     let engine = open(dir.path(), &gate);
@@ -489,7 +489,7 @@ async fn commit_larger_than_the_queue_is_taken_alone() {
     assert!(is_there(&engine, "large").await);
 }
 
-/// Tells of each sync that no commit waits for.
+/// Reports each sync that no commit waits for.
 #[derive(Debug)]
 struct Syncs(SyncSender<()>);
 

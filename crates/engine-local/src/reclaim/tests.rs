@@ -19,7 +19,7 @@ fn range() -> KeyRange {
 }
 
 /// An engine with many rows in the range, in a file of their own and in the journal still, and one
-/// behind it.
+/// after it.
 async fn filled(dir: &Path) -> LocalEngine {
     let engine = LocalEngine::open(dir, options()).unwrap();
     write(&engine, ["Ln".to_owned()]).await;
