@@ -1,4 +1,4 @@
-//! The table as it ought to be: one state, one request at a time.
+//! The table as it should be: one state, one request at a time.
 
 use crate::history::{
     Change, ChangeKind, Condition, EntityId, Refusal, Request, Response, Scan, Slots, Stored,
@@ -21,13 +21,13 @@ struct Entity {
     version: Stamp,
 }
 
-/// The version of an entity, as far as anybody was told.
+/// The version of an entity, as far as any answer named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stamp {
     Known(Version),
-    /// That which the write of this number stamped, whose answer was lost. All entities that it
-    /// wrote have the same.
-    Untold(usize),
+    /// What the write of this number stamped, whose answer was lost. All entities that it wrote have
+    /// the same.
+    LostAnswer(usize),
 }
 
 impl Table {
@@ -41,21 +41,11 @@ impl Table {
         Self { exists: false, entities: BTreeMap::new(), floors: BTreeMap::new() }
     }
 
-    /// A table with these entities.
-    pub fn holding(entities: impl IntoIterator<Item = (EntityId, Stored)>) -> Self {
-        let mut table = Self::created();
-        for (id, Stored { version, slots }) in entities {
-            table.entities.insert(id, Entity { slots, version: Stamp::Known(version) });
-            table.floors.insert(id, version);
-        }
-        table
-    }
-
-    /// The state after `request`, if `response` is one that this state can give; `number` tells the
-    /// request from all others.
+    /// The state after `request`, if `response` is one that this state can give; `number` is
+    /// the request's own.
     ///
-    /// A request of which nobody knows the outcome is taken to have been done: one that was not
-    /// done, or refused, is left out by whoever asks.
+    /// A request of unknown outcome counts as done: the caller leaves out one that was not done, or
+    /// was refused.
     pub fn after(&self, number: usize, request: &Request, response: &Response) -> Option<Self> {
         if matches!(response, Response::TableNotFound) {
             return (!self.exists).then(|| self.clone());
@@ -121,7 +111,7 @@ impl Table {
     fn changed(&self, number: usize, changes: &[Change], response: &Response) -> Option<Self> {
         let stamp = match response {
             Response::Written(Some(version)) => Stamp::Known(*version),
-            Response::Written(None) | Response::Unknown => Stamp::Untold(number),
+            Response::Written(None) | Response::Unknown => Stamp::LostAnswer(number),
             Response::Refused { index, reason } => return self.refused(changes, *index, *reason),
             _ => return None,
         };
@@ -202,7 +192,7 @@ impl Table {
     fn learn(&mut self, entity: EntityId, version: Version) -> Option<()> {
         match self.entities.get(&entity)?.version {
             Stamp::Known(known) => (known == version).then_some(()),
-            untold @ Stamp::Untold(_) => {
+            untold @ Stamp::LostAnswer(_) => {
                 let mut written = Vec::new();
                 for (id, held) in &mut self.entities {
                     if held.version == untold {

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One run against a server: who does what, how often.
+/// One run against a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub address: SocketAddr,
@@ -21,15 +21,15 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// What runs that went well were made of.
+/// What runs without a violation consisted of.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     pub calls: usize,
-    /// Calls of which nobody knows the outcome.
+    /// Calls of unknown outcome.
     pub unknown: usize,
-    /// Calls that lost against others: refused, or told that the service is busy.
+    /// Calls that lost against others: refused, or answered `ServerBusy`.
     pub refused: usize,
-    /// Runs with which the checker was not done in time.
+    /// Runs that the checker gave up.
     pub undecided: usize,
 }
 
@@ -48,11 +48,12 @@ pub fn run(plan: Plan) -> Result<Report, String> {
     let history = record(plan, &table).map_err(|unexpected| unexpected.to_string())?;
     let mut dropper = HttpClient::new(plan.address, &table);
     let _ = dropper.call(&Request::DeleteTable);
-    judge(plan.workload, &Table::missing(), &history)
+    judge(plan.workload, &history)
 }
 
-/// Checks a history by what its workload promises, and for linearizability.
-pub fn judge(workload: Workload, initial: &Table, history: &[Call]) -> Result<Report, String> {
+/// Checks a history that begins without a table by what its workload promises, and for
+/// linearizability.
+pub fn judge(workload: Workload, history: &[Call]) -> Result<Report, String> {
     workload.check(history)?;
     let count = |of: fn(&Response) -> bool| history.iter().filter(|c| of(&c.response)).count();
     let report = Report {
@@ -61,7 +62,7 @@ pub fn judge(workload: Workload, initial: &Table, history: &[Call]) -> Result<Re
         refused: count(|r| matches!(r, Response::Refused { .. } | Response::NotDone)),
         undecided: 0,
     };
-    match checker::check(initial, history) {
+    match checker::check(&Table::missing(), history) {
         Verdict::Linearizable => Ok(report),
         Verdict::Undecided => Ok(Report { undecided: 1, ..report }),
         Verdict::Violation(violation) => Err(violation.to_string()),

@@ -14,7 +14,6 @@ mod shadow;
 pub use engine::{Bug, FaultRates};
 
 use crate::history::{Call, Request, Response};
-use crate::model::Table;
 use crate::record::{Report, judge};
 use crate::workload::{Client, Workload, whole};
 use clock::SimulatedClock;
@@ -38,7 +37,7 @@ pub struct Plan {
     /// Requests of each client.
     pub requests: usize,
     pub faults: FaultRates,
-    /// A mistake planted into the engine, to see that it is noticed.
+    /// A defect planted into the engine, to see that the checker finds it.
     pub bug: Option<Bug>,
 }
 
@@ -61,7 +60,7 @@ pub fn run(plan: Plan) -> Result<Report, String> {
     if let Some(failure) = world.derived.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(failure);
     }
-    judge(plan.workload, &Table::missing(), &world.history.calls())
+    judge(plan.workload, &world.history.calls())
 }
 
 /// Runs the plan to its end.
@@ -103,7 +102,7 @@ struct World {
 }
 
 impl World {
-    /// Sets up, lets the clients loose, and looks at what they left behind.
+    /// Sets up, runs the clients, and reads what they left.
     async fn play(self, random: Seeded) {
         let setup = [Some(Request::CreateTable), self.plan.workload.setup()];
         for request in setup.into_iter().flatten() {
@@ -137,7 +136,7 @@ impl World {
         }
     }
 
-    /// One request; its client does not wait for ever.
+    /// One request; its client waits a bounded time.
     async fn call(&self, client: usize, request: Request) -> Response {
         let invoked = self.history.tick();
         let [even, odd] = &self.services;
@@ -149,7 +148,7 @@ impl World {
         response
     }
 
-    /// Gives back the space of dropped tables while the clients work.
+    /// Reclaims the space of deleted tables while the clients work.
     async fn reclaim(self) {
         for _ in 0..20 {
             self.handle.sleep(PATIENCE).await;
