@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: builds server and benchmark in release, and hands the rest over.
+//! `cargo xtask bench`: builds server and benchmark as they are published, and runs the benchmark.
 
 use crate::process;
 use crate::tally::Tally;
-use crate::workspace::Workspace;
+use crate::workspace::{Profile, Workspace};
 use anyhow::Result;
 use clap::Args;
 use std::ffi::OsString;
@@ -11,16 +11,15 @@ use std::process::Command;
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Options {
-    /// What the benchmark understands; `--help` lists it
+    /// Options of the benchmark; `--help` lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     // Apart from each other: built together, the server would get features that it does not ask for.
-    let binary = workspace.binary()?;
-    process::run(workspace.cargo().args(["build", "--release", "--package", "lazuli-bench"]))?;
-    let mut bench = Command::new(workspace.target.join("release/lazuli-bench"));
+    let binary = workspace.dist_binary()?;
+    let mut bench = Command::new(workspace.build("lazuli-bench", Profile::Dist)?);
     bench.arg("--lazuli").arg(binary).arg("--out").arg(workspace.target.join("bench"));
     Ok(process::check(bench.args(&options.arguments)))
 }

@@ -1,4 +1,4 @@
-//! Where things are, and the binary under test, built once.
+//! The directories of the workspace, and the binaries under test, built once.
 
 use crate::process;
 use anyhow::{Context, Result};
@@ -9,9 +9,28 @@ use std::process::Command;
 
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
-    /// Cargo's target directory; what chores install goes below it too.
+    /// Cargo's target directory; chores install their tools under it, too.
     pub(crate) target: PathBuf,
-    binary: OnceCell<PathBuf>,
+    release_binary: OnceCell<PathBuf>,
+    dist_binary: OnceCell<PathBuf>,
+}
+
+/// What cargo builds a program for: the directory under `target/` has the same name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Profile {
+    /// Quick to build: what tests run.
+    Release,
+    /// What is measured and published.
+    Dist,
+}
+
+impl Profile {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Dist => "dist",
+        }
+    }
 }
 
 impl Workspace {
@@ -20,15 +39,15 @@ impl Workspace {
         let root = Path::new(&manifest).parent().context("find the workspace")?.to_owned();
         let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
         let target = root.join(target.unwrap_or_else(|| PathBuf::from("target")));
-        Ok(Self { root, target, binary: OnceCell::new() })
+        Ok(Self { root, target, release_binary: OnceCell::new(), dist_binary: OnceCell::new() })
     }
 
     pub(crate) fn cargo(&self) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(cargo);
         command.current_dir(&self.root);
-        // What cargo set for this program must not leak into the builds it starts: build scripts
-        // that watch these variables would run again and again.
+        // Variables that cargo set for this program must not reach the builds it starts: build
+        // scripts that watch them would run again and again.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -38,19 +57,32 @@ impl Workspace {
         command
     }
 
-    /// The release binary. `LAZULI_BIN` names one that is already built.
+    /// The server for tests. `LAZULI_BIN` names one that is already built.
     pub(crate) fn binary(&self) -> Result<&Path> {
-        if let Some(path) = self.binary.get() {
+        self.server(Profile::Release, &self.release_binary)
+    }
+
+    /// The server as it is measured and published, or the one that `LAZULI_BIN` names.
+    pub(crate) fn dist_binary(&self) -> Result<&Path> {
+        self.server(Profile::Dist, &self.dist_binary)
+    }
+
+    fn server<'w>(&self, profile: Profile, built: &'w OnceCell<PathBuf>) -> Result<&'w Path> {
+        if let Some(path) = built.get() {
             return Ok(path);
         }
         let path = match std::env::var_os("LAZULI_BIN") {
             Some(path) => PathBuf::from(path),
-            None => {
-                process::run(self.cargo().args(["build", "--release", "--package", "lazuli"]))?;
-                self.target.join("release/lazuli")
-            }
+            None => self.build("lazuli", profile)?,
         };
-        Ok(self.binary.get_or_init(|| path))
+        Ok(built.get_or_init(|| path))
+    }
+
+    /// Builds a program and returns its file.
+    pub(crate) fn build(&self, package: &str, profile: Profile) -> Result<PathBuf> {
+        let profile = profile.name();
+        process::run(self.cargo().args(["build", "--profile", profile, "--package", package]))?;
+        Ok(self.target.join(profile).join(package))
     }
 }
 
@@ -59,7 +91,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// `unsafe_code = "forbid"` stands once, and binds only the crates that take over the lints of
+    /// `unsafe_code = "forbid"` is written once, and binds only the crates that inherit the lints of
     /// the workspace.
     #[test]
     fn every_crate_forbids_unsafe_code() {

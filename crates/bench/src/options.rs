@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Measure Lazuli side by side with Azurite and with what the machine allows
+/// Measure Lazuli beside Azurite and beside bare servers, the limits of the machine
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench", args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
@@ -22,11 +22,11 @@ pub(crate) struct Cli {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// The daily look: one short round on 10,000 entities, under two minutes
+    /// Measure one short round on 10,000 entities, in under two minutes
     #[arg(long, conflicts_with = "scale")]
     pub(crate) quick: bool,
 
-    /// Measure this workload only; may be given several times
+    /// Measure this workload only; may be repeated
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) only: Vec<Workload>,
 
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) scale: bool,
 
-    /// The most entities that --scale loads
+    /// Entities that --scale loads at most
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
     pub(crate) scale_max: usize,
 
@@ -42,15 +42,15 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) entities: Option<usize>,
 
-    /// Rounds, of which the median counts [default: 3, quick: 1, before: 11]
+    /// Rounds; the median counts [default: 3, quick: 1, before: 11]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<usize>,
 
-    /// Seconds that each measurement counts [default: 3, quick: 1, before: 1]
+    /// Seconds of each measurement, after the warm-up [default: 3, quick: 1, before: 1]
     #[arg(long, value_name = "S")]
     pub(crate) seconds: Option<f64>,
 
-    /// Connections instead of those that fit the workload, such as 1,16,64,256
+    /// Numbers of connections, such as 1,16,64,256, instead of the workload's own
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) connections: Vec<usize>,
 
@@ -59,10 +59,10 @@ pub(crate) struct Options {
     pub(crate) no_azurite: bool,
 
     /// The binary to measure
-    #[arg(long, value_name = "FILE", default_value = "target/release/lazuli")]
+    #[arg(long, value_name = "FILE", default_value = "target/dist/lazuli")]
     pub(crate) lazuli: PathBuf,
 
-    /// Compare with this other build of Lazuli, in turns of short windows, and measure nothing else
+    /// Compare with this build of Lazuli, in turns of short windows, and measure nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "scale"])]
     pub(crate) before: Option<PathBuf>,
 
@@ -104,7 +104,7 @@ impl Options {
         }
     }
 
-    /// A directory for data, which goes with what is returned.
+    /// A directory for data, which is removed when the returned value is dropped.
     pub(crate) fn data_directory(&self) -> Result<TempDir> {
         let directory = tempfile::Builder::new().prefix("data-").tempdir_in(&self.out);
         directory.context("make a directory for data")
