@@ -1,9 +1,9 @@
-//! The suites that drive the real binary with real clients: one program per SDK.
+//! The suites that test the real binary with official SDKs: one program per SDK.
 //!
 //! A program lives in `tests/clients/<name>/`, takes the connection string from
 //! `LAZULI_CONNECTION_STRING`, prints `test <case> ... ok` (or `FAILED`, or `skipped: <reason>`) for
-//! each of its cases, and ends with a non-zero status when one failed. Everything it needs is
-//! installed here, below the target directory or beside the program, and only when it changed.
+//! each of its cases, and ends with a non-zero status when one failed. This module installs what a
+//! program needs, under the target directory or beside the program, and only when that has changed.
 
 use crate::process;
 use crate::tally::Tally;
@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(crate) struct Client {
-    /// Also the directory below `tests/clients`.
+    /// Also the directory under `tests/clients`.
     pub(crate) name: &'static str,
     runtime: Runtime,
 }
 
-/// What a program is written for.
+/// The language of a program, and what runs it.
 #[derive(Clone, Copy)]
 enum Runtime {
     Python,

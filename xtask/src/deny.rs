@@ -1,7 +1,7 @@
-//! What the project depends on: licences, duplicates, sources, and known faults.
+//! Checks of dependencies: licences, duplicates, sources, and known vulnerabilities.
 //!
-//! cargo-deny is installed below `target/` when the machine has none. The list of known faults comes
-//! from the network; where that cannot be reached, the other checks still count.
+//! cargo-deny is installed under `target/` when the machine has none. The advisory database comes
+//! from the network; when it cannot be fetched, the other checks still count.
 
 use crate::process;
 use crate::tally::Tally;
@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 use anyhow::{Context, Result};
 use std::process::Command;
 
-/// The version that is installed; any other that is already there will do.
+/// The version to install; another version that is already installed is used as it is.
 const VERSION: &str = "0.20.2";
 
 pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
@@ -18,8 +18,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
     tally += match process::run(deny.command().args(["fetch", "db"])) {
         Ok(()) => process::check(deny.command().args(["check", "advisories"])),
         Err(error) => {
-            println!("skipped: the advisory database cannot be fetched, so known faults of");
-            println!("dependencies are NOT checked here: {error:#}");
+            println!("skipped: the advisory database cannot be fetched, so dependencies are NOT");
+            println!("checked for known vulnerabilities: {error:#}");
             Tally::SKIPPED
         }
     };
@@ -41,7 +41,7 @@ impl<'a> Deny<'a> {
         let program = root.join("bin/cargo-deny");
         if !program.is_file() {
             let mut install = workspace.cargo();
-            // It runs for seconds: a build for speed would take longer than it saves.
+            // It runs for seconds: an optimized build would take longer than it saves.
             install.args(["install", "cargo-deny", "--version", VERSION, "--locked", "--debug"]);
             process::run(install.arg("--quiet").arg("--root").arg(&root))
                 .context("install cargo-deny")?;

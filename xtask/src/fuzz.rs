@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: made-up input for every parser.
+//! `cargo xtask fuzz`: generated input for every parser.
 //!
-//! With cargo-fuzz and a nightly compiler it is libFuzzer that makes it up, watching which code runs;
-//! without, a driver of our own that runs on stable Rust. Both begin with the committed corpus; what
-//! libFuzzer finds worth keeping goes below `target/`.
+//! With cargo-fuzz and a nightly compiler libFuzzer generates it, guided by the code that runs;
+//! without them our own fuzzer does, on stable Rust. Both start from the committed corpus. Inputs that
+//! libFuzzer keeps go to `target/fuzz-corpus`.
 
 use crate::process;
 use crate::sim::{arguments, program};
@@ -15,21 +15,21 @@ use std::process::Command;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// The parser: a name from fuzz/fuzz_targets; each in turn when none is given
+    /// The parser, a name from fuzz/fuzz_targets; without it, each in turn
     target: Option<String>,
-    /// How long for each
+    /// Seconds for each parser
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Repeats the choices of an earlier run of our own driver
+    /// Repeat the choices of an earlier run of our own fuzzer
     #[arg(long)]
     seed: Option<u64>,
-    /// Use our own driver even if cargo-fuzz is installed
+    /// Use our own fuzzer even if cargo-fuzz is installed
     #[arg(long)]
     stable: bool,
 }
 
 impl Options {
-    /// Each parser in turn, by our own driver.
+    /// Each parser in turn, by our own fuzzer.
     pub(crate) const fn new(seed: u64, seconds: u64) -> Self {
         Self { target: None, seconds, seed: Some(seed), stable: true }
     }
@@ -60,7 +60,7 @@ fn drive(workspace: &Workspace, target: &str, options: &Options) -> Tally {
 
 fn libfuzzer(workspace: &Workspace, target: &str, options: &Options) -> Result<Tally> {
     let found = workspace.target.join("fuzz-corpus").join(target);
-    fs::create_dir_all(&found).context("make a directory for what is found")?;
+    fs::create_dir_all(&found).context("make a directory for new inputs")?;
     let mut command = nightly();
     command
         .current_dir(&workspace.root)
@@ -78,7 +78,7 @@ fn has_libfuzzer() -> bool {
     process::exists("cargo-fuzz", "-V") && compiler.is_ok_and(|output| output.status.success())
 }
 
-/// Runs what follows with the nightly compiler, whichever runs this.
+/// A command that runs its arguments with the nightly compiler, whichever compiler runs this.
 fn nightly() -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly"]).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");

@@ -1,4 +1,4 @@
-//! The kill test: writers in flight, `kill -9`, reopen, compare.
+//! The kill test: kill the server under writers, reopen it, compare.
 //!
 //! Each writer owns one partition, so it alone knows what its rows must hold: the last acknowledged
 //! state, or, for the one request whose answer never came, either that or the state it asked for.
@@ -10,7 +10,7 @@
 //! - ETags of one row only increase, also across deletion and reopening.
 //!
 //! The seed is printed; it fixes what the writers do and when the kill comes, counted in
-//! acknowledged requests. How the requests interleave is the machine's affair.
+//! acknowledged requests. How the requests interleave depends on the machine.
 
 use crate::tally::Tally;
 use crate::workspace::Workspace;
@@ -35,16 +35,16 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// How often to kill
+    /// Number of kills
     #[arg(long, default_value_t = Self::default().rounds)]
     rounds: u32,
-    /// Stop after so long, if that comes first
+    /// Stop after this many seconds, if that comes first
     #[arg(long)]
     seconds: Option<u64>,
     /// Connections that write at once
     #[arg(long, default_value_t = Self::default().writers)]
     writers: usize,
-    /// Repeats the choices of an earlier run
+    /// Repeat the choices of an earlier run
     #[arg(long)]
     seed: Option<u64>,
 }

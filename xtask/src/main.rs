@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask test` runs every test and ends with one line, `N passed, N failed`.
 
-#![expect(clippy::print_stdout, reason = "a chore tells what it does")]
+#![expect(clippy::print_stdout, reason = "a chore reports what it does")]
 
 mod bench;
 mod client;
@@ -36,23 +36,23 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Run every test: format, lints, unit tests, real clients, kill test, README
+    /// Run every test: format, lints, unit tests, official SDKs, kill test, README
     Test(test::Options),
     /// Format, lints, licences and advisories
     Check,
     /// Kill the server while it writes, reopen, and check that nothing acknowledged is lost
     Kill(kill::Options),
-    /// Load a big table, scan it, write on many connections, and watch the server's memory
+    /// Load and scan a big table, write on many connections, and check the server's memory
     Memory(memory::Options),
-    /// Measure side by side with Azurite and with what the machine allows (--quick: two minutes)
+    /// Measure Lazuli beside Azurite and bare servers (--quick: two minutes)
     Bench(bench::Options),
     /// Run the table service under simulated faults; a failing run prints the seed that repeats it
     Sim(sim::Options),
-    /// Feed made-up input to the parsers: libFuzzer if it is there, else our own driver
+    /// Feed generated input to the parsers, with libFuzzer if it is installed, else our own fuzzer
     Fuzz(fuzz::Options),
-    /// Mixed work on many connections, for a chosen time; then a kill; nothing may be lost
+    /// Send mixed requests on many connections for a chosen time, kill, and look for lost writes
     Soak(soak::Options),
-    /// Everything that tries to break a promise, for a chosen time
+    /// Run everything that tries to break a promise, for a chosen time
     Torture(torture::Options),
     /// Run the README's commands as they are printed
     Readme,
@@ -62,7 +62,7 @@ enum Chore {
 
 #[derive(Args, Clone, Copy, Debug)]
 struct NoSkip {
-    /// Count what has to be skipped as failed; also set by CI=true
+    /// Count a skipped suite as failed; also set by CI=true
     #[arg(long, env = "CI", value_parser = clap::builder::FalseyValueParser::new())]
     no_skip: bool,
 }

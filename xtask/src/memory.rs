@@ -1,7 +1,7 @@
-//! Whether memory stays bounded: a big table is loaded, scanned, and written to on many connections.
+//! Checks that memory stays bounded: loads and scans a big table, and writes on many connections.
 //!
-//! The figure is the kernel's own high-water mark of the server's resident memory, read and reset
-//! per phase, so no peak falls between two samples.
+//! The figure is the kernel's high-water mark of the server's resident memory, read and reset in
+//! each phase, so no peak is missed between two samples.
 
 use crate::tally::Tally;
 use crate::workspace::Workspace;
@@ -62,7 +62,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
     phase("scan", &|| scan(&server, batches * BATCH))?;
     let total = options.connections * options.batches;
     phase("write", &|| write(&server, "write", options.connections, total))?;
-    ensure!(server.terminate()?.success(), "the server did not end well");
+    ensure!(server.terminate()?.success(), "the server did not stop cleanly");
     Ok(tally)
 }
 

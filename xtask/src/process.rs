@@ -1,4 +1,4 @@
-//! Runs other programs: quietly, or with their output shown and counted as it comes.
+//! Runs other programs, shows their output, and counts the tests that it reports.
 
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail};
@@ -14,7 +14,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program whose one outcome is whether it succeeds.
+/// Runs a program that counts as one test.
 pub(crate) fn check(command: &mut Command) -> Tally {
     match run(command) {
         Ok(()) => Tally::PASSED,
@@ -50,7 +50,7 @@ pub(crate) fn run_counted(
 }
 
 /// Counts `test result: ok. 3 passed; 0 failed; ...`, one such line per test binary, and the tests
-/// that say they are ignored. One that runs as a child process of another test is no skip.
+/// that say they are ignored. A test that runs as a child process of another test is not skipped.
 pub(crate) fn count_cargo_test(line: &str) -> Option<Tally> {
     let line = line.trim();
     if let Some((_, reason)) = line.strip_prefix("test ")?.split_once(" ... ignored") {

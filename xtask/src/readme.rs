@@ -10,8 +10,8 @@
 //! | `<!-- check: output -->` | must equal what the block before it printed, line by line |
 //! | `<!-- check: test -->` | must be one of `cargo xtask`'s own commands; it is parsed, not run |
 //!
-//! A shell or Python block must end well, print something, and be refused nothing.
-//! The blocks name the well-known port, so that port must be free here.
+//! A shell or Python block must succeed, print something, and get no error from the server.
+//! The blocks name the well-known port, so that port must be free.
 
 use crate::client;
 use crate::process;
@@ -53,7 +53,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
         println!("skipped: port {PORT}, which the README names, is taken");
         return Ok(Tally::SKIPPED);
     }
-    // Built beforehand, so that the server's own start is what is waited for.
+    // Built beforehand, so that the check waits for the start and not for the build.
     workspace.binary()?;
     let mut reader = Reader::new(workspace, &environment)?;
     let mut tally = Tally::default();
@@ -93,7 +93,7 @@ fn blocks(readme: &str) -> Result<Vec<Block>> {
     Ok(blocks)
 }
 
-/// Somebody who follows the README from top to bottom.
+/// Follows the README from top to bottom.
 struct Reader<'a> {
     workspace: &'a Workspace,
     environment: &'a Path,
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
 
     /// Starts the server and waits for its first line, which it prints once it listens.
     fn start(&mut self, text: &str) -> Result<()> {
-        ensure!(self.server.is_none(), "the server runs already");
+        ensure!(self.server.is_none(), "a block has started the server already");
         let mut command = Command::new("bash");
         // `exec`, so that killing the child kills the server and not a shell around it.
         command.args(["-c", &format!("exec {text}")]).current_dir(&self.workspace.root);
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         let mut lines = BufReader::new(stdout.context("no output")?);
         let mut first = String::new();
         lines.read_line(&mut first).context("read the server's first line")?;
-        ensure!(!first.is_empty(), "the server ended without a word");
+        ensure!(!first.is_empty(), "the server ended without printing a line");
         std::thread::spawn(move || lines.lines().count());
         Ok(())
     }

@@ -8,10 +8,10 @@ use std::process::Command;
 
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Repeats one run; with --seconds, the first of many
+    /// Repeat one run; with --seconds, start from this seed
     #[arg(long)]
     seed: Option<u64>,
-    /// Go on from seed to seed for so long [default: 30, or one run when a seed is given]
+    /// Run seed after seed for this many seconds [default: 30, or one run when a seed is given]
     #[arg(long)]
     seconds: Option<u64>,
 }
@@ -30,7 +30,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     process::check(&mut command)
 }
 
-/// A program of the workspace, built for speed.
+/// A program of the workspace, built with optimization.
 pub(crate) fn program(workspace: &Workspace, package: &str) -> Command {
     let mut command = workspace.cargo();
     command.args(["run", "--release", "--quiet", "--package", package, "--"]);

@@ -1,12 +1,13 @@
-//! `cargo xtask soak`: many connections, mixed work, tables that come and go, for a chosen time.
+//! `cargo xtask soak`: mixed requests on many connections, with tables that are created and deleted,
+//! for a chosen time.
 //!
-//! Every connection knows what it was told, and checks it as it goes: point reads, pages, writes that
-//! must be refused. At the end everything is read back; then the same load runs into a `kill -9`, the
-//! server is opened again, and everything is read back once more. Besides, the process is watched:
-//! memory, descriptors and disk should not grow without end, nor requests become slower.
+//! Every connection remembers what was acknowledged and checks it while it works: point reads, pages,
+//! writes that must be refused. At the end everything is read back; then the same load runs into a
+//! `kill -9`, the server is opened again, and everything is read back once more. The process is
+//! sampled, too: memory, descriptors and disk should not grow without end, nor requests become slower.
 //!
-//! What is asserted is correctness alone: nothing lost, no wrong answer. The figures, errors of the
-//! server's own among them, are for people, and stand as JSON below `target/`.
+//! The soak fails for lost writes and wrong answers only. The figures, the server's own errors among
+//! them, are for people; they are also written to `target/soak.json`.
 
 mod figures;
 mod watch;
@@ -39,19 +40,19 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// How long the load lasts
+    /// Seconds that the load lasts
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// Connections that work at once
     #[arg(long, default_value_t = 256)]
     connections: usize,
-    /// Repeats the choices of an earlier run
+    /// Repeat the choices of an earlier run
     #[arg(long)]
     seed: Option<u64>,
 }
 
 impl Options {
-    /// What the test command takes: enough to go through every kind of work on every connection.
+    /// For the test command: long enough for every kind of request on every connection.
     pub(crate) const SHORT: Self = Self { seconds: 20, connections: 256, seed: None };
 
     pub(crate) const fn new(seed: u64, seconds: u64) -> Self {
@@ -91,7 +92,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
     Ok(tally)
 }
 
-/// One data directory, and all who know what must be in it.
+/// One data directory, and the workers that know what must be in it.
 struct Soak<'a> {
     binary: &'a Path,
     data: tempfile::TempDir,
@@ -142,7 +143,7 @@ impl<'a> Soak<'a> {
         })
     }
 
-    /// Lets all connections work while `meanwhile` runs, which ends them.
+    /// Lets all workers work while `meanwhile` runs, which ends them.
     fn work(
         &mut self,
         address: SocketAddr,
@@ -169,7 +170,7 @@ impl<'a> Soak<'a> {
         })
     }
 
-    /// Reads back everything that any connection was told.
+    /// Reads back everything that was acknowledged to any connection.
     fn compare(&mut self, server: &Server) -> Result<()> {
         let address = server.address();
         let outcomes: Vec<_> = std::thread::scope(|scope| {

@@ -15,15 +15,15 @@ impl Tally {
     pub(crate) const FAILED: Self = Self { passed: 0, failed: 1, skipped: 0 };
     pub(crate) const SKIPPED: Self = Self { passed: 0, failed: 0, skipped: 1 };
 
-    /// A run in which nothing ran is no success.
+    /// A run in which no test ran is a failure.
     pub(crate) const fn is_success(self) -> bool {
         self.failed == 0 && self.passed > 0
     }
 
-    /// The tally of a program that printed `self` and ended well or not: one that ended badly has
-    /// failed somewhere, and one that ran no case has not passed.
-    pub(crate) fn confirmed(mut self, ended_well: bool) -> Self {
-        if self.failed == 0 && (!ended_well || self.passed + self.skipped == 0) {
+    /// The tally of a program that printed `self`: a program that ended with an error has failed
+    /// somewhere, and one that ran no case has not passed.
+    pub(crate) fn confirmed(mut self, succeeded: bool) -> Self {
+        if self.failed == 0 && (!succeeded || self.passed + self.skipped == 0) {
             self.failed = 1;
         }
         self

@@ -10,17 +10,17 @@ use std::time::Instant;
 
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Run only the suites of this name; may be given several times
+    /// Run only the suite of this name; may be repeated
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Print the names of the suites and end
+    /// Print the names of the suites
     #[arg(long)]
     pub(crate) list: bool,
     #[command(flatten)]
     no_skip: NoSkip,
 }
 
-/// One suite. Cheap ones come first, so that a slip of the pen shows within seconds.
+/// One suite. Quick ones come first, so that a typing error shows within seconds.
 enum Suite {
     Format,
     Lints,
@@ -103,7 +103,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     Ok(total)
 }
 
-/// Format, lints, licences and advisories: what needs no running server.
+/// Format, lints, licences and advisories: the checks that need no running server.
 pub(crate) fn check(workspace: &Workspace) -> Result<Tally> {
     let mut tally = format(workspace);
     tally += lints(workspace);
@@ -124,7 +124,7 @@ fn run_one(name: &str, no_skip: NoSkip, suite: impl FnOnce() -> Result<Tally>) -
         Tally::FAILED
     });
     if no_skip.no_skip && tally.passed == 0 && tally.skipped > 0 {
-        println!("{name} was skipped, and nothing may be skipped here");
+        println!("{name} was skipped, which --no-skip (or CI=true) counts as failed");
         tally = Tally::FAILED;
     }
     println!("{name}: {tally} ({:.0} s)", start.elapsed().as_secs_f64());

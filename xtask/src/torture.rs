@@ -1,7 +1,7 @@
-//! `cargo xtask torture`: for a chosen time, everything that tries to break a promise.
+//! `cargo xtask torture`: everything that tries to break a promise, for a chosen time.
 //!
 //! The parts run one after the other, each for its share of the time and from the same seed. A part
-//! that fails prints the seed that repeats it. What each part shows is told in docs/reliability.md.
+//! that fails prints the seed that repeats it. docs/reliability.md says what each part shows.
 
 use crate::sim::{arguments, program};
 use crate::tally::Tally;
@@ -15,19 +15,19 @@ use std::process::Command;
 
 /// Connections that stand idle while the server is attacked.
 const IDLE_CONNECTIONS: u64 = 10_000;
-/// What the server may take at most while it is attacked.
+/// Memory that the server may use at most while it is attacked.
 const ATTACKED_MIB_MAX: u64 = 600;
-/// Parts that share the time: six, and the trials of the disk.
+/// Parts that share the time: six, and the disk trials.
 const PARTS: u64 = 6 + DISK_TRIALS.len() as u64;
 /// Targets of the fuzzers, which share one part's time.
 const FUZZ_TARGETS: u64 = 10;
 
-/// One way in which the disk treats the server badly.
+/// One way in which the disk fails the server.
 struct DiskTrial {
     name: &'static str,
-    /// What `lazuli-disk` is told to take a sample.
+    /// Arguments of `lazuli-disk` that take a sample.
     sample: &'static [&'static str],
-    /// What it is told to take every state and every call there is.
+    /// Arguments that take every state and every call.
     every: &'static [&'static str],
 }
 
@@ -69,13 +69,13 @@ const DISK_TRIALS: [DiskTrial; 9] = [
 
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// How long all of it may take, builds aside
+    /// Seconds that all parts take together, builds not counted
     #[arg(long, default_value_t = 240)]
     seconds: u64,
-    /// Repeats the choices of an earlier run
+    /// Repeat the choices of an earlier run
     #[arg(long)]
     seed: Option<u64>,
-    /// Take every state and every call in the trials of the disk, however long that takes
+    /// Take every state and every call in the disk trials, however long that takes
     #[arg(long)]
     every: bool,
 }
@@ -95,7 +95,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     };
     part("simulation", &|| Ok(sim::run(workspace, sim::Options::new(seed, share))));
     part("histories of concurrent clients", &|| histories(workspace, seed, share));
-    part("made-up input", &|| fuzz::run(workspace, &fuzz::Options::new(seed, each)));
+    part("generated input", &|| fuzz::run(workspace, &fuzz::Options::new(seed, each)));
     part("malformed HTTP", &|| attacks(workspace, seed, share));
     for trial in &DISK_TRIALS {
         let seconds = (!options.every).then_some(share);
@@ -107,13 +107,13 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     tally
 }
 
-/// The whole matrix, which has no use for more time.
+/// The whole matrix: more time would add nothing.
 fn authorization(workspace: &Workspace) -> Tally {
     let test = ["test", "--quiet", "--package", "lazuli-server", "--test", "authorization_matrix"];
     process::check(workspace.cargo().args(test))
 }
 
-/// Lets the disk beneath the real binary lose power, fail, or decay; without a time, in every way.
+/// Lets the disk under the real binary lose power, fail, or decay; without a time, in every way.
 fn disk(
     workspace: &Workspace,
     seed: u64,
@@ -136,7 +136,7 @@ fn histories(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
     with_server(workspace, &mut command, |_| Ok(()))
 }
 
-/// Attacks the real binary, and looks at what became of it.
+/// Attacks the real binary, and checks its memory and its log.
 fn attacks(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
     let mut command = program(workspace, "lazuli-hostile");
     command.arg("http");
@@ -151,7 +151,7 @@ fn attacks(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
     })
 }
 
-/// Runs `command` with the address of a fresh server, which must not panic and must end well.
+/// Runs `command` with the address of a new server, which must not panic and must stop cleanly.
 fn with_server(
     workspace: &Workspace,
     command: &mut Command,
@@ -164,7 +164,7 @@ fn with_server(
     look(&server)?;
     let log = server.log();
     ensure!(!log.contains("panicked"), "the server panicked; its log ends:\n{log}");
-    ensure!(server.terminate()?.success(), "the server did not end well; its log ends:\n{log}");
+    ensure!(server.terminate()?.success(), "the server did not stop cleanly; its log ends:\n{log}");
     tally += Tally::PASSED;
     Ok(tally)
 }

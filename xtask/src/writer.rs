@@ -1,4 +1,4 @@
-//! A writer of the kill test and of the soak: what it does, and what it was told is done.
+//! A writer of the kill test and of the soak: what it does, and what was acknowledged to it.
 
 use anyhow::{Context, Result, bail, ensure};
 use lazuli_model::{ETag, Timestamp};
@@ -107,7 +107,7 @@ impl Writer {
 
     /// A replace with an ETag that the row no longer has, or an insert of a row that is there: the
     /// server must refuse it.
-    pub(crate) fn write_in_vain(&mut self, connection: &mut Connection) -> Result<Outcome> {
+    pub(crate) fn write_refused(&mut self, connection: &mut Connection) -> Result<Outcome> {
         let row = self.choose_row();
         let Some(stored) = self.stored(&row) else { return self.write(connection) };
         let (properties, stale) = (stored.properties.clone(), stale_etag(stored)?);
@@ -123,7 +123,9 @@ impl Writer {
         if let Some(failure) = Outcome::of_failure(answer.status, &answer.text()) {
             return Ok(failure);
         }
-        table::expect(&answer, status, || format!("{method} in vain of {}", self.name(&row)))
+        table::expect(&answer, status, || {
+            format!("{method} of {} that must be refused", self.name(&row))
+        })
     }
 
     /// Reads one row and compares.

@@ -1,6 +1,6 @@
-//! Two builds of Lazuli side by side, for a change and what was before it.
+//! Compares two builds of Lazuli: before and after a change.
 //!
-//! What a machine can do differs from minute to minute by more than most changes are worth. So both
+//! The speed of a machine changes from minute to minute by more than most changes bring. So both
 //! builds are measured in turns of short windows, and what counts is the ratio within each turn.
 
 use crate::interrupt::Interrupt;
@@ -57,7 +57,7 @@ impl Comparison {
     }
 }
 
-/// Measures `before` and the binary of `options` in turns, and tells how they differ. Returns how
+/// Measures `before` and the binary of `options` in turns, and prints how they differ. Returns how
 /// many operations failed.
 pub(crate) fn run(before: &Path, options: &Options, interrupt: &Interrupt) -> Result<u64> {
     ensure!(before.is_file(), "there is no build at {}", before.display());
@@ -89,7 +89,7 @@ pub(crate) fn run(before: &Path, options: &Options, interrupt: &Interrupt) -> Re
     Ok(errors)
 }
 
-/// Who comes first changes from turn to turn.
+/// The build that comes first changes from turn to turn.
 fn measure_turn(
     plan: &Plan,
     case: Case,

@@ -53,13 +53,13 @@ pub(crate) fn row(number: usize) -> String {
     format!("order-{number:06}")
 }
 
-/// What filters ask for. Each thousand entities that follow each other hold each quantity once.
+/// The property that filters name. Any 1,000 consecutive entities have each quantity once.
 pub(crate) fn quantity(number: usize) -> usize {
     // 7919 and 1000 have no common divisor.
     number.wrapping_mul(7_919) % QUANTITIES
 }
 
-/// The JSON of entity `number`; `version` varies what is not asked for.
+/// The JSON of entity `number`; `version` varies the properties that no filter names.
 pub(crate) fn body(partition: &str, row: &str, number: usize, version: u64) -> String {
     let mut random = Seeded::new(number as u64).stream(version);
     let mut out = String::with_capacity(1536);
@@ -91,7 +91,7 @@ pub(crate) fn body(partition: &str, row: &str, number: usize, version: u64) -> S
     out
 }
 
-/// The JSON that a merge sends: two properties, none of which a filter asks for.
+/// The JSON that a merge sends: two properties that no filter names.
 pub(crate) fn merge_body(number: usize, version: u64) -> String {
     let mut random = Seeded::new(number as u64).stream(version);
     format!("{{\"Active\":{},{}}}", random.one_in(2), price(&mut random))

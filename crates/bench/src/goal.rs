@@ -1,11 +1,11 @@
-//! The ratios to reach: what is compared with what, and whether it is met.
+//! The goals: which figures are compared, and whether the goal is met.
 
 use crate::results::Results;
 use crate::target::TargetName::{self, Azurite, BareHttp, BareLog, Lazuli};
 use crate::workload::Workload;
 use serde::Serialize;
 
-/// A figure to reach.
+/// A figure and its goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Goal {
     pub(crate) measure: String,
@@ -73,7 +73,7 @@ impl Unit {
     }
 }
 
-/// Two digits behind the point, without zeros at the end.
+/// Two decimal digits, without trailing zeros.
 fn significant(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

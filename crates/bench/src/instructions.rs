@@ -21,7 +21,7 @@ use std::process::Command;
 /// Entities in the table: few enough that they stay in the write buffer of both builds, so that no
 /// flush or compaction falls into a count.
 const ENTITIES: usize = 5_000;
-/// Counts of each workload, of which the smallest is taken: a timer or a chore only ever adds.
+/// Counts of each workload. The smallest is taken: timers and chores only ever add.
 const ROUNDS: usize = 3;
 
 /// A workload whose operations are counted, and how many make one count.
@@ -53,7 +53,7 @@ impl Case {
 }
 
 /// Counts the instructions of the binary of `options` and, if given, of the build before. Returns how
-/// many operations failed, which is none: a failed one ends the run.
+/// many operations failed: always 0, because a failed one ends the run.
 pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<u64> {
     let directory = options.data_directory()?;
     let count = |binary: &Path, name: &str| -> Result<Vec<u64>> {

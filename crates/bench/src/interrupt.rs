@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whether the person asked to stop.
+/// Whether the user asked to stop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<(Mutex<bool>, Condvar)>);
 
@@ -23,7 +23,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Waits for `duration`; fails as soon as the person asks to stop.
+    /// Waits for `duration`; fails as soon as the user asks to stop.
     pub(crate) fn pause(&self, duration: Duration) -> Result<()> {
         let deadline = Instant::now() + duration;
         let (raised, changed) = &*self.0;

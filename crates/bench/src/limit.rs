@@ -1,4 +1,4 @@
-//! The limits: servers that do the least anybody could do behind the same HTTP front.
+//! The limits: servers that do as little as possible behind the same HTTP front.
 //!
 //! Both run as processes of their own, with the runtime, the allocator, the hyper settings and the
 //! answers of Lazuli itself: what was recorded from it is sent back to the byte. They check nothing
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What the benchmark starts this program as: a limit, or the way to another program.
+/// What the benchmark starts this program as: a limit, or a launcher of another program.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub(crate) enum Limit {
     /// Answer every request with a recorded answer
@@ -54,7 +54,7 @@ pub(crate) enum Limit {
 pub(crate) const LISTENING: &str = "listening on ";
 
 impl Limit {
-    /// Serves until it is told to end, or the process that started it ends.
+    /// Serves until a signal or the end of the process that started it.
     pub(crate) fn serve(self) -> Result<()> {
         let end = rustix::process::Signal::KILL;
         rustix::process::set_parent_process_death_signal(Some(end)).context("follow the parent")?;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The longest latency that is told from longer ones, in nanoseconds.
+/// The longest latency that is recorded exactly, in nanoseconds.
 const LATENCY_MAX: u64 = 600_000_000_000;
 /// How often the clients look whether the phase has changed when nothing happens.
 const POLL: Duration = Duration::from_millis(20);
@@ -96,7 +96,7 @@ pub(crate) fn run(
         let threads: Vec<_> =
             clients.into_iter().map(|client| scope.spawn(|| client.run(&shared))).collect();
         let timing = conduct(&shared, server, bounds, interrupt);
-        // Also when the conductor failed: the clients must end before it is told.
+        // Also when the conductor failed: the clients must end before its error is returned.
         shared.set(Phase::Drain);
         let histograms: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
         (timing, histograms)
@@ -350,7 +350,7 @@ impl Connection {
         }
     }
 
-    /// Sends as much as the socket takes; it tells when it takes more.
+    /// Sends as much as the socket takes; an event says when it takes more.
     fn send(&mut self) -> std::io::Result<()> {
         while let Some(rest) = self.script.request().get(self.sent..).filter(|r| !r.is_empty()) {
             match self.stream.write(rest) {

@@ -1,9 +1,9 @@
-//! Measures Lazuli side by side with Azurite and with what the machine allows.
+//! Measures Lazuli beside Azurite and beside bare servers, the limits of the machine.
 //!
 //! `cargo xtask bench` builds everything and starts it; docs/performance.md explains what is measured
 //! and how. The servers run as processes of their own, on loopback, and end with this one.
 
-#![expect(clippy::print_stdout, reason = "a benchmark tells what it measures")]
+#![expect(clippy::print_stdout, reason = "a benchmark prints what it measures")]
 
 mod answer;
 mod compare;
@@ -61,6 +61,6 @@ fn bench(options: &Options) -> Result<()> {
         None if options.scale => scale::run(options, &interrupt)?.errors,
         None => run::run(options, &interrupt)?.errors(),
     };
-    ensure!(errors == 0, "{errors} operations failed: the figures above do not count");
+    ensure!(errors == 0, "{errors} operations failed: the figures above are not valid");
     Ok(())
 }

@@ -11,8 +11,8 @@ use anyhow::{Result, ensure};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Azurite writes all its data out every five seconds, if any has changed, and does nothing else
-/// meanwhile. A window must hold one such cycle to tell what its writes cost.
+/// Azurite saves all its data every five seconds, if any has changed, and does nothing else at that
+/// time. A window must hold one such cycle to show what its writes cost.
 const AZURITE_CYCLE: Duration = Duration::from_secs(5);
 
 /// How long measurements take.

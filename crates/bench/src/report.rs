@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 /// Prints `results` and writes them into `out` as `name.json` and `name.svg`.
-pub(crate) fn tell(results: &Results, name: &str, out: &Path) -> Result<()> {
+pub(crate) fn print(results: &Results, name: &str, out: &Path) -> Result<()> {
     println!("\n{}", table::measurements(results));
     println!("{}", table::goals(&results.goals));
     println!("{}", remarks(results));
@@ -69,7 +69,7 @@ fn goals_met(goals: &[Goal]) -> String {
     }
 }
 
-/// `1234567` as `1,234,567`; small numbers with a digit behind the point.
+/// `1234567` as `1,234,567`; small numbers with one decimal digit.
 pub(crate) fn thousands(value: f64) -> String {
     if value < 100.0 && value.fract() != 0.0 {
         return format!("{value:.1}");

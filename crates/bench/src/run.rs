@@ -18,7 +18,7 @@ use std::time::Duration;
 const QUIET: Duration = Duration::from_secs(6);
 const SETTLE_MAX: Duration = Duration::from_secs(90);
 
-/// Measures as `options` say, tells the figures, and writes them down.
+/// Measures as `options` say, prints the figures, and writes them to files.
 pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
     let plan = options.plan();
     let directory = options.data_directory()?;
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
         }
     }
     results.judge();
-    report::tell(&results, plan.name, &options.out)?;
+    report::print(&results, plan.name, &options.out)?;
     targets.into_iter().try_for_each(Target::terminate)?;
     Ok(results)
 }
@@ -62,7 +62,7 @@ fn start(options: &Options, directory: &Path, skipped: &mut Vec<String>) -> Resu
     let lazuli = Target::lazuli(&options.lazuli, &directory.join("lazuli"))?;
     let mut limits = Vec::new();
     if cfg!(debug_assertions) {
-        // A slow limit would flatter whoever is measured against it.
+        // A slow limit would flatter the servers that are compared with it.
         skipped.push("the limits: this benchmark is built without optimisation".to_owned());
     } else {
         limits.extend(Target::limits(&lazuli, directory)?);

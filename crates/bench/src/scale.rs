@@ -173,7 +173,7 @@ impl Bench<'_> {
         Ok((median(times), server))
     }
 
-    /// The time that a start takes after a crash amid inserts, all of which must be there then.
+    /// The time that a start takes after a crash during inserts; all of them must be there.
     fn crash(&self, server: Target, dataset: Dataset) -> Result<(f64, Target)> {
         let table = format!("Crash{}", dataset.partitions);
         create_table(server.address, &table)?;

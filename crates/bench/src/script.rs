@@ -113,7 +113,7 @@ impl Template {
 }
 
 impl Script {
-    /// Draws from `pool` at random; `seed` tells connections apart.
+    /// Draws from `pool` at random; `seed` makes connections differ.
     pub(crate) fn drawing(pool: Arc<Pool>, seed: u64) -> Self {
         Self::new(Source::Pool { pool, chosen: 0 }, seed)
     }
@@ -246,7 +246,7 @@ fn write_number(digits: &mut [u8], mut number: u64) {
     }
 }
 
-/// What to tell of an answer that is not the one expected.
+/// The report of an answer that is not the expected one.
 fn describe(answer: &Answer<'_>) -> String {
     let body = String::from_utf8_lossy(answer.body.get(..400).unwrap_or(answer.body));
     format!("the server answered {}: {}", answer.status, body.trim())

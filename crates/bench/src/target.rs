@@ -98,7 +98,7 @@ impl Target {
         }
     }
 
-    /// Azurite as a person would start it, or the reason why there is none.
+    /// Azurite as a user would start it, or why there is none.
     pub(crate) fn azurite(home: &Path, data: &Path) -> Result<Result<Self, String>> {
         match azurite::install(home)? {
             Ok(main) => azurite::start(&main, data).map(Ok),
@@ -154,8 +154,8 @@ impl Target {
         Ok(start.elapsed())
     }
 
-    /// Has every entity of [`TABLE`] examined once, by one query: all that was loaded is there, and
-    /// whoever caches has had the occasion.
+    /// Lets one query examine every entity of [`TABLE`]: all that was loaded is there, and caches are
+    /// filled.
     pub(crate) fn scan(&self, dataset: Dataset, interrupt: &Interrupt) -> Result<Duration> {
         let signer = Signer::new(self.address)?;
         let scripts = Workload::TableScan.scripts(&signer, 1, dataset, "");
@@ -172,7 +172,7 @@ impl Target {
         let status = match self.process {
             Process::Lazuli(server) => server.terminate()?,
             Process::Limit(program) => program.terminate()?,
-            // Nobody asks what it leaves behind.
+            // What it has saved does not matter.
             Process::Azurite(_) => return Ok(()),
         };
         ensure!(status.success(), "{} ended with {status}", self.name.text());

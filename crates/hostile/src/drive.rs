@@ -1,5 +1,5 @@
-//! A fuzzer for stable Rust: it changes what the corpus holds, by a seed. It does not see which code
-//! runs, as libFuzzer does; it needs nothing but this.
+//! A fuzzer for stable Rust: it changes inputs of the corpus, as its seed says. Unlike libFuzzer it
+//! does not see which code runs; it needs no tool.
 
 use crate::Target;
 use lazuli_testkit::seed::Seeded;
@@ -8,7 +8,7 @@ use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
-/// Bytes of an input at most; a parser that is slow on long ones is found by the tests of limits.
+/// Bytes of an input at most; the tests of limits find a parser that is slow on longer ones.
 const INPUT_BYTES_MAX: usize = 8 * 1024;
 /// Changes made to one input at most.
 const CHANGES_MAX: usize = 6;
@@ -39,7 +39,7 @@ pub fn try_one(target: &Target, input: &[u8]) -> Result<(), Finding> {
     })
 }
 
-/// Makes up inputs from a corpus.
+/// Generates inputs from a corpus.
 pub struct Mutator<'c> {
     corpus: &'c [Vec<u8>],
     words: &'static [&'static str],

@@ -1,8 +1,8 @@
-//! Malformed HTTP against a live server, and a client beside it that must not notice.
+//! Malformed HTTP against a live server, while an ordinary client must still be served.
 //!
-//! An [`Attack`] opens connections of its own, sends what no client should, and takes whatever comes
-//! back. That the server goes on is for others to see: a [`Witness`] does ordinary work meanwhile,
-//! and whoever started the server looks at its memory and its log.
+//! An [`Attack`] opens its own connections, sends what no client should, and accepts any answer.
+//! Others check that the server continues to work: a [`Witness`] sends ordinary requests during the
+//! attacks, and the caller checks the server's memory and log.
 
 mod attack;
 mod witness;
@@ -41,7 +41,7 @@ impl std::ops::AddAssign for Seen {
 pub fn idle_connections(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current < maximum {
-        // Where it is not allowed, there will be fewer.
+        // If that is not allowed, there will be fewer connections.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
     (0..count).map_while(|_| TcpStream::connect(address).ok()).collect()
@@ -59,7 +59,7 @@ impl Raw {
         Ok(Self(stream))
     }
 
-    /// Sends what the server will take of it: it may close the door meanwhile.
+    /// Sends as much as the server reads: it may close the connection before the end.
     fn send(&mut self, bytes: &[u8]) {
         let _ = self.0.write_all(bytes);
     }
@@ -84,7 +84,7 @@ impl Raw {
     }
 }
 
-/// Counts status lines, which may stand right behind the body before them.
+/// Counts status lines, which may follow a body without a line break.
 fn count_answers(bytes: &[u8]) -> Seen {
     const STATUS_LINE: &[u8] = b"HTTP/1.1 ";
     let mut seen = Seen::default();

@@ -1,8 +1,8 @@
 //! Hostile input: what every parser must survive, and malformed HTTP for a live server.
 //!
-//! A [`Target`] feeds bytes to one parser and asserts what must hold whatever they are: no panic,
-//! and that what was read and written again reads the same. Fuzzers (`fuzz/`), the driver that needs
-//! none ([`drive`]) and the ordinary tests run the same targets, from one corpus.
+//! A [`Target`] feeds bytes to one parser and asserts what must hold for any bytes: the parser does
+//! not panic, and a value that was read and written again reads the same. libFuzzer (`fuzz/`), our own
+//! fuzzer ([`drive`]) and the ordinary tests run the same targets, from one corpus.
 
 #[cfg(feature = "drive")]
 pub mod drive;
@@ -18,7 +18,7 @@ pub struct Target {
     pub name: &'static str,
     /// Panics when something does not hold.
     pub run: fn(&[u8]),
-    /// Words of its language, for whoever makes up input.
+    /// Words of its language, for fuzzers to insert.
     pub words: &'static [&'static str],
 }
 

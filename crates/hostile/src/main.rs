@@ -1,6 +1,6 @@
-//! `lazuli-hostile`: makes up input for the parsers, or attacks a running server.
+//! `lazuli-hostile`: feeds generated input to the parsers, or attacks a running server.
 
-#![expect(clippy::print_stdout, reason = "it reports to whoever runs it")]
+#![expect(clippy::print_stdout, reason = "it prints its report")]
 
 use clap::{Args, Parser, Subcommand};
 use lazuli_hostile::drive::{Mutator, corpus, try_one};
@@ -24,9 +24,9 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Feed made-up input to one parser, or to each in turn
+    /// Feed generated input to one parser, or to each in turn
     Fuzz {
-        /// The parser; all of them when none is named
+        /// The parser; without it, each in turn
         target: Option<String>,
         /// The directory that has a corpus for each parser
         #[arg(long)]
@@ -34,11 +34,11 @@ enum What {
         #[command(flatten)]
         bounds: Bounds,
     },
-    /// Attack a running server while an ordinary client goes on working
+    /// Attack a running server while an ordinary client continues to work
     Http {
         #[arg(long)]
         address: SocketAddr,
-        /// Connections that stand idle meanwhile
+        /// Idle connections to keep open during the attacks
         #[arg(long, default_value_t = 1000)]
         idle: usize,
         #[command(flatten)]
@@ -48,10 +48,10 @@ enum What {
 
 #[derive(Args, Clone, Copy, Debug)]
 struct Bounds {
-    /// How long, for each parser or for all attacks
+    /// Seconds for each parser, or for all attacks together
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Repeats the choices of an earlier run
+    /// Repeat the choices of an earlier run
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
             let wanted = |known: &&Target| target.as_deref().is_none_or(|name| name == known.name);
             let mut targets = TARGETS.iter().filter(wanted).peekable();
             match targets.peek() {
-                None => Err(io::Error::other("no such target")),
+                None => Err(io::Error::other("no parser has that name")),
                 Some(_) => targets.try_for_each(|target| fuzz(target, &corpus, bounds)),
             }
         }
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
 }
 
 fn fuzz(target: &Target, directory: &std::path::Path, bounds: Bounds) -> io::Result<()> {
-    // Whoever panics is caught and told of below.
+    // Panics are caught and reported below.
     std::panic::set_hook(Box::new(|_| {}));
     let seeds = corpus(directory, target)?;
     let seed = bounds.seed();
@@ -141,7 +141,7 @@ fn attack(address: SocketAddr, idle: usize, bounds: Bounds) -> io::Result<()> {
             Err(panic) => std::panic::resume_unwind(panic),
         };
         println!(
-            "{} of {wanted} idle connections; the witness had {} rounds, the slowest of {} ms",
+            "{} of {wanted} idle connections; the ordinary client did {} rounds, the slowest in {} ms",
             idle.len(),
             served.rounds,
             served.slowest.as_millis()

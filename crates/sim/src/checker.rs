@@ -2,8 +2,8 @@
 //!
 //! A history is linearizable when its calls can be put into one order such that each call stands
 //! between its invocation and its answer, and a table that does them one by one, in that order, gives
-//! the very answers that were given. A call of which nobody knows the outcome may stand anywhere
-//! after its invocation, or nowhere.
+//! the very answers that were given. A call of unknown outcome may stand anywhere after its
+//! invocation, or nowhere.
 //!
 //! The search is that of Wing and Gong with the memory of Lowe: go through the calls that may come
 //! next, take one that the state explains, go on from there, and never try the same set of calls
@@ -18,7 +18,7 @@ use std::fmt;
 /// Steps of the search before it is given up.
 const STEPS_MAX: usize = 3_000_000;
 
-/// What came of a check.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub enum Verdict {
     Linearizable,

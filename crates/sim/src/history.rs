@@ -1,4 +1,4 @@
-//! What clients asked and were told, and when: the input of every checker.
+//! What clients asked and what they were answered, and when: the input of every checker.
 //!
 //! Entities are small on purpose. A few partitions and rows make clients meet; three numbers are
 //! enough to tell a replace from a merge; and every write carries numbers that no other write does,
@@ -128,7 +128,7 @@ pub enum Refusal {
     ConditionNotMet,
 }
 
-/// What a client is told.
+/// The answer to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     /// A point read; `None` when there is no such entity.
@@ -138,7 +138,7 @@ pub enum Response {
         /// The first entity that the page has no room for.
         next: Option<EntityId>,
     },
-    /// The changes were made. Who only deletes is told no version.
+    /// The changes were made. The answer to a deletion names no version.
     Written(Option<Version>),
     /// Nothing was done, because of the change at `index`.
     Refused {

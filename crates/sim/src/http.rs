@@ -146,7 +146,7 @@ fn scan_path(table: &str, scan: &Scan) -> String {
     path
 }
 
-/// What came back.
+/// The answer to one request.
 enum Answer {
     Lone(http::Response),
     Batch(http::BatchResponse),
@@ -183,7 +183,7 @@ fn read_success(request: &Request, answer: &http::Response) -> Option<Response> 
             let version = version(answer.header("etag")?)?;
             let entity: Value = serde_json::from_slice(&answer.body).ok()?;
             let stored = Stored { version, slots: slots(&entity) };
-            // Header and body tell the same version.
+            // Header and body name the same version.
             (timestamp(&entity)? == version).then_some(Response::Entity(Some(stored)))
         }
         Request::Scan(_) => {
@@ -211,7 +211,7 @@ fn read_batch(request: &Request, answer: &http::BatchResponse) -> Option<Respons
     versions.all(|version| Some(version) == first).then_some(Response::Written(first))
 }
 
-/// Where the index of the operation that failed is told.
+/// Where the answer names the index of the operation that failed.
 enum Index {
     Lone,
     InMessage,
@@ -222,7 +222,7 @@ fn read_failure(request: &Request, status: u16, body: &str, index: Index) -> Opt
     let refused = |reason| {
         let index = match index {
             Index::Lone => 0,
-            // A change set of one operation tells no index.
+            // The answer to a change set of one operation names no index.
             Index::InMessage => {
                 let (_, message) = body.split_once("\"value\":\"")?;
                 message.split_once(':')?.0.parse().unwrap_or_default()

@@ -1,6 +1,6 @@
 //! `lazuli-sim`: many seeds, or one again; simulated, or over HTTP on a running server.
 
-#![expect(clippy::print_stdout, reason = "it reports to whoever runs it")]
+#![expect(clippy::print_stdout, reason = "it prints its report")]
 
 use clap::{Args, Parser, Subcommand};
 use lazuli_model::{Clock, SystemClock};
@@ -39,10 +39,10 @@ enum What {
 
 #[derive(Args, Clone, Copy, Debug)]
 struct Seeds {
-    /// The first seed; alone, the only one
+    /// The first seed; without --seconds, the only one
     #[arg(long)]
     seed: Option<u64>,
-    /// Go on from seed to seed for so long
+    /// Run seed after seed for this many seconds
     #[arg(long)]
     seconds: Option<u64>,
 }

@@ -13,7 +13,7 @@ pub trait Client: Send {
     /// The next request.
     fn next(&mut self) -> Request;
 
-    /// Takes in what came of it.
+    /// Learns the answer to it.
     fn learn(&mut self, request: &Request, response: &Response);
 }
 
@@ -22,12 +22,12 @@ pub trait Client: Send {
 pub enum Workload {
     /// Every kind of request at random, over few entities.
     Mix,
-    /// As [`Workload::Mix`], with tables dropped and created meanwhile.
+    /// As [`Workload::Mix`], while the table is deleted and created.
     Tables,
     /// FoundationDB's cycle: entities that point to each other in a ring, rearranged in batches of
-    /// three. Whoever looks sees one ring.
+    /// three. Every reader sees one ring.
     Ring,
-    /// Money moved between accounts, each transfer with an entry in a ledger. Whoever looks sees
+    /// Money moved between accounts, each transfer with an entry in a ledger. Every reader sees
     /// balances that the ledger explains.
     Bank,
 }

@@ -1,4 +1,4 @@
-//! What clients were told is done, and what must therefore be stored: the one judge of lost writes.
+//! What was acknowledged to clients, and what must therefore be stored: the one judge of lost writes.
 //!
 //! Everything is an entry: a table under its name, an entity under its table and its keys. So a batch
 //! and the deletion of a table are the same thing, a [`Step`]: entries that change together.
@@ -68,7 +68,7 @@ pub type Entries = BTreeMap<Name, Stored>;
 /// Entries that change together: what each becomes, `None` where it is deleted.
 pub type Step = BTreeMap<Name, Option<Stored>>;
 
-/// What must be stored, except for steps of which nobody knows whether they happened.
+/// What must be stored, and the steps in doubt.
 #[derive(Clone, Debug, Default)]
 pub struct Acknowledged {
     pub settled: Entries,

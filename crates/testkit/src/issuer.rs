@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 /// What its tokens call their issuer.
 pub const ISSUER: &str = "https://issuer.test/tenant/v2.0";
-/// Whom they name, and of which tenant.
+/// The user that tokens name, and the tenant.
 pub const OBJECT_ID: &str = "11111111-1111-1111-1111-111111111111";
 pub const TENANT_ID: &str = "22222222-2222-2222-2222-222222222222";
 

@@ -222,7 +222,7 @@ pub fn binary() -> io::Result<PathBuf> {
     found.ok_or_else(|| io::Error::other("no lazuli binary: build it, or set LAZULI_BIN"))
 }
 
-/// Drains standard output, so that the pipe never fills, and tells of each line.
+/// Drains standard output, so that the pipe never fills, and reports each line.
 fn watch(child: &mut Child) -> io::Result<Receiver<()>> {
     let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no standard output"))?;
     let (sender, receiver) = channel();

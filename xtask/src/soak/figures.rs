@@ -1,4 +1,4 @@
-//! What the soak counts and measures, and how it is told.
+//! What the soak counts and measures, and its report.
 
 use super::Options;
 use super::watch::{Sample, Watch, slope_per_minute};
@@ -9,22 +9,22 @@ use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The part of the time after which the process has settled.
+/// The part of the time after which caches and buffers are filled.
 const SETTLED: f64 = 0.25;
 
-/// The kinds of work.
+/// The kinds of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// Insert, replace, merge, delete, with and without conditions; one in three is a batch.
     Write,
     /// A write that must be refused.
-    WriteInVain,
+    RefusedWrite,
     Point,
     /// All pages of one partition.
     Partition,
     /// Some pages of the whole table.
     Walk,
-    /// A table made or dropped.
+    /// A table created or deleted.
     Table,
 }
 
@@ -32,7 +32,7 @@ impl Kind {
     const fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
-            Self::WriteInVain => "write in vain",
+            Self::RefusedWrite => "refused write",
             Self::Point => "point read",
             Self::Partition => "partition",
             Self::Walk => "walk",
@@ -70,7 +70,7 @@ impl Figures {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let mut counts = self.counts();
         counts.operations += 1;
-        // What is done into the kill is counted, and not measured.
+        // Requests of the load that ends with the kill are counted, and not measured.
         if quarter < 4 {
             counts.times.entry((kind, quarter)).or_insert_with(histogram).saturating_record(micros);
         }
@@ -82,23 +82,23 @@ impl Figures {
         *self.counts().errors.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Writes that were acknowledged and are not there, or tables.
+    /// Acknowledged writes that are not there.
     pub(super) fn lost(&self, writes: usize) {
         self.counts().lost_writes += writes;
     }
 
-    /// A connection was given a wrong answer, or none.
+    /// A connection got a wrong answer, or none.
     pub(super) fn fail(&self) {
         self.counts().failed = true;
         self.changed.notify_all();
     }
 
-    /// Waits so long, or until a connection fails; says whether one has.
+    /// Waits for `time`, or until a connection fails; returns whether one has.
     pub(super) fn failed_within(&self, time: Duration) -> bool {
         self.wait(time, |counts| counts.failed)
     }
 
-    /// Waits until so many operations are done; says whether they are.
+    /// Waits until this many operations are done; returns whether they are.
     pub(super) fn wait_for(&self, operations: u64, time: Duration) -> bool {
         self.wait(time, |counts| counts.operations >= operations || counts.failed)
     }

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How often it is looked at.
+/// Time between two samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Watch {
@@ -35,7 +35,7 @@ impl Watch {
         let start = Instant::now();
         while let Some(left) = time.checked_sub(start.elapsed()) {
             let seconds = start.elapsed().as_secs_f64();
-            self.samples.push(self.sample(seconds).context("look at the server")?);
+            self.samples.push(self.sample(seconds).context("sample the server's process")?);
             ensure!(!figures.failed_within(left.min(INTERVAL)), "a connection failed");
         }
         Ok(())
@@ -54,7 +54,7 @@ impl Watch {
     }
 }
 
-/// Files come and go meanwhile; those that are gone count nothing.
+/// Files that vanish during the walk count nothing.
 fn bytes_below(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let bytes = |entry: fs::DirEntry| match entry.metadata() {

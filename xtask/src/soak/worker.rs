@@ -1,4 +1,4 @@
-//! One connection of the soak: what it does, and what it knows.
+//! One connection of the soak: what it does, and what was acknowledged to it.
 
 use super::TABLE;
 use super::figures::{Figures, Kind};
@@ -34,7 +34,7 @@ pub(super) struct Worker {
     generation: u32,
 }
 
-/// When a connection stops to work.
+/// When a connection stops working.
 #[derive(Clone, Copy)]
 pub(super) enum Until<'a> {
     Over(&'a AtomicBool),
@@ -55,7 +55,7 @@ impl Worker {
         Self { number, random, shared, own, retired: Default::default(), generation: 0 }
     }
 
-    /// Does one thing after the other.
+    /// Sends one request after the other.
     pub(super) fn work(
         &mut self,
         address: SocketAddr,
@@ -80,7 +80,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads back everything it was told; what was in doubt is settled by what is there.
+    /// Reads back everything that was acknowledged; what is there settles what was in doubt.
     pub(super) fn compare(&mut self, address: SocketAddr) -> Result<()> {
         let mut connection = Connection::open(address).context("connect")?;
         self.shared.compare(&mut connection)?;
@@ -97,7 +97,7 @@ impl Worker {
     fn choose(&mut self) -> Kind {
         match self.random.below(100) {
             0..=44 => Kind::Write,
-            45..=49 => Kind::WriteInVain,
+            45..=49 => Kind::RefusedWrite,
             50..=79 => Kind::Point,
             80..=87 => Kind::Partition,
             88..=91 => Kind::Walk,
@@ -110,7 +110,7 @@ impl Worker {
         let writer = if is_own { &mut self.own } else { &mut self.shared };
         match kind {
             Kind::Write => writer.write(connection),
-            Kind::WriteInVain => writer.write_in_vain(connection),
+            Kind::RefusedWrite => writer.write_refused(connection),
             Kind::Point => writer.read_one(connection),
             Kind::Partition => writer.read_all(connection),
             Kind::Walk => walk(connection),

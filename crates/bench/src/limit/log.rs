@@ -1,4 +1,4 @@
-//! A log and nothing else: append, one fdatasync for all who wait, answer.
+//! A log and nothing else: append, one fdatasync for all waiting requests, answer.
 //!
 //! The file has its blocks and its zeros before the first append, and is written in rounds, so that
 //! a sync never has to write metadata: no log on a file system can be cheaper.
@@ -32,7 +32,7 @@ impl Log {
         let file = preallocate(path).with_context(|| format!("make {}", path.display()))?;
         let (appends, waiting) = channel();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            // Whoever waits then hears that the log has ended.
+            // Waiting requests then learn that the log has ended.
             let _ = run(file, &waiting);
         })?;
         Ok(Self { appends })
@@ -55,7 +55,7 @@ fn preallocate(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Takes what waits as one group; whoever arrives meanwhile is the next.
+/// Takes all waiting bodies as one group; those that arrive later form the next.
 fn run(mut file: File, waiting: &Receiver<Append>) -> io::Result<()> {
     let mut position = 0;
     while let Ok(first) = waiting.recv() {

@@ -1,4 +1,4 @@
-//! Azurite from npm: installed once below the target directory, started as a person would.
+//! Azurite from npm: installed once under the target directory, started as a user would.
 
 use super::{Process, Target, TargetName};
 use crate::process::Program;
@@ -8,10 +8,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The newest when the figures were made.
+/// The newest version when the published figures were measured.
 pub(crate) const VERSION: &str = "3.37.0";
 
-/// The program's file, or the reason why there is none.
+/// The file of the program, or why there is no Azurite.
 pub(super) fn install(home: &Path) -> Result<Result<PathBuf, String>> {
     for program in ["node", "npm"] {
         if !exists(program) {
@@ -37,9 +37,9 @@ pub(super) fn install(home: &Path) -> Result<Result<PathBuf, String>> {
     Ok(Ok(main))
 }
 
-/// Keeps its data on disk, logs no requests, takes any header, sends nothing home.
+/// With data on disk, without a log of requests, with any header accepted, without telemetry.
 pub(super) fn start(main: &Path, data: &Path) -> Result<Target> {
-    // It cannot tell which port it took, so it is given one that was free a moment ago.
+    // It does not say which port it took, so it gets one that was free a moment ago.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let mut command = Command::new("node");

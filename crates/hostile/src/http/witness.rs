@@ -1,4 +1,4 @@
-//! A client that does ordinary work while others attack.
+//! A client that sends ordinary requests during the attacks.
 
 use lazuli_testkit::http::{Connection, Request};
 use std::io;
@@ -14,7 +14,7 @@ pub struct Witness {
     slowest: Duration,
 }
 
-/// What a witness was given.
+/// How a witness was served.
 #[derive(Clone, Copy, Debug)]
 pub struct Served {
     pub rounds: u64,

@@ -20,12 +20,12 @@ impl Server {
     pub(crate) fn start() -> Self {
         static COUNT_PANICS: Once = Once::new();
         COUNT_PANICS.call_once(|| {
-            let told = std::panic::take_hook();
+            let print_panic = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
                 if std::thread::current().name() == Some(THREADS) {
                     PANICS.fetch_add(1, Ordering::SeqCst);
                 }
-                told(panic);
+                print_panic(panic);
             }));
         });
         let live = LiveServer::start(Arc::new(MemoryEngine::default()), THREADS).unwrap();

@@ -169,14 +169,14 @@ fn number(value: Option<ValueRef<'_>>) -> Option<u32> {
     }
 }
 
-/// As over HTTP, where the answer to a delete tells no version.
+/// As over HTTP, where the answer to a deletion names no version.
 fn written(request: &Request, at: Timestamp) -> Response {
     let deletes = |change: &Change| matches!(change.kind, ChangeKind::Delete(_));
     let version: Version = at.ticks();
     Response::Written((!request.changes().iter().all(deletes)).then_some(version))
 }
 
-/// What a client is told by an error, in the way the HTTP front puts it.
+/// The answer to a client for an error, as the HTTP front gives it.
 fn failure(index: usize, error: TableError) -> Response {
     let refused = |reason| Response::Refused { index, reason };
     match error {
