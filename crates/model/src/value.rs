@@ -126,19 +126,6 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    pub fn to_value(self) -> Value<'a> {
-        match self {
-            Self::String(v) => Value::String(Cow::Borrowed(v)),
-            Self::Boolean(v) => Value::Boolean(v),
-            Self::Int32(v) => Value::Int32(v),
-            Self::Int64(v) => Value::Int64(v),
-            Self::Double(v) => Value::Double(v),
-            Self::DateTime(v) => Value::DateTime(v),
-            Self::Guid(v) => Value::Guid(v),
-            Self::Binary(v) => Value::Binary(Cow::Borrowed(v)),
-        }
-    }
-
     /// Bytes this value counts towards the size of its entity (T-3.10).
     pub fn size_bytes(self) -> usize {
         match self {

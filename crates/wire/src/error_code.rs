@@ -58,8 +58,6 @@ error_codes! {
     DuplicatePropertiesSpecified 400
         "A property is specified more than one time."
     EntityAlreadyExists 409 "The specified entity already exists."
-    /// Documented, but the live service answers [`ErrorCode::ResourceNotFound`] (T-4.4).
-    EntityNotFound 404 "The specified entity does not exist."
     EntityTooLarge 400 "The entity is larger than the maximum allowed size (1MB)."
     HostInformationNotPresent 400
         "The required host information is not present in the request. You must send a non-empty \
@@ -69,7 +67,6 @@ error_codes! {
          once in a batch request."
     /// The code of most faults of a request; see [`message`] for its many texts.
     InvalidInput 400 "One of the request inputs is not valid."
-    InvalidValueType 400 "The value specified is invalid."
     JsonFormatNotSupported 415 "JSON format is not supported."
     /// The code is the official clients'; the live text is not known (T-2.25).
     JsonVerboseFormatNotSupported 415 "JSON verbose format is not supported."
@@ -136,7 +133,6 @@ error_codes! {
     /// With the address when it is known, see [`message::source_ip_mismatch`].
     AuthorizationSourceIPMismatch 403
         "This request is not authorized to perform this operation using this source IP."
-    AccountIsDisabled 403 "The specified account is disabled."
     InsufficientAccountPermissions 403
         "The account being accessed does not have sufficient permissions to execute this operation."
     CorsPreflightFailure 403
@@ -160,8 +156,6 @@ error_codes! {
         "An HTTP header that's mandatory for this request is not specified."
     MissingRequiredQueryParameter 400
         "A query parameter that's mandatory for this request is not specified."
-    MissingRequiredXmlNode 400
-        "A required XML node was not specified in the request body."
     OutOfRangeQueryParameterValue 400
         "One of the query parameters specified in the request URI is outside the permissible range."
     RequestBodyTooLarge 413

@@ -19,7 +19,6 @@ pub use table::{KeyRange, TableGrant, TableSas};
 use crate::error_code::ErrorCode;
 use crate::shared_key::{Signature, SigningKey};
 use crate::uri::{Query, percent_encode};
-use crate::version::ApiVersion;
 use lazuli_model::Timestamp;
 
 /// The token of a request, by its kind.
@@ -107,15 +106,6 @@ impl<'a> Sas<'a> {
             Self::Table(TableSas::parse(query)?)
         };
         Ok(Some(sas))
-    }
-
-    /// The version the token was made for, which a request without one takes as its own (T-2.10).
-    pub fn version(&self) -> Option<ApiVersion> {
-        ApiVersion::parse(match self {
-            Self::Table(sas) => sas.version,
-            Self::Account(sas) => sas.version,
-            Self::UserDelegation(sas) => sas.table.version,
-        })
     }
 }
 

@@ -45,13 +45,11 @@ proptest! {
         let bytes = encode_pairs(&pairs);
         let record = EntityRecord::parse(&bytes).unwrap();
         record.verify().unwrap();
-        let found: Pairs = record
-            .iter()
-            .map(|(name, value)| (name.to_owned(), value.to_value().into_owned()))
-            .collect();
+        let given: Vec<_> =
+            pairs.iter().map(|(name, value)| (name.as_str(), value.as_ref())).collect();
         prop_assert_eq!(record.decode().unwrap(), record.iter().collect::<Vec<_>>());
         prop_assert_eq!((record.len(), record.is_empty()), (pairs.len(), pairs.is_empty()));
-        prop_assert_eq!(found, pairs);
+        prop_assert_eq!(record.iter().collect::<Vec<_>>(), given);
     }
 
     #[test]
