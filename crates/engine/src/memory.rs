@@ -160,8 +160,8 @@ impl Engine for MemoryEngine {
         &'a self,
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
-        let found = self.snapshot().and_then(|view| view.find_all(keys));
-        Box::pin(std::future::ready(found))
+        let find_all = |state: MutexGuard<'_, State>| find_all(&state.map, keys);
+        Box::pin(std::future::ready(self.open_state().map(find_all)))
     }
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
@@ -217,11 +217,10 @@ impl MemoryView {
     fn find(&self, key: &[u8]) -> Result<Option<Found>, EngineError> {
         Ok(self.map()?.get(key).cloned())
     }
+}
 
-    fn find_all(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
-        let map = self.map()?;
-        Ok(keys.iter().map(|key| map.get(key).cloned()).collect())
-    }
+fn find_all(map: &Map, keys: &[Key]) -> Vec<Option<Found>> {
+    keys.iter().map(|key| map.get(key).cloned()).collect()
 }
 
 impl View for MemoryView {
@@ -233,7 +232,7 @@ impl View for MemoryView {
         &'a self,
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
-        Box::pin(std::future::ready(self.find_all(keys)))
+        Box::pin(std::future::ready(self.map().map(|map| find_all(map, keys))))
     }
 
     fn scan<'a>(

@@ -1,6 +1,6 @@
 //! What runs beside the requests.
 
-use lazuli_engine::Reclaimed;
+use lazuli_engine::{Engine, Reclaimed};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{Analytics, Extent};
 use lazuli_table::TableService;
@@ -9,6 +9,23 @@ use std::time::Duration;
 
 /// How long reclaiming rests when there is nothing to do.
 const RECLAIM_REST: Duration = Duration::from_secs(2);
+
+/// How long the engine's own upkeep rests when there is nothing to do.
+const TEND_REST: Duration = Duration::from_secs(60);
+
+/// Lets the engine do its own upkeep, step by step.
+pub(crate) async fn tend(engine: Arc<dyn Engine>) {
+    loop {
+        match engine.tend().await {
+            Ok(Reclaimed::Partly) => tokio::task::yield_now().await,
+            Ok(Reclaimed::Fully) => tokio::time::sleep(TEND_REST).await,
+            Err(error) => {
+                tracing::warn!(%error, "the engine's upkeep failed; trying again");
+                tokio::time::sleep(TEND_REST).await;
+            }
+        }
+    }
+}
 
 /// Gives back the space of dropped tables, bit by bit.
 pub(crate) async fn reclaim_dropped_tables(service: TableService) {

@@ -17,6 +17,7 @@ mod memory;
 mod notify;
 mod operator;
 mod options;
+mod pace;
 mod reload;
 mod serve;
 mod signals;

@@ -4,7 +4,7 @@ use crate::address::listen;
 use crate::admin;
 use crate::announce::Started;
 use crate::certificate;
-use crate::chores::{reclaim_dropped_tables, write_analytics};
+use crate::chores::{reclaim_dropped_tables, tend, write_analytics};
 use crate::config::{AccountsChoice, Settings};
 use crate::descriptors;
 use crate::failure::{chain, with_hint};
@@ -13,12 +13,14 @@ use crate::memory::{self, Budget};
 use crate::notify::Notify;
 use crate::operator::Operator;
 use crate::options::{Bounds, MIB};
+use crate::pace::RuntimePace;
 use crate::reload::Reload;
 use crate::signals::{Signals, Stop};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use lazuli_admin::Reason;
-use lazuli_engine::Engine;
+use lazuli_engine::{Engine, Limits};
 use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
+use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
     Accounts, Extent, Front, FrontOptions, ListenOptions, Shared, TableApi, TableOptions, Tls,
@@ -84,7 +86,9 @@ async fn serve(
     let names = certificate::names(&settings.options.host, &settings.host_suffixes);
     let certificate = certificate::load(&settings.tls, data, &names, SystemClock.now())?;
     let tls = certificate.map(|certificate| Arc::new(Tls::new(certificate)));
-    let service = TableService::new(engine.clone(), Arc::new(SystemClock));
+    check_view_life(engine.limits())?;
+    let service = TableService::new(engine.clone(), Arc::new(SystemClock))
+        .with_pace(Arc::new(RuntimePace::new()));
     if let Some(tokens) = &tokens {
         tokens.replace(admin::load_tokens(settings, data)?);
     }
@@ -115,6 +119,7 @@ async fn serve(
     let alive = notify.clone();
     let mut chores = vec![
         tokio::spawn(reclaim_dropped_tables(service)),
+        tokio::spawn(tend(engine.clone())),
         tokio::spawn(reload.at_each(hangup)),
         tokio::spawn(write_analytics(analytics.clone())),
         tokio::spawn(async move { alive.keep_alive().await }),
@@ -187,6 +192,14 @@ fn open(data: &Path, settings: &Settings) -> Result<ReopeningEngine> {
         };
         with_hint(chain(&error), advice)
     })
+}
+
+/// A request reads one view: an engine whose views live hardly longer than a request would fail
+/// queries at random.
+fn check_view_life(limits: &Limits) -> Result<()> {
+    let (needed, given) = (2 * REQUEST_MS_MAX, limits.view_ms_max);
+    ensure!(given >= needed, "views of the engine live {given} ms, and requests need {needed} ms");
+    Ok(())
 }
 
 fn engine_options(settings: &Settings) -> LocalOptions {

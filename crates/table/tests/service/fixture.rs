@@ -2,7 +2,7 @@
 //! that fails on demand, and short words for entities.
 
 use lazuli_engine::{
-    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
+    BoxFuture, ClockSource, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
     MemoryEngine, MemoryOptions, Nature, Reclaimed, Revision, View, Writers,
 };
 use lazuli_model::{
@@ -15,7 +15,7 @@ use lazuli_table::{
 };
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A clock that stands still unless it is turned, or told to move whenever it is looked at.
@@ -60,6 +60,9 @@ pub(crate) struct FaultyEngine {
     inner: Arc<MemoryEngine>,
     faults: Mutex<VecDeque<Fault>>,
     is_gone: AtomicBool,
+    clock: ClockSource,
+    /// Reads, views and commits so far.
+    pub(crate) trips: AtomicUsize,
 }
 
 impl FaultyEngine {
@@ -79,13 +82,14 @@ impl Engine for FaultyEngine {
     }
 
     fn nature(&self) -> Nature {
-        self.inner.nature()
+        Nature { clock: self.clock, ..self.inner.nature() }
     }
 
     fn read<'a>(
         &'a self,
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        self.trips.fetch_add(1, Ordering::SeqCst);
         if let Some(gone) = self.gone() {
             return Box::pin(std::future::ready(Err(gone)));
         }
@@ -93,6 +97,7 @@ impl Engine for FaultyEngine {
     }
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        self.trips.fetch_add(1, Ordering::SeqCst);
         if let Some(gone) = self.gone() {
             return Box::pin(std::future::ready(Err(gone)));
         }
@@ -100,6 +105,7 @@ impl Engine for FaultyEngine {
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        self.trips.fetch_add(1, Ordering::SeqCst);
         let lost = || Err(CommitError::Undetermined("the line is dead".into()));
         let fault = self.faults.lock().unwrap().pop_front();
         Box::pin(async move {
@@ -158,14 +164,24 @@ impl Fixture {
         Self::with_options(MemoryOptions::default()).await
     }
 
-    /// The store has other writers: see [`elsewhere`](Self::elsewhere).
+    pub(crate) async fn with_clock(clock: ClockSource) -> Self {
+        Self::with(MemoryOptions::default(), clock).await
+    }
+
     pub(crate) async fn with_options(options: MemoryOptions) -> Self {
+        Self::with(options, ClockSource::Caller).await
+    }
+
+    /// The store has other writers: see [`elsewhere`](Self::elsewhere).
+    async fn with(options: MemoryOptions, clock_source: ClockSource) -> Self {
         let options = MemoryOptions { writers: Writers::Many, ..options };
         let memory = Arc::new(MemoryEngine::new(options));
         let engine = Arc::new(FaultyEngine {
             inner: memory.clone(),
             faults: Mutex::default(),
             is_gone: AtomicBool::new(false),
+            clock: clock_source,
+            trips: AtomicUsize::new(0),
         });
         let now = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
         let ticks = AtomicU64::new(now.ticks());

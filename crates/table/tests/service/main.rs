@@ -4,6 +4,7 @@
 
 mod batches;
 mod fixture;
+mod hints;
 mod mutations;
 mod queries;
 mod races;

@@ -1,0 +1,146 @@
+//! What the service remembers of tables that others may drop: hints, which every use proves.
+
+use crate::fixture::{Fault, Fixture, mutation};
+use lazuli_engine::{ClockSource, MemoryEngine, MemoryOptions, Revision, ViewClock};
+use lazuli_model::{Clock, EntityKey, IfMatch, Timestamp, Value};
+use lazuli_table::MutationKind::{Insert, InsertOrReplace, Replace};
+use lazuli_table::{EntityQuery, TableError, TableService};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Drops the table elsewhere and makes it again, with one entity that says so.
+async fn replace_table(fixture: &Fixture) {
+    let (elsewhere, account, table) = (fixture.elsewhere(), &fixture.account, &fixture.table);
+    elsewhere.delete_table(account, table).await.unwrap();
+    elsewhere.create_table(account, table).await.unwrap();
+    let second = mutation(Insert, ("p", "r"), &[("life", Value::Int32(2))]);
+    elsewhere.mutate(account, table, &second).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_point_read_of_a_known_table_is_one_round_trip() {
+    let fixture = Fixture::new().await;
+    fixture.insert("p", "r").await;
+    let before = fixture.engine.trips.load(Ordering::SeqCst);
+    for _ in 0..3 {
+        assert_eq!(fixture.properties("p", "r").await, Some(String::new()));
+        assert_eq!(fixture.properties("p", "missing").await, None);
+    }
+    assert_eq!(fixture.engine.trips.load(Ordering::SeqCst) - before, 6);
+}
+
+#[tokio::test]
+async fn a_write_to_a_known_table_is_one_round_trip() {
+    let fixture = Fixture::new().await;
+    fixture.insert("p", "first").await;
+    let before = fixture.engine.trips.load(Ordering::SeqCst);
+    fixture.insert("p", "second").await;
+    assert_eq!(fixture.engine.trips.load(Ordering::SeqCst) - before, 1);
+}
+
+#[tokio::test]
+async fn a_point_read_is_not_misled_by_a_table_of_the_same_name() {
+    let fixture = Fixture::new().await;
+    fixture.mutate(Insert, ("p", "r"), &[("life", Value::Int32(1))]).await.unwrap();
+    assert!(fixture.properties("p", "r").await.unwrap().contains('1'));
+    replace_table(&fixture).await;
+    assert!(fixture.properties("p", "r").await.unwrap().contains('2'));
+}
+
+#[tokio::test]
+async fn a_write_is_not_misled_by_a_table_of_the_same_name() {
+    let fixture = Fixture::new().await;
+    fixture.insert("p", "r").await;
+    replace_table(&fixture).await;
+    let life = [("life", Value::Int32(3))];
+    fixture.mutate(Replace(IfMatch::Any), ("p", "r"), &life).await.unwrap();
+    let key = EntityKey::parse("p", "r").unwrap();
+    let seen = fixture.elsewhere().get(&fixture.account, &fixture.table, &key).await.unwrap();
+    assert_eq!(seen.properties().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_dropped_table_is_not_found_though_it_is_remembered() {
+    let fixture = Fixture::new().await;
+    fixture.insert("p", "r").await;
+    fixture.elsewhere().delete_table(&fixture.account, &fixture.table).await.unwrap();
+    let (account, table) = (&fixture.account, &fixture.table);
+    let key = EntityKey::parse("p", "r").unwrap();
+    let got = fixture.service.get(account, table, &key).await;
+    assert!(matches!(got, Err(TableError::TableNotFound)));
+    let page = fixture.service.query(account, table, EntityQuery::default(), &mut |_| ()).await;
+    assert!(matches!(page, Err(TableError::TableNotFound)));
+    let wrote = fixture.mutate(InsertOrReplace, ("p", "r"), &[]).await;
+    assert!(matches!(wrote, Err(TableError::TableNotFound)));
+    let policies = fixture.service.access_policies(account, table).await;
+    assert!(matches!(policies, Err(TableError::TableNotFound)));
+    // Nor does it stand in the way of a new one.
+    fixture.service.create_table(account, table).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_two_deletions_at_once_one_finds_no_table() {
+    let fixture = Fixture::new().await;
+    fixture.insert("p", "r").await;
+    let (elsewhere, account) = (fixture.elsewhere(), fixture.account.clone());
+    let table = fixture.table.clone();
+    fixture.engine.plan([Fault::After(Box::pin(async move {
+        elsewhere.delete_table(&account, &table).await.unwrap();
+    }))]);
+    let deleted = fixture.service.delete_table(&fixture.account, &fixture.table).await;
+    assert!(matches!(deleted, Err(TableError::TableNotFound)));
+}
+
+/// Where the store stamps by its own clock, an old revision proves nothing about a commit that named
+/// the caller's: only the engine can find out, and it did not.
+#[tokio::test]
+async fn a_lost_answer_of_a_store_with_its_own_clock_is_unknown() {
+    let fixture = Fixture::with_clock(ClockSource::Store).await;
+    fixture.insert("p", "r").await;
+    fixture.clock.advance_ms(1);
+    for fault in [Fault::LoseCommit, Fault::LoseAnswer] {
+        fixture.engine.plan([fault]);
+        let result = fixture.mutate(InsertOrReplace, ("p", "r"), &[]).await;
+        assert!(matches!(result, Err(TableError::Undetermined)));
+    }
+}
+
+#[tokio::test]
+async fn a_query_whose_view_expires_may_be_tried_again() {
+    // Time passes whenever the engine looks.
+    let looks = AtomicU64::new(0);
+    let clock: ViewClock = Arc::new(move || looks.fetch_add(60_000, Ordering::SeqCst));
+    let options = MemoryOptions { view_clock: Some(clock), ..MemoryOptions::default() };
+    let fixture = Fixture::with_options(options).await;
+    let (account, table) = (&fixture.account, &fixture.table);
+    let page = fixture.service.query(account, table, EntityQuery::default(), &mut |_| ()).await;
+    assert!(matches!(page, Err(TableError::Busy)));
+}
+
+struct Standing;
+
+impl Clock for Standing {
+    fn now(&self) -> Timestamp {
+        Timestamp::parse("2026-01-01T00:00:00Z").unwrap()
+    }
+}
+
+/// The sole writer believes what it remembers: a point read does not look at the catalog.
+#[tokio::test]
+async fn a_sole_writer_takes_what_it_remembers_for_a_fact() {
+    use lazuli_engine::{Commit, Engine, Write};
+    let memory = Arc::new(MemoryEngine::default());
+    let service = TableService::new(memory.clone(), Arc::new(Standing));
+    let fixture = Fixture::new().await;
+    let (account, table) = (&fixture.account, &fixture.table);
+    service.create_table(account, table).await.unwrap();
+    service.mutate(account, table, &mutation(Insert, ("p", "r"), &[])).await.unwrap();
+    let catalog = lazuli_layout::key::catalog(account, table.lower());
+    let forget = Write::Delete(catalog.into());
+    memory.commit(Commit::new(Revision(0), vec![forget])).await.unwrap();
+    let key = EntityKey::parse("p", "r").unwrap();
+    assert!(service.get(account, table, &key).await.is_ok());
+    // Only reads believe it: a write is guarded all the same.
+    let wrote = service.mutate(account, table, &mutation(Insert, ("p", "s"), &[])).await;
+    assert!(matches!(wrote, Err(TableError::TableNotFound)));
+}
