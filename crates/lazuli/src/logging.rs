@@ -81,7 +81,7 @@ impl Logging {
                 layer.fmt_fields(JsonFields).event_format(JsonLines).boxed()
             }
         };
-        tracing_subscriber::registry().with(layer.with_filter(filter)).init();
+        tracing_subscriber::registry().with(filter).with(layer).init();
         Ok(Self { queue })
     }
 
