@@ -82,6 +82,9 @@ impl Logging {
             }
         };
         tracing_subscriber::registry().with(filter).with(layer).init();
+        if settings.file.is_some() {
+            log_panics();
+        }
         Ok(Self { queue })
     }
 
@@ -95,6 +98,15 @@ impl Drop for Logging {
     fn drop(&mut self) {
         self.queue.flush(FLUSH_WAIT_MAX);
     }
+}
+
+/// Panics are printed to standard error. A log file gets them too.
+fn log_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        tracing::error!("{panic}");
+    }));
 }
 
 /// A bare level is for our own crates; those we build on log from `warn` on.
