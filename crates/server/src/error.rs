@@ -5,7 +5,7 @@ use crate::request_id::RequestId;
 use lazuli_engine::BoxError;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::sas::SasError;
-use lazuli_wire::xml::XmlError;
+use lazuli_wire::xml::{XmlError, XmlFault};
 use std::borrow::Cow;
 
 /// A failure as the client will read it. The cause, if it is ours, is for the log.
@@ -90,6 +90,12 @@ impl From<ErrorCode> for ApiError {
 impl From<SasError> for ApiError {
     fn from(error: SasError) -> Self {
         Self::at_execution(error.code()).explained(format!("{}.", sentence(error)))
+    }
+}
+
+impl From<XmlFault> for ApiError {
+    fn from(fault: XmlFault) -> Self {
+        fault.error.into()
     }
 }
 

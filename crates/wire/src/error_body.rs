@@ -1,7 +1,7 @@
-//! Error bodies: the same code and message in the service's five shapes.
+//! Error bodies: the same code and message in the services' six shapes.
 
 use crate::odata::json;
-use crate::xml::{BYTE_ORDER_MARK, write_text};
+use crate::xml::{BYTE_ORDER_MARK, write_leaf, write_text};
 use lazuli_model::Timestamp;
 
 /// The shapes an error body has on the live service.
@@ -17,6 +17,8 @@ pub enum Shape {
     IndentedXml,
     /// `<error>` indented, after a byte-order mark: a version that is not known (T-7.4a ii).
     MarkedXml,
+    /// `<Error>` on one line, after a byte-order mark: every error of the Queue service (Q-8.1).
+    PlainXml,
 }
 
 impl Shape {
@@ -25,7 +27,7 @@ impl Shape {
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
-            Self::PrefixedXml | Self::MarkedXml => "application/xml",
+            Self::PrefixedXml | Self::MarkedXml | Self::PlainXml => "application/xml",
             Self::CompactXml | Self::IndentedXml => "application/xml;charset=utf-8",
         }
     }
@@ -42,28 +44,33 @@ pub fn with_index(index: usize, text: &str) -> String {
     format!("{index}:{text}")
 }
 
+/// What an error says beside code and message: the name of an element, and its text.
+pub type Detail = (&'static str, String);
+
+/// What the services call the reason why a credential was refused (A-10.3).
+pub const AUTHENTICATION_DETAIL: &str = "AuthenticationErrorDetail";
+
 /// Appends the body; `message` is complete, see [`message_with_trailer`].
 pub fn write(out: &mut Vec<u8>, shape: Shape, code: &str, message: &str) {
-    write_explained(out, shape, code, message, None);
+    write_detailed(out, shape, code, message, &[]);
 }
 
-/// The same with more to say about a credential that was refused. Other services have an element for
-/// it (A-10.3); JSON has no place for another member (T-7.6), so there it ends the message.
-pub fn write_explained(
+/// The same with details after the message. JSON has no place for another member (T-7.6), so there they
+/// end the message.
+pub fn write_detailed(
     out: &mut Vec<u8>,
     shape: Shape,
     code: &str,
     message: &str,
-    detail: Option<&str>,
+    details: &[Detail],
 ) {
     let frame = match shape {
         Shape::Json => {
-            return match detail {
-                None => json::write_error(out, code, message),
-                Some(detail) => {
-                    json::write_error(out, code, &format!("{message}\n{DETAIL}:{detail}"))
-                }
-            };
+            let mut message = message.to_owned();
+            for (name, text) in details {
+                message.extend(["\n", name, ":", text]);
+            }
+            return json::write_error(out, code, &message);
         }
         Shape::PrefixedXml => &PREFIXED,
         Shape::CompactXml => &COMPACT,
@@ -72,12 +79,13 @@ pub fn write_explained(
             out.extend_from_slice(BYTE_ORDER_MARK);
             &INDENTED
         }
+        Shape::PlainXml => {
+            out.extend_from_slice(BYTE_ORDER_MARK);
+            &PLAIN
+        }
     };
-    write_xml(out, frame, code, message, detail);
+    write_xml(out, frame, code, message, details);
 }
-
-/// What other services call the reason why a credential was refused.
-const DETAIL: &str = "AuthenticationErrorDetail";
 
 /// What stands before the code, between code and message, after the message and at the end; last the
 /// prefix of names.
@@ -108,22 +116,28 @@ const INDENTED: Frame = [
     "",
 ];
 
+const PLAIN: Frame = [
+    "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>",
+    "</Code><Message>",
+    "</Message>",
+    "</Error>",
+    "",
+];
+
 fn write_xml(
     out: &mut Vec<u8>,
     [before, between, after, end, prefix]: &Frame,
     code: &str,
     message: &str,
-    detail: Option<&str>,
+    details: &[Detail],
 ) {
     out.extend_from_slice(before.as_bytes());
     write_text(out, code);
     out.extend_from_slice(between.as_bytes());
     write_text(out, message);
     out.extend_from_slice(after.as_bytes());
-    if let Some(detail) = detail {
-        out.extend_from_slice(format!("<{prefix}{DETAIL}>").as_bytes());
-        write_text(out, detail);
-        out.extend_from_slice(format!("</{prefix}{DETAIL}>").as_bytes());
+    for (name, text) in details {
+        write_leaf(out, &[prefix, *name].concat(), text);
     }
     out.extend_from_slice(end.as_bytes());
 }
@@ -188,6 +202,30 @@ mod tests {
         );
     }
 
+    /// Q-8.1, TQ-3. Recorded in java QueueApiTests.getAccessPolicyError.
+    #[test]
+    fn queues_answer_on_one_line_after_a_byte_order_mark() {
+        check(
+            Shape::PlainXml,
+            ErrorCode::QueueNotFound,
+            "cf232b49-2003-000e-7b41-718783000000",
+            "2023-04-17T15:28:22.0920883Z",
+            "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>QueueNotFound</Code>\
+             <Message>The specified queue does not exist.\nRequestId:cf232b49-2003-000e-7b41-\
+             718783000000\nTime:2023-04-17T15:28:22.0920883Z</Message></Error>",
+        );
+    }
+
+    /// Q-9.6, TQ-13.
+    #[test]
+    fn details_follow_the_message_and_empty_ones_keep_their_space() {
+        let mut out = Vec::new();
+        let details = [("LineNumber", "0".to_owned()), ("Reason", String::new())];
+        write_detailed(&mut out, Shape::PlainXml, "InvalidXmlDocument", "m", &details);
+        let end = "m</Message><LineNumber>0</LineNumber><Reason /></Error>";
+        assert!(String::from_utf8(out).unwrap().ends_with(end));
+    }
+
     #[test]
     fn a_bad_version_answers_indented_after_a_byte_order_mark() {
         let mut out = Vec::new();
@@ -225,7 +263,8 @@ mod tests {
     fn a_detail_stands_after_the_message_or_ends_it() {
         let written = |shape| {
             let mut out = Vec::new();
-            write_explained(&mut out, shape, "AuthenticationFailed", "m", Some("a < b\nc"));
+            let detail = (AUTHENTICATION_DETAIL, "a < b\nc".to_owned());
+            write_detailed(&mut out, shape, "AuthenticationFailed", "m", &[detail]);
             String::from_utf8(out).unwrap()
         };
         let json = "\"value\":\"m\\nAuthenticationErrorDetail:a < b\\nc\"}}}";

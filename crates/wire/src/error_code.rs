@@ -1,7 +1,7 @@
-//! The error codes of the Table service: name, status and message of each, in one table.
+//! The error codes of the services: name, status and message of each, in one table.
 //!
-//! The texts are the service's own, its spelling mistakes included (table.md 7.2 to 7.4). A code whose
-//! message has parameters, or one code with several messages, finds them in [`message`].
+//! The texts are the services' own, spelling mistakes included (table.md 7.2 to 7.4, queue.md 8). A code
+//! whose message has parameters, or one code with several messages, finds them in [`message`].
 
 /// Declares the enum and its three columns from one table. A code is named like its variant unless
 /// the row gives another name.
@@ -105,7 +105,20 @@ error_codes! {
     XMethodNotUsingPost 400
         "The request uses X-HTTP-Method with an HTTP verb other than POST."
 
-    // The codes common to all storage services that the Table service can answer.
+    // The codes of the Queue service.
+    /// With the value whose name is missing (Q-3.7).
+    EmptyMetadataKey 400 "The key for one of the metadata key-value pairs is empty."
+    InvalidMetadata 400
+        "The metadata specified is invalid. It has characters that are not permitted."
+    /// The code is documented; the live text is not known (Q-3.9).
+    MetadataTooLarge 400
+        "The metadata specified exceeds the maximum permissible limit (8KB)."
+    MessageNotFound 404 "The specified message does not exist."
+    QueueAlreadyExists 409 "The specified queue already exists."
+    QueueBeingDeleted 409 "The specified queue is being deleted."
+    QueueNotFound 404 "The specified queue does not exist."
+
+    // The codes common to all storage services.
     AuthenticationFailed 403
         "Server failed to authenticate the request. Make sure the value of Authorization header is \
          formed correctly including the signature."
@@ -203,6 +216,11 @@ pub mod message {
     pub const CORS_HEADER_MISSING: &str = "A required CORS header is not present.";
     /// `InsufficientAccountPermissions`: T-1.4, in the words the official Python client's tests want.
     pub const WRITE_TO_SECONDARY: &str = "Write operations are not allowed.";
+    /// `MissingRequiredQueryParameter` of the Queue service (Q-6.44).
+    pub const QUERY_PARAMETER_MISSING: &str =
+        "A required query parameter was not specified for this request.";
+    /// `UnsupportedHttpVerb` of the Queue service (Q-8.8).
+    pub const VERB_NOT_SUPPORTED: &str = "The resource doesn't support specified Http Verb.";
     /// `ServerBusy`: the account's rate is exceeded.
     pub const OVER_ACCOUNT_LIMIT: &str = "Operations per second is over the account limit.";
 

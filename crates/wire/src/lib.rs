@@ -1,4 +1,4 @@
-//! The Azure Table protocol as pure functions, for server and client alike.
+//! The Azure Table and Queue protocols as pure functions, for server and client alike.
 //!
 //! Bytes in, typed values out, and back: URLs and key predicates, OData text, batch bodies, XML
 //! documents, error bodies, strings to sign, shared access signatures. No sockets, no async, no
@@ -11,6 +11,7 @@ pub mod error_code;
 pub mod media;
 pub mod multipart;
 pub mod odata;
+pub mod pop_receipt;
 pub mod sas;
 pub mod shared_key;
 pub mod uri;

@@ -1,18 +1,21 @@
 //! Shared access signatures: parse a token, check who signed it, say what it permits; and make one.
 //!
-//! A token is authenticated in two steps, because a table's stored policies lie in the database:
+//! A token is authenticated in two steps, because stored policies lie in the database:
 //! the signature first, then, with the policy it names if any, the rest. The order of the checks is
 //! that of: what a caller may not do is told only to callers with a valid signature.
 
 mod account;
 mod delegation;
 mod permissions;
+mod queue;
 mod restrictions;
 mod table;
+mod terms;
 
 pub use account::{AccountGrant, AccountSas};
 pub use delegation::{DELEGATED_SERVICE, UserDelegationKey, UserDelegationSas};
 pub use permissions::{Permissions, ResourceTypes};
+pub use queue::{QUEUE_SERVICE, QueueDelegationSas, QueueGrant, QueueSas, QueueToken};
 pub use restrictions::Caller;
 pub use table::{KeyRange, TableGrant, TableSas};
 
@@ -21,7 +24,7 @@ use crate::shared_key::{Signature, SigningKey};
 use crate::uri::{Query, percent_encode};
 use lazuli_model::Timestamp;
 
-/// The token of a request, by its kind.
+/// The token of a request to the Table service, by its kind.
 #[derive(Clone, Copy, Debug)]
 pub enum Sas<'a> {
     Table(TableSas<'a>),
@@ -44,7 +47,7 @@ pub enum SasError {
     Version,
     #[error("the signature is not that of any key of the account")]
     Signature,
-    #[error("the table has no stored access policy of that name")]
+    #[error("there is no stored access policy of that name")]
     UnknownPolicy,
     #[error("{0} is given both in the token and in the stored access policy")]
     GivenTwice(&'static str),
@@ -62,7 +65,7 @@ pub enum SasError {
     ResourceType,
     #[error("the token lacks the permission")]
     Permission,
-    #[error("the token is for another table, or not for this resource at all")]
+    #[error("the token is for another table or queue, or not for this resource at all")]
     Resource,
     #[error("the entity lies outside the token's range of keys")]
     KeyRange,
@@ -94,18 +97,38 @@ impl SasError {
 impl<'a> Sas<'a> {
     /// The token in a request's query; `None` when there is no `sig`.
     pub fn parse(query: &'a Query<'_>) -> Result<Option<Self>, SasError> {
+        Ok(match Kind::of(query)? {
+            None => None,
+            Some(Kind::Account) => Some(Self::Account(AccountSas::parse(query)?)),
+            Some(Kind::Service) => Some(Self::Table(TableSas::parse(query)?)),
+            Some(Kind::UserDelegation) => {
+                Some(Self::UserDelegation(UserDelegationSas::parse(query)?))
+            }
+        })
+    }
+}
+
+/// The kinds of tokens, which every service has.
+enum Kind {
+    Account,
+    Service,
+    UserDelegation,
+}
+
+impl Kind {
+    /// The kind of the token in a query; `None` when there is no `sig`.
+    fn of(query: &Query<'_>) -> Result<Option<Self>, SasError> {
         if !query.contains("sig") {
             return Ok(None);
         }
         refuse_repeated(query)?;
-        let sas = if query.contains("ss") || query.contains("srt") {
-            Self::Account(AccountSas::parse(query)?)
+        Ok(Some(if query.contains("ss") || query.contains("srt") {
+            Self::Account
         } else if query.contains("skoid") {
-            Self::UserDelegation(UserDelegationSas::parse(query)?)
+            Self::UserDelegation
         } else {
-            Self::Table(TableSas::parse(query)?)
-        };
-        Ok(Some(sas))
+            Self::Service
+        }))
     }
 }
 

@@ -3,6 +3,10 @@
 //! A signature is base64 of HMAC-SHA256 over a text made of parts of the request. The parts
 //! are slices of the request; they are joined once, without formatting, and hashed in one go.
 
+mod canonical;
+
+pub use canonical::CanonicalRequest;
+
 use crate::uri::{split_account, split_location, without_repeated_account};
 use crate::words::find_byte;
 use aws_lc_rs::{constant_time, hmac};

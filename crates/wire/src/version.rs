@@ -70,8 +70,10 @@ impl ApiVersion {
     pub const NEWEST: Self = version(2026, 6, 6);
     /// Not after any other: that of what has always been there.
     pub const FIRST: Self = version(0, 0, 0);
-    /// The first with access policies of tables, and service SAS.
-    pub const TABLE_ACL: Self = version(2012, 2, 12);
+    /// The first with access policies of tables and queues, and service SAS.
+    pub const ACCESS_POLICIES: Self = version(2012, 2, 12);
+    /// The first with Update Message (2.3 of the Queue rules).
+    pub const UPDATE_MESSAGE: Self = version(2011, 8, 18);
     /// The first with Get Service Stats.
     pub const SERVICE_STATS: Self = version(2013, 8, 15);
     /// The version of a Shared Key request that names none (T-2.10).
@@ -137,7 +139,7 @@ impl ApiVersion {
         self >= version(2015, 4, 5)
     }
 
-    /// `x-ms-error-code` on answers (T-2.60).
+    /// `x-ms-error-code` on answers (T-2.60, Q-2.17).
     pub fn has_error_code_header(self) -> bool {
         self >= version(2017, 7, 29)
     }
@@ -153,7 +155,7 @@ impl ApiVersion {
         self >= version(2013, 8, 15)
     }
 
-    /// `/table` before the account in what a service SAS signs.
+    /// `/table` or `/queue` before the account in what a service SAS signs.
     pub fn signs_service_prefix(self) -> bool {
         self >= version(2015, 2, 21)
     }
@@ -163,9 +165,46 @@ impl ApiVersion {
         self >= version(2015, 4, 5)
     }
 
-    /// Bearer tokens with a challenge.
+    /// Content-Length 0 is signed as empty; before, as `0`.
+    pub fn signs_no_zero_length(self) -> bool {
+        self >= version(2015, 2, 21)
+    }
+
+    /// Bearer tokens with a challenge of the Table service.
     pub fn has_bearer_challenge(self) -> bool {
         self >= version(2020, 12, 6)
+    }
+
+    /// Bearer tokens of the Queue and Blob services.
+    pub fn has_bearer_tokens(self) -> bool {
+        self >= version(2017, 11, 9)
+    }
+
+    /// The challenge of the Queue and Blob services to a request without credentials.
+    pub fn has_challenge_of_queues(self) -> bool {
+        self >= version(2019, 12, 12)
+    }
+
+    /// Visibility timeouts on Put Message and up to 7 days, messages of 64 KiB (2.3 of the Queue
+    /// rules).
+    pub fn has_large_messages(self) -> bool {
+        self >= Self::UPDATE_MESSAGE
+    }
+
+    /// `ServiceEndpoint` in a listing, and no `Url`.
+    pub fn has_service_endpoint(self) -> bool {
+        self >= version(2013, 8, 15)
+    }
+
+    /// Put Message answers with a body, and Get Messages writes DequeueCount after the receipt
+    ///
+    pub fn has_put_message_body(self) -> bool {
+        self >= version(2016, 5, 31)
+    }
+
+    /// Messages that live longer than 7 days, or for ever.
+    pub fn has_long_time_to_live(self) -> bool {
+        self >= version(2017, 7, 29)
     }
 
     /// `ses` in what an account SAS signs.

@@ -1,19 +1,29 @@
-//! The XML documents of the Table service: access policies, service properties, statistics.
+//! The XML documents of the services: access policies, service properties, statistics; messages and
+//! lists of queues.
 //!
-//! What we write is what the service was recorded to write, byte-order mark included (T-9.1, T-9.2).
-//! What we read may come in any order, with any declaration or none (T-9.3).
+//! What we write is what the services were recorded to write, byte-order mark included (T-9.1, T-9.2,
+//! What we read may come in any order, with any declaration or none (T-9.3, Q-6.1).
 
+mod fault;
+mod message;
+mod queue;
 mod tree;
+mod walk;
 mod write;
 
-pub(crate) use write::{BYTE_ORDER_MARK, write_text};
+pub use fault::{XmlError, XmlFault};
+pub use message::read_message_text;
+pub use queue::{ListedMessage, MessageForm, QueueListing, write_messages, write_queues};
+pub(crate) use write::{BYTE_ORDER_MARK, leaf as write_leaf, write_text};
 pub use write::{
     write_service_properties, write_service_stats, write_signed_identifiers,
     write_user_delegation_key,
 };
 
-use crate::error_code::ErrorCode;
 use crate::version::ApiVersion;
+use fault::Fault;
+use lazuli_model::access_policy::AccessPolicyError;
+use lazuli_model::limits::ACCESS_POLICY_ID_CHARS_MAX;
 use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
 use lazuli_model::{AccessPolicies, AccessPolicy, ServicePropertiesPatch, Timestamp};
 use tree::Element;
@@ -25,47 +35,12 @@ const CORS_ORIGINS_MAX: usize = 64;
 const CORS_LITERAL_HEADERS_MAX: usize = 64;
 const CORS_PREFIXED_HEADERS_MAX: usize = 2;
 const CORS_RULES_BYTES_MAX: usize = 2 * 1024;
+/// Days of a retention policy (T-9.8, Q-9.5).
+const RETENTION_DAYS_MAX: u16 = 365;
 /// Methods that a CORS rule may allow (T-9.29). The tests of the .NET and Java clients set the last two,
 /// which no document names.
 const CORS_METHODS: [&str; 10] =
     ["DELETE", "GET", "HEAD", "MERGE", "PATCH", "POST", "OPTIONS", "PUT", "TRACE", "CONNECT"];
-
-/// Why a document is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum XmlError {
-    #[error("the document is not well-formed")]
-    Syntax,
-    #[error("the document is too long, too deep or has too many elements")]
-    TooLarge,
-    #[error("the document holds an element that does not belong there")]
-    UnexpectedNode,
-    #[error("the document lacks an element that is required")]
-    MissingNode,
-    #[error("a value lies outside its range")]
-    OutOfRange,
-    #[error("a value is not of its type")]
-    InvalidValue,
-    #[error("a list in a CORS rule is too long or holds what it may not")]
-    CorsList,
-}
-
-impl XmlError {
-    /// One code for nearly all (T-9.4): the service checks a document against its schema, for which a
-    /// sixth rule, a year of 366 days and a number that is none are the same fault. What the text
-    /// between the tags of a CORS rule lists is looked at later: the tests of the .NET client want the
-    /// other code for a 65th origin or header and a third prefix.
-    pub const fn code(self) -> ErrorCode {
-        match self {
-            Self::CorsList => ErrorCode::InvalidXmlNodeValue,
-            Self::Syntax
-            | Self::TooLarge
-            | Self::UnexpectedNode
-            | Self::MissingNode
-            | Self::OutOfRange
-            | Self::InvalidValue => ErrorCode::InvalidXmlDocument,
-        }
-    }
-}
 
 /// How far the secondary location follows the primary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,14 +50,14 @@ pub enum GeoReplication {
     Unavailable,
 }
 
-/// Reads a table's access policies. An empty body clears them, as an empty list does (T-9.19).
-pub fn read_signed_identifiers(document: &[u8]) -> Result<AccessPolicies, XmlError> {
-    if document.is_empty() {
-        return Ok(AccessPolicies::default());
-    }
-    let root = Element::parse(document, "SignedIdentifiers")?;
-    let policies: Result<Vec<_>, _> = root.children.iter().map(read_signed_identifier).collect();
-    AccessPolicies::new(policies?).map_err(|_| XmlError::OutOfRange)
+/// Reads the access policies of a table. An empty body clears them, as an empty list does (T-9.19).
+pub fn read_signed_identifiers(document: &[u8]) -> Result<AccessPolicies, XmlFault> {
+    read_policies(document, AccessPolicies::new)
+}
+
+/// Reads the access policies of a queue.
+pub fn read_queue_policies(document: &[u8]) -> Result<AccessPolicies, XmlFault> {
+    read_policies(document, AccessPolicies::of_queue)
 }
 
 /// Reads service properties: the sections a client wants changed (T-9.7).
@@ -91,8 +66,47 @@ pub fn read_signed_identifiers(document: &[u8]) -> Result<AccessPolicies, XmlErr
 pub fn read_service_properties(
     document: &[u8],
     version: ApiVersion,
-) -> Result<ServicePropertiesPatch, XmlError> {
+) -> Result<ServicePropertiesPatch, XmlFault> {
+    read_properties(document, version).map_err(|fault| fault.locate(document))
+}
+
+/// Reads service statistics.
+pub fn read_service_stats(document: &[u8]) -> Result<GeoReplication, XmlFault> {
+    read_stats(document).map_err(|fault| fault.locate(document))
+}
+
+/// Reads a request for a user delegation key: from when, unless at once, until when.
+pub fn read_key_info(document: &[u8]) -> Result<(Option<Timestamp>, Timestamp), XmlFault> {
+    let read = || {
+        let root = Element::parse(document, "KeyInfo")?;
+        root.expect_children(&["Start", "Expiry"])?;
+        let time = |text: &str| Timestamp::parse(text).ok_or(XmlError::InvalidValue);
+        let start = root.child_text("Start").map(time).transpose()?;
+        Ok((start, time(root.required("Expiry")?.text())?))
+    };
+    read().map_err(|fault: Fault| fault.locate(document))
+}
+
+fn read_policies(
+    document: &[u8],
+    check: fn(Vec<AccessPolicy>) -> Result<AccessPolicies, AccessPolicyError>,
+) -> Result<AccessPolicies, XmlFault> {
+    if document.is_empty() {
+        return Ok(AccessPolicies::default());
+    }
+    let read = || {
+        let root = Element::parse(document, "SignedIdentifiers")?;
+        root.children.iter().map(read_signed_identifier).collect::<Result<Vec<_>, Fault>>()
+    };
+    let policies = read().map_err(|fault| fault.locate(document))?;
+    check(policies).map_err(|_| XmlError::OutOfRange.into())
+}
+
+fn read_properties(document: &[u8], version: ApiVersion) -> Result<ServicePropertiesPatch, Fault> {
     let root = Element::parse(document, "StorageServiceProperties")?;
+    if root.is_self_closing {
+        return Err(Fault::at(XmlError::EmptyRoot, root.end));
+    }
     let patch = if version.has_partial_service_properties() {
         root.expect_children(&["Logging", "HourMetrics", "MinuteMetrics", "Cors"])?;
         ServicePropertiesPatch {
@@ -113,8 +127,7 @@ pub fn read_service_properties(
     Ok(patch)
 }
 
-/// Reads service statistics.
-pub fn read_service_stats(document: &[u8]) -> Result<GeoReplication, XmlError> {
+fn read_stats(document: &[u8]) -> Result<GeoReplication, Fault> {
     let root = Element::parse(document, "StorageServiceStats")?;
     let replication = root.required("GeoReplication")?;
     match replication.required("Status")?.text() {
@@ -125,23 +138,14 @@ pub fn read_service_stats(document: &[u8]) -> Result<GeoReplication, XmlError> {
         }
         "bootstrap" => Ok(GeoReplication::Bootstrap),
         "unavailable" => Ok(GeoReplication::Unavailable),
-        _ => Err(XmlError::InvalidValue),
+        _ => Err(XmlError::InvalidValue.into()),
     }
 }
 
-/// Reads a request for a user delegation key: from when, unless at once, until when.
-pub fn read_key_info(document: &[u8]) -> Result<(Option<Timestamp>, Timestamp), XmlError> {
-    let root = Element::parse(document, "KeyInfo")?;
-    root.expect_children(&["Start", "Expiry"])?;
-    let time = |text: &str| Timestamp::parse(text).ok_or(XmlError::InvalidValue);
-    let start = root.child_text("Start").map(time).transpose()?;
-    Ok((start, time(root.required("Expiry")?.text())?))
-}
-
-/// Every part but the id may be missing, or there and empty (T-9.21).
-fn read_signed_identifier(element: &Element) -> Result<AccessPolicy, XmlError> {
+/// Every part but the id may be missing, or there and empty (T-9.21, Q-10.3).
+fn read_signed_identifier(element: &Element) -> Result<AccessPolicy, Fault> {
     if !element.is("SignedIdentifier") {
-        return Err(XmlError::UnexpectedNode);
+        return Err(XmlError::UnexpectedNode.into());
     }
     element.expect_children(&["Id", "AccessPolicy"])?;
     let none = Element::default();
@@ -151,15 +155,19 @@ fn read_signed_identifier(element: &Element) -> Result<AccessPolicy, XmlError> {
         Some(text) => Timestamp::parse(text).map(Some).ok_or(XmlError::InvalidValue),
         None => Ok(None),
     };
+    let id = element.required("Id")?;
+    if !(1..=ACCESS_POLICY_ID_CHARS_MAX).contains(&id.text().chars().count()) {
+        return Err(Fault::at(XmlError::PolicyId, id.end));
+    }
     Ok(AccessPolicy {
-        id: element.required("Id")?.text().to_owned(),
+        id: id.text().to_owned(),
         start: time("Start")?,
         expiry: time("Expiry")?,
         permissions: policy.child_text("Permission").map(str::to_owned),
     })
 }
 
-fn read_logging(element: &Element) -> Result<Logging, XmlError> {
+fn read_logging(element: &Element) -> Result<Logging, Fault> {
     element.expect_children(&["Version", "Delete", "Read", "Write", "RetentionPolicy"])?;
     check_version(element)?;
     Ok(Logging {
@@ -171,7 +179,7 @@ fn read_logging(element: &Element) -> Result<Logging, XmlError> {
 }
 
 /// `IncludeAPIs` is required while metrics are enabled and without meaning otherwise (T-9.9, T-9.10).
-fn read_metrics(element: &Element) -> Result<Metrics, XmlError> {
+fn read_metrics(element: &Element) -> Result<Metrics, Fault> {
     element.expect_children(&["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
     check_version(element)?;
     let enabled = boolean(element, "Enabled")?;
@@ -181,25 +189,28 @@ fn read_metrics(element: &Element) -> Result<Metrics, XmlError> {
 
 /// `Days` is required while retention is enabled (T-9.10), and refused otherwise (recorded at
 /// 2014-02-14).
-fn read_retention(section: &Element) -> Result<Retention, XmlError> {
+fn read_retention(section: &Element) -> Result<Retention, Fault> {
     let element = section.required("RetentionPolicy")?;
     element.expect_children(&["Enabled", "Days"])?;
     if !boolean(element, "Enabled")? {
         return match element.child("Days") {
-            Some(_) => Err(XmlError::UnexpectedNode),
+            Some(_) => Err(XmlError::UnexpectedNode.into()),
             None => Ok(Retention(None)),
         };
     }
     let days: u32 = number(element, "Days")?;
-    Ok(Retention(Some(u16::try_from(days).map_err(|_| XmlError::OutOfRange)?)))
+    match u16::try_from(days) {
+        Ok(days @ 1..=RETENTION_DAYS_MAX) => Ok(Retention(Some(days))),
+        _ => Err(Fault::at(XmlError::RetentionDays, element.required("Days")?.end)),
+    }
 }
 
-fn read_cors(element: &Element) -> Result<Vec<CorsRule>, XmlError> {
+fn read_cors(element: &Element) -> Result<Vec<CorsRule>, Fault> {
     let rules: Result<Vec<_>, _> = element.children.iter().map(read_cors_rule).collect();
     let rules = rules?;
     let bytes: usize = rules.iter().flat_map(texts).map(String::len).sum();
     if bytes > CORS_RULES_BYTES_MAX {
-        return Err(XmlError::CorsList);
+        return Err(XmlError::CorsList.into());
     }
     Ok(rules)
 }
@@ -254,7 +265,7 @@ fn texts(rule: &CorsRule) -> impl Iterator<Item = &String> {
     rule.allowed_origins.iter().chain(&rule.allowed_methods).chain(headers)
 }
 
-/// Tables know version 1.0 of logging and metrics alone (T-9.12).
+/// Version 1.0 of logging and metrics is the only one (T-9.12).
 fn check_version(section: &Element) -> Result<(), XmlError> {
     match section.required("Version")?.text() {
         "1.0" => Ok(()),

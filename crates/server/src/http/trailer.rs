@@ -28,7 +28,8 @@ impl Trailer {
             tracing::debug!(id, code, explanation, "credential refused");
         }
         let shown = explanation.filter(|_| self.explain);
-        error_body::write_explained(out, shape, error.code.name(), &message, shown);
+        let details = shown.map(|text| (error_body::AUTHENTICATION_DETAIL, text.to_owned()));
+        error_body::write_detailed(out, shape, error.code.name(), &message, details.as_slice());
     }
 
     /// The same in a header, for clients that show no bodies.

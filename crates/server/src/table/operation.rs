@@ -231,7 +231,7 @@ operations! {
         GetTableAcl: [Get Head] Resource::Acl { .. } => {
             name: "GetTableAcl",
             kind: Kind::Settings,
-            since: ApiVersion::TABLE_ACL,
+            since: ApiVersion::ACCESS_POLICIES,
             body: Body::None,
             answer: Answer::Xml,
             access: Access::Reads,
@@ -243,7 +243,7 @@ operations! {
         SetTableAcl: [Put] Resource::Acl { .. } => {
             name: "SetTableAcl",
             kind: Kind::Settings,
-            since: ApiVersion::TABLE_ACL,
+            since: ApiVersion::ACCESS_POLICIES,
             body: Body::Whole,
             answer: Answer::Xml,
             access: Access::Writes,

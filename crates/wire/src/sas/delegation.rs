@@ -41,19 +41,7 @@ pub struct UserDelegationKey<'a> {
 
 impl<'a> UserDelegationSas<'a> {
     pub(super) fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
-        // Stored policies complete tokens that an account key signed.
-        if query.contains("si") {
-            return Err(SasError::Malformed("si"));
-        }
-        let key = UserDelegationKey {
-            object_id: optional(query, "skoid"),
-            tenant_id: optional(query, "sktid"),
-            start: optional(query, "skt"),
-            expiry: optional(query, "ske"),
-            service: optional(query, "sks"),
-            version: optional(query, "skv"),
-        };
-        let delegate = ["skdutid", "sduoid"].map(|name| optional(query, name));
+        let (key, delegate) = UserDelegationKey::parse(query)?;
         let table = TableSas::parse(query)?;
         // Older forms would leave sip and spr unsigned, and so unheeded.
         if !table.form()?.has_account_sas() {
@@ -82,19 +70,7 @@ impl<'a> UserDelegationSas<'a> {
     /// What the token permits `caller` now, as far as the owner of the key may grant it. The
     /// signature must have been checked before.
     pub fn grant(&self, caller: &Caller) -> Result<TableGrant, SasError> {
-        if self.delegate != [""; 2] {
-            return Err(SasError::Malformed("sduoid"));
-        }
-        let (start, expiry) = self.key.window()?;
-        if caller.now < start {
-            return Err(SasError::NotStarted(start));
-        }
-        if caller.now >= expiry {
-            return Err(SasError::Expired(expiry));
-        }
-        if self.key.service != DELEGATED_SERVICE {
-            return Err(SasError::Service);
-        }
+        self.key.check(self.delegate, DELEGATED_SERVICE, caller)?;
         self.table.grant(None, caller)
     }
 
@@ -117,7 +93,47 @@ impl<'a> UserDelegationSas<'a> {
     }
 }
 
-impl UserDelegationKey<'_> {
+impl<'a> UserDelegationKey<'a> {
+    /// The key that a token names, and the one user who may use the token, if it names one.
+    pub(super) fn parse(query: &'a Query<'_>) -> Result<(Self, [&'a str; 2]), SasError> {
+        // Stored policies complete tokens that an account key signed.
+        if query.contains("si") {
+            return Err(SasError::Malformed("si"));
+        }
+        let key = Self {
+            object_id: optional(query, "skoid"),
+            tenant_id: optional(query, "sktid"),
+            start: optional(query, "skt"),
+            expiry: optional(query, "ske"),
+            service: optional(query, "sks"),
+            version: optional(query, "skv"),
+        };
+        Ok((key, ["skdutid", "sduoid"].map(|name| optional(query, name))))
+    }
+
+    /// Checks that the key signs now for the service of this letter, and for everybody.
+    pub(super) fn check(
+        &self,
+        delegate: [&str; 2],
+        service: &str,
+        caller: &Caller,
+    ) -> Result<(), SasError> {
+        if delegate != [""; 2] {
+            return Err(SasError::Malformed("sduoid"));
+        }
+        let (start, expiry) = self.window()?;
+        if caller.now < start {
+            return Err(SasError::NotStarted(start));
+        }
+        if caller.now >= expiry {
+            return Err(SasError::Expired(expiry));
+        }
+        if self.service != service {
+            return Err(SasError::Service);
+        }
+        Ok(())
+    }
+
     /// From when until when the key signs, to the second: clients write these times anew.
     pub fn window(&self) -> Result<(Timestamp, Timestamp), SasError> {
         let second = |time: Timestamp| Timestamp::UNIX_EPOCH.plus_seconds(time.unix_seconds());

@@ -60,7 +60,7 @@ macro_rules! flag_set {
 }
 
 flag_set! {
-    /// What a token permits. Tokens for one table know the first four.
+    /// What a token permits. Tokens for one table know the first four, those for a queue `raup`.
     Permissions {
         READ = 'r' 0,
         ADD = 'a' 1,
@@ -69,6 +69,8 @@ flag_set! {
         WRITE = 'w' 4,
         LIST = 'l' 5,
         CREATE = 'c' 6,
+        /// Get and delete messages.
+        PROCESS = 'p' 7,
     }
 }
 
@@ -76,9 +78,9 @@ flag_set! {
     /// Which types of resources an account SAS is for.
     ResourceTypes {
         SERVICE = 's' 0,
-        /// Tables.
+        /// Tables, queues.
         CONTAINER = 'c' 1,
-        /// Entities.
+        /// Entities, messages.
         OBJECT = 'o' 2,
     }
 }
@@ -89,5 +91,10 @@ impl Permissions {
         let mut allowed = "raud".chars();
         let ordered = text.chars().all(|letter| allowed.any(|next| next == letter));
         ordered.then(|| Self::parse(text))
+    }
+
+    /// The letters of a token for a queue: some of `raup`, in any order.
+    pub(super) fn parse_of_queue(text: &str) -> Option<Self> {
+        text.chars().all(|letter| "raup".contains(letter)).then(|| Self::parse(text))
     }
 }

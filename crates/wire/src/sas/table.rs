@@ -1,12 +1,12 @@
 //! Service SAS for tables: a token for one table, or a range of its entities.
 
-use super::restrictions::{AddressRange, Protocol, Restrictions, parse_time};
+use super::terms::ServiceTerms;
 use super::{Caller, Permissions, SasError, given, join, optional, required, verify, write_token};
 use crate::shared_key::SigningKey;
 use crate::uri::Query;
 use crate::version::ApiVersion;
+use lazuli_model::AccessPolicy;
 use lazuli_model::key::compare;
-use lazuli_model::{AccessPolicy, Timestamp};
 use std::cmp::Ordering;
 
 /// A token for a table: the texts of its parameters, decoded. Empty means absent, save for the keys.
@@ -102,24 +102,9 @@ impl<'a> TableSas<'a> {
         policy: Option<&AccessPolicy>,
         caller: &Caller,
     ) -> Result<TableGrant, SasError> {
-        let terms = self.terms(policy)?;
-        // An older token does not sign these two: whoever holds it could have added or removed them.
-        let signs_both = self.form()?.has_account_sas();
-        let (addresses, protocol) =
-            if signs_both { (self.addresses, self.protocol) } else { ("", "") };
-        let restrictions = Restrictions {
-            start: terms.start,
-            expiry: terms.expiry,
-            protocol: Protocol::parse(protocol)?,
-            addresses: AddressRange::parse(addresses)?,
-        };
         let range = self.key_range()?;
-        restrictions.check(caller)?;
-        Ok(TableGrant {
-            table: self.table.to_ascii_lowercase(),
-            permissions: terms.permissions,
-            range,
-        })
+        let permissions = self.terms().grant(policy, caller, Permissions::parse_ordered)?;
+        Ok(TableGrant { table: self.table.to_ascii_lowercase(), permissions, range })
     }
 
     /// Signs the token and returns it as a query string.
@@ -149,36 +134,23 @@ impl<'a> TableSas<'a> {
 
     /// The version, if tokens for tables existed then.
     pub(super) fn form(&self) -> Result<ApiVersion, SasError> {
-        let version = ApiVersion::parse(self.version).ok_or(SasError::Version)?;
-        if version >= ApiVersion::TABLE_ACL { Ok(version) } else { Err(SasError::Version) }
+        self.terms().form()
+    }
+
+    fn terms(&self) -> ServiceTerms<'a> {
+        ServiceTerms {
+            version: self.version,
+            start: self.start,
+            expiry: self.expiry,
+            permissions: self.permissions,
+            policy: self.policy,
+            addresses: self.addresses,
+            protocol: self.protocol,
+        }
     }
 
     pub(super) fn keys(&self) -> [Option<&'a str>; 4] {
         [self.start_partition_key, self.start_row_key, self.end_partition_key, self.end_row_key]
-    }
-
-    /// Start, expiry and permission, each from the token or from the stored policy, never from both;
-    /// the latter two must come from somewhere.
-    fn terms(&self, policy: Option<&AccessPolicy>) -> Result<Terms, SasError> {
-        let policy = match (self.policy, policy) {
-            ("", _) => None,
-            (name, Some(policy)) if policy.id == name => Some(policy),
-            _ => return Err(SasError::UnknownPolicy),
-        };
-        let permissions = match self.permissions {
-            "" => None,
-            letters => Some(Permissions::parse_ordered(letters).ok_or(SasError::Malformed("sp"))?),
-        };
-        let stored =
-            policy.and_then(|policy| policy.permissions.as_deref()).map(Permissions::parse);
-        let start = parse_time("st", self.start)?;
-        let expiry = parse_time("se", self.expiry)?;
-        Ok(Terms {
-            start: one_of("st", start, policy.and_then(|policy| policy.start))?,
-            expiry: one_of("se", expiry, policy.and_then(|policy| policy.expiry))?
-                .ok_or(SasError::Missing("se"))?,
-            permissions: one_of("sp", permissions, stored)?.ok_or(SasError::Missing("sp"))?,
-        })
     }
 
     /// The range of keys; a row key needs its partition key.
@@ -240,22 +212,5 @@ impl KeyRange {
         };
         self.start.as_ref().is_none_or(|start| against(start).is_ge())
             && self.end.as_ref().is_none_or(|end| against(end).is_le())
-    }
-}
-
-struct Terms {
-    start: Option<Timestamp>,
-    expiry: Timestamp,
-    permissions: Permissions,
-}
-
-fn one_of<T>(
-    name: &'static str,
-    in_token: Option<T>,
-    in_policy: Option<T>,
-) -> Result<Option<T>, SasError> {
-    match (in_token, in_policy) {
-        (Some(_), Some(_)) => Err(SasError::GivenTwice(name)),
-        (in_token, in_policy) => Ok(in_token.or(in_policy)),
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::error_code::ErrorCode;
 use lazuli_model::ServiceProperties;
 use proptest::prelude::*;
 
@@ -78,7 +79,8 @@ fn no_policies_are_an_empty_element() {
 #[track_caller]
 fn check_policies_refused(inner: &str, expect: XmlError) {
     let document = format!("<SignedIdentifiers>{inner}</SignedIdentifiers>");
-    assert_eq!(read_signed_identifiers(document.as_bytes()), Err(expect), "{inner}");
+    let got = read_signed_identifiers(document.as_bytes()).map_err(|fault| fault.error);
+    assert_eq!(got, Err(expect), "{inner}");
 }
 
 #[test]
@@ -87,7 +89,7 @@ fn policies_out_of_range_are_refused() {
     let six: String = (0..6).map(policy).collect();
     check_policies_refused(&six, XmlError::OutOfRange);
     check_policies_refused(&policy(1).repeat(2), XmlError::OutOfRange);
-    check_policies_refused("<SignedIdentifier><Id/></SignedIdentifier>", XmlError::OutOfRange);
+    check_policies_refused("<SignedIdentifier><Id/></SignedIdentifier>", XmlError::PolicyId);
     check_policies_refused("<SignedIdentifier/>", XmlError::MissingNode);
     check_policies_refused("<Other/>", XmlError::UnexpectedNode);
     let with = |policy: &str| {
@@ -102,6 +104,7 @@ fn policies_out_of_range_are_refused() {
 
 #[test]
 fn what_is_not_well_formed_is_refused() {
+    let read = |document: &[u8]| read_signed_identifiers(document).map_err(|fault| fault.error);
     for document in [
         "<SignedIdentifiers>",
         "</SignedIdentifiers>",
@@ -112,15 +115,13 @@ fn what_is_not_well_formed_is_refused() {
         "<!DOCTYPE a [<!ENTITY e 'x'>]><SignedIdentifiers/>",
         "<SignedIdentifiers><SignedIdentifier><Id>&e;</Id></SignedIdentifier></SignedIdentifiers>",
     ] {
-        let got = read_signed_identifiers(document.as_bytes());
-        assert_eq!(got, Err(XmlError::Syntax), "{document}");
+        assert_eq!(read(document.as_bytes()), Err(XmlError::Syntax), "{document}");
     }
-    assert_eq!(read_signed_identifiers(b"\xff\xfe<\0"), Err(XmlError::Syntax));
-    let deep = "<a>".repeat(9);
-    assert_eq!(read_signed_identifiers(deep.as_bytes()), Err(XmlError::TooLarge));
+    assert_eq!(read(b"\xff\xfe<\0"), Err(XmlError::Syntax));
+    assert_eq!(read("<a>".repeat(9).as_bytes()), Err(XmlError::TooLarge));
     let long = format!("<a>{}</a>", "<b/>".repeat(1000));
-    assert_eq!(read_signed_identifiers(long.as_bytes()), Err(XmlError::TooLarge));
-    assert_eq!(read_signed_identifiers(&[b' '; 300_000]), Err(XmlError::TooLarge));
+    assert_eq!(read(long.as_bytes()), Err(XmlError::TooLarge));
+    assert_eq!(read(&[b' '; 300_000]), Err(XmlError::TooLarge));
 }
 
 const OFF: &str = "<RetentionPolicy><Enabled>false</Enabled></RetentionPolicy>";
@@ -158,7 +159,7 @@ fn a_new_account_has_everything_off() {
         "<StorageServiceProperties>{logging}{hour}{minute}<Cors /></StorageServiceProperties>"
     );
     check_properties(&document, &document);
-    check_properties("<StorageServiceProperties/>", &document);
+    check_properties("<StorageServiceProperties></StorageServiceProperties>", &document);
 }
 
 /// Recorded in python test_table_service_properties.test_set_cors.
@@ -208,7 +209,7 @@ fn enabled_metrics_say_their_apis_and_days() {
 #[track_caller]
 fn check_properties_refused(inner: &str, expect: XmlError) {
     let document = format!("<StorageServiceProperties>{inner}</StorageServiceProperties>");
-    let got = read_service_properties(document.as_bytes(), NOW);
+    let got = read_service_properties(document.as_bytes(), NOW).map_err(|fault| fault.error);
     assert_eq!(got, Err(expect), "{inner}");
 }
 
@@ -220,8 +221,8 @@ fn properties_out_of_range_are_refused() {
              <Enabled>true</Enabled>{days}</RetentionPolicy></HourMetrics>"
         )
     };
-    check_properties_refused(&metrics("<Days>366</Days>"), XmlError::OutOfRange);
-    check_properties_refused(&metrics("<Days>65536</Days>"), XmlError::OutOfRange);
+    check_properties_refused(&metrics("<Days>366</Days>"), XmlError::RetentionDays);
+    check_properties_refused(&metrics("<Days>65536</Days>"), XmlError::RetentionDays);
     check_properties_refused(&metrics("<Days>-1</Days>"), XmlError::InvalidValue);
     check_properties_refused(&metrics(""), XmlError::MissingNode);
     check_properties_refused("<DefaultServiceVersion/>", XmlError::UnexpectedNode);
@@ -247,7 +248,7 @@ fn booleans_may_begin_with_a_capital() {
     let read = |text| read_service_properties(section(text).as_bytes(), ApiVersion::NEWEST);
     assert_eq!(read("True").unwrap().hour_metrics, read("true").unwrap().hour_metrics);
     assert_eq!(read("False").unwrap().hour_metrics, read("false").unwrap().hour_metrics);
-    assert_eq!(read("TRUE"), Err(XmlError::InvalidValue));
+    assert_eq!(read("TRUE"), Err(XmlError::InvalidValue.into()));
 }
 
 #[test]
@@ -292,7 +293,7 @@ fn old_versions_have_metrics_and_require_both_sections() {
     check_text(out, &document);
     let partial = format!("<StorageServiceProperties>{logging}</StorageServiceProperties>");
     let got = read_service_properties(partial.as_bytes(), before_2013());
-    assert_eq!(got, Err(XmlError::MissingNode));
+    assert_eq!(got, Err(XmlError::MissingNode.into()));
 }
 
 /// Recorded in java TableServiceAsyncClientTest.getStatistics.
@@ -314,8 +315,69 @@ fn statistics_show_the_last_sync_while_live() {
         GeoReplication::Live { last_sync },
         "<Status>live</Status><LastSyncTime>Fri, 14 Apr 2023 20:21:11 GMT</LastSyncTime>",
     );
-    check(GeoReplication::Unavailable, "<Status>unavailable</Status><LastSyncTime />");
-    check(GeoReplication::Bootstrap, "<Status>bootstrap</Status><LastSyncTime />");
+    check(GeoReplication::Unavailable, "<Status>unavailable</Status><LastSyncTime></LastSyncTime>");
+    check(GeoReplication::Bootstrap, "<Status>bootstrap</Status><LastSyncTime></LastSyncTime>");
+}
+
+/// Recorded in python test_queue_service_properties.test_retention_too_long, and in its asynchronous form,
+/// which sends nothing (Q-9.5, Q-9.7, TQ-12, TQ-50).
+#[test]
+fn faults_of_properties_have_a_place_and_a_reason() {
+    let check = |document: &str, position: usize, reason: &str| {
+        let document = format!("<?xml version='1.0' encoding='utf-8'?>\n{document}");
+        let fault = read_service_properties(document.as_bytes(), NOW).unwrap_err();
+        let expect =
+            [("LineNumber", "2"), ("LinePosition", &position.to_string()), ("Reason", reason)];
+        assert_eq!(fault.details(), expect.map(|(name, text)| (name, text.to_owned())));
+    };
+    check(
+        "<StorageServiceProperties><MinuteMetrics><Version>1.0</Version><Enabled>true</Enabled>\
+         <IncludeAPIs>true</IncludeAPIs><RetentionPolicy><Enabled>true</Enabled><Days>366</Days>\
+         </RetentionPolicy></MinuteMetrics></StorageServiceProperties>",
+        176,
+        "Retention days must be greater than 0 and less than or equal to 365 days.",
+    );
+    check(
+        "<StorageServiceProperties />",
+        29,
+        "Error parsing Xml content: 'None' is an invalid XmlNodeType. Line 2, position 29.",
+    );
+}
+
+/// Q-9.6, Q-10.4, Q-10.5, TQ-49.
+#[test]
+fn faults_of_policies_have_a_reason_or_no_place() {
+    let details = |inner: &str| {
+        let document = format!("<SignedIdentifiers>{inner}</SignedIdentifiers>");
+        let fault = read_queue_policies(document.as_bytes()).unwrap_err();
+        fault.details().into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(" ")
+    };
+    let policy = |id: &str, letters: &str| {
+        format!(
+            "<SignedIdentifier><Id>{id}</Id><AccessPolicy><Permission>{letters}</Permission>\
+             </AccessPolicy></SignedIdentifier>"
+        )
+    };
+    let six: String = (0..6).map(|id| policy(&id.to_string(), "r")).collect();
+    assert_eq!(details(&six), "0 0 ");
+    assert_eq!(details(&policy("a", "rwdl")), "0 0 ");
+    let reason = "Signed identifier ID cannot be empty or over 64 characters in length";
+    assert_eq!(details(&policy("", "r")), format!("1 48 {reason}"));
+    assert!(details(&policy(&"a".repeat(65), "r")).ends_with(reason));
+}
+
+#[test]
+fn queues_and_tables_have_letters_of_their_own() {
+    let document = |letters: &str| {
+        format!(
+            "<SignedIdentifiers><SignedIdentifier><Id>a</Id><AccessPolicy>\
+             <Permission>{letters}</Permission></AccessPolicy></SignedIdentifier></SignedIdentifiers>"
+        )
+    };
+    assert!(read_queue_policies(document("raup").as_bytes()).is_ok());
+    assert!(read_queue_policies(document("d").as_bytes()).is_err());
+    assert!(read_signed_identifiers(document("raud").as_bytes()).is_ok());
+    assert!(read_signed_identifiers(document("p").as_bytes()).is_err());
 }
 
 #[test]

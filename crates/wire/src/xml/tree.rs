@@ -1,13 +1,10 @@
 //! A small XML document as a tree of elements.
 //!
-//! Bounded in bytes, depth and number of elements. A document type is refused, so nothing expands;
-//! attributes and comments are ignored, and of text only that of leaves is used.
+//! Bounded in bytes, depth and number of elements; of text only that of leaves is used.
 
 use super::XmlError;
-use super::write::is_in_xml;
-use quick_xml::Reader;
-use quick_xml::escape::resolve_xml_entity;
-use quick_xml::events::{BytesRef, Event};
+use super::fault::Fault;
+use super::walk::{Visit, walk};
 
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 const DEPTH_MAX: usize = 8;
@@ -18,36 +15,25 @@ pub(super) struct Element {
     name: String,
     text: String,
     pub(super) children: Vec<Self>,
+    /// Whether it is one tag, as `<Name />`.
+    pub(super) is_self_closing: bool,
+    /// The bytes of the document before what follows it.
+    pub(super) end: usize,
 }
 
 impl Element {
     /// Parses a document and returns its root, which must be called `name`.
-    pub(super) fn parse(document: &[u8], name: &str) -> Result<Self, XmlError> {
+    pub(super) fn parse(document: &[u8], name: &str) -> Result<Self, Fault> {
         if document.len() > DOCUMENT_BYTES_MAX {
-            return Err(XmlError::TooLarge);
+            return Err(XmlError::TooLarge.into());
         }
-        let text = std::str::from_utf8(document).map_err(|_| XmlError::Syntax)?;
         let mut builder = Builder::default();
-        let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
-        loop {
-            match reader.read_event().map_err(|_| XmlError::Syntax)? {
-                Event::Start(tag) => builder.open(tag.local_name().as_ref())?,
-                Event::Empty(tag) => {
-                    builder.open(tag.local_name().as_ref())?;
-                    builder.close()?;
-                }
-                Event::End(_) => builder.close()?,
-                Event::Text(text) => builder.text(&text.xml10_content())?,
-                Event::CData(text) => builder.text(&text.xml10_content())?,
-                Event::GeneralRef(reference) => {
-                    builder.text(character(&reference)?.encode_utf8(&mut [0; 4]))?;
-                }
-                Event::DocType(_) => return Err(XmlError::Syntax),
-                Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
-                Event::Eof => break,
-            }
+        let end = walk(document, &mut builder)?;
+        match builder.root {
+            Some(root) if builder.open.is_empty() && root.is(name) => Ok(root),
+            Some(_) if builder.open.is_empty() => Err(XmlError::UnexpectedNode.into()),
+            _ => Err(Fault::syntax(end)),
         }
-        builder.finish(name)
     }
 
     pub(super) fn is(&self, name: &str) -> bool {
@@ -91,21 +77,22 @@ struct Builder {
     elements: usize,
 }
 
-impl Builder {
-    fn open(&mut self, name: &str) -> Result<(), XmlError> {
+impl Visit for Builder {
+    fn open(&mut self, name: &str, is_self_closing: bool, start: usize) -> Result<(), Fault> {
         self.elements += 1;
         if self.open.len() == DEPTH_MAX || self.elements > ELEMENTS_MAX {
-            return Err(XmlError::TooLarge);
+            return Err(XmlError::TooLarge.into());
         }
         if self.root.is_some() {
-            return Err(XmlError::Syntax);
+            return Err(Fault::syntax(start));
         }
-        self.open.push(Element { name: name.to_owned(), ..Element::default() });
+        self.open.push(Element { name: name.to_owned(), is_self_closing, ..Element::default() });
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), XmlError> {
-        let element = self.open.pop().ok_or(XmlError::Syntax)?;
+    fn close(&mut self, end: usize) -> Result<(), Fault> {
+        let element = self.open.pop().ok_or_else(|| Fault::syntax(end))?;
+        let element = Element { end, ..element };
         match self.open.last_mut() {
             Some(parent) => parent.children.push(element),
             None => self.root = Some(element),
@@ -113,32 +100,12 @@ impl Builder {
         Ok(())
     }
 
-    fn text(&mut self, text: &str) -> Result<(), XmlError> {
-        if !text.chars().all(is_in_xml) {
-            return Err(XmlError::Syntax);
-        }
+    fn text(&mut self, text: &str, start: usize) -> Result<(), Fault> {
         match self.open.last_mut() {
             Some(element) => element.text.push_str(text),
             None if text.trim().is_empty() => {}
-            None => return Err(XmlError::Syntax),
+            None => return Err(Fault::syntax(start)),
         }
         Ok(())
     }
-
-    fn finish(self, name: &str) -> Result<Element, XmlError> {
-        match self.root {
-            Some(root) if self.open.is_empty() && root.is(name) => Ok(root),
-            Some(root) if self.open.is_empty() && !root.is(name) => Err(XmlError::UnexpectedNode),
-            _ => Err(XmlError::Syntax),
-        }
-    }
-}
-
-/// The character a reference stands for: one by number, or one of the five that XML names.
-fn character(reference: &BytesRef<'_>) -> Result<char, XmlError> {
-    if let Some(character) = reference.resolve_char_ref().map_err(|_| XmlError::Syntax)? {
-        return Ok(character);
-    }
-    let text = resolve_xml_entity(reference).ok_or(XmlError::Syntax)?;
-    text.chars().next().ok_or(XmlError::Syntax)
 }

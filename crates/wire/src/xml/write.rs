@@ -3,13 +3,14 @@
 use super::GeoReplication;
 use crate::sas::UserDelegationKey;
 use crate::version::ApiVersion;
+use crate::words::{below, equal, or_not_ascii, plain_prefix};
 use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
 use lazuli_model::{AccessPolicies, AccessPolicy, ServiceProperties, Timestamp};
 
 /// Successful XML bodies begin with it (T-9.1).
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Appends a table's access policies; their times have seven fraction digits (T-9.18).
+/// Appends the access policies of a table or queue; their times have seven fraction digits (T-9.18).
 pub fn write_signed_identifiers(out: &mut Vec<u8>, policies: &AccessPolicies) {
     write_document(out, |out| {
         if policies.is_empty() {
@@ -50,7 +51,8 @@ pub fn write_service_properties(
     });
 }
 
-/// Appends service statistics; the time is empty unless the secondary is live (T-9.17).
+/// Appends service statistics; the time is empty unless the secondary is live (T-9.17). An empty one is
+/// written with both its tags, unlike any other element.
 pub fn write_service_stats(out: &mut Vec<u8>, replication: GeoReplication) {
     let (status, last_sync) = match replication {
         GeoReplication::Live { last_sync } => ("live", last_sync.rfc1123()),
@@ -61,7 +63,7 @@ pub fn write_service_stats(out: &mut Vec<u8>, replication: GeoReplication) {
         node(out, "StorageServiceStats", |out| {
             node(out, "GeoReplication", |out| {
                 leaf(out, "Status", status);
-                leaf(out, "LastSyncTime", &last_sync);
+                node(out, "LastSyncTime", |out| write_text(out, &last_sync));
             });
         });
     });
@@ -83,19 +85,35 @@ pub fn write_user_delegation_key(out: &mut Vec<u8>, key: &UserDelegationKey<'_>,
 }
 
 /// Appends text with `&`, `<` and `>` escaped, and carriage returns, which would be read as line
-/// feeds. Characters that XML cannot hold are replaced.
+/// feeds. Characters that XML cannot hold are replaced.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
-    for character in text.chars() {
-        match character {
-            '&' => out.extend_from_slice(b"&amp;"),
-            '<' => out.extend_from_slice(b"&lt;"),
-            '>' => out.extend_from_slice(b"&gt;"),
-            '\r' => out.extend_from_slice(b"&#xD;"),
-            _ if is_in_xml(character) => {
-                out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-            _ => out.extend_from_slice("\u{FFFD}".as_bytes()),
+    let special = |word| {
+        or_not_ascii(
+            word,
+            below(word, b' ') | equal(word, b'&') | equal(word, b'<') | equal(word, b'>'),
+        )
+    };
+    let mut rest = text;
+    while let Some((plain, special)) = rest.split_at_checked(plain_prefix(rest.as_bytes(), special))
+    {
+        out.extend_from_slice(plain.as_bytes());
+        let mut characters = special.chars();
+        let Some(character) = characters.next() else { return };
+        write_character(out, character);
+        rest = characters.as_str();
+    }
+}
+
+fn write_character(out: &mut Vec<u8>, character: char) {
+    match character {
+        '&' => out.extend_from_slice(b"&amp;"),
+        '<' => out.extend_from_slice(b"&lt;"),
+        '>' => out.extend_from_slice(b"&gt;"),
+        '\r' => out.extend_from_slice(b"&#xD;"),
+        _ if is_in_xml(character) => {
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
         }
+        _ => out.extend_from_slice("\u{FFFD}".as_bytes()),
     }
 }
 
@@ -168,20 +186,20 @@ const fn boolean(value: bool) -> &'static str {
     if value { "true" } else { "false" }
 }
 
-fn write_document(out: &mut Vec<u8>, root: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn write_document(out: &mut Vec<u8>, root: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(BYTE_ORDER_MARK);
     out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"utf-8\"?>");
     root(out);
 }
 
-fn node(out: &mut Vec<u8>, name: &str, content: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn node(out: &mut Vec<u8>, name: &str, content: impl FnOnce(&mut Vec<u8>)) {
     out.extend([b"<", name.as_bytes(), b">"].concat());
     content(out);
     out.extend([b"</", name.as_bytes(), b">"].concat());
 }
 
-/// An element of text alone; without any it is written `<Name />` (T-9.2).
-fn leaf(out: &mut Vec<u8>, name: &str, text: &str) {
+/// An element of text alone; without any it is written `<Name />` (T-9.2, Q-2.11).
+pub(crate) fn leaf(out: &mut Vec<u8>, name: &str, text: &str) {
     if text.is_empty() {
         return out.extend([b"<", name.as_bytes(), b" />"].concat());
     }

@@ -331,7 +331,7 @@ fn status_lines_have_the_usual_phrase_or_the_text_of_the_error() {
     assert_eq!(reason(Request::new("GET", "/Orders()?$filter=a%20b")), "Bad Request");
     let properties = "/?restype=service&comp=properties";
     let set = |body: &str| Request::new("PUT", properties).body("application/xml", body);
-    assert_eq!(reason(set("<StorageServiceProperties />")), "Accepted");
+    assert_eq!(reason(set("<StorageServiceProperties></StorageServiceProperties>")), "Accepted");
     assert_eq!(reason(set("<nonsense")), "XML specified is not syntactically valid.");
     let answer = lazuli.batch(&[Op::insert("a"), Op::on("PUT", "b", "{}")]);
     let reasons: Vec<&str> = answer.parts.iter().map(|part| part.reason.as_str()).collect();

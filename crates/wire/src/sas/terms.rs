@@ -1,0 +1,94 @@
+//! What tokens for a table and tokens for a queue have in common.
+
+use super::restrictions::{AddressRange, Protocol, Restrictions, parse_time};
+use super::{Caller, Permissions, SasError};
+use crate::version::ApiVersion;
+use lazuli_model::{AccessPolicy, Timestamp};
+
+/// The texts of the parameters that tokens of services share. Empty means absent.
+#[derive(Clone, Copy)]
+pub(super) struct ServiceTerms<'a> {
+    pub(super) version: &'a str,
+    pub(super) start: &'a str,
+    pub(super) expiry: &'a str,
+    pub(super) permissions: &'a str,
+    pub(super) policy: &'a str,
+    pub(super) addresses: &'a str,
+    pub(super) protocol: &'a str,
+}
+
+impl ServiceTerms<'_> {
+    /// The version, if tokens for one table or queue existed then.
+    pub(super) fn form(&self) -> Result<ApiVersion, SasError> {
+        let version = ApiVersion::parse(self.version).ok_or(SasError::Version)?;
+        if version >= ApiVersion::ACCESS_POLICIES { Ok(version) } else { Err(SasError::Version) }
+    }
+
+    /// What the token permits `caller` now. `policy` is the stored one of the name that the token gives,
+    /// if there is one; `letters` reads the letters of the service.
+    pub(super) fn grant(
+        &self,
+        policy: Option<&AccessPolicy>,
+        caller: &Caller,
+        letters: fn(&str) -> Option<Permissions>,
+    ) -> Result<Permissions, SasError> {
+        let terms = self.terms(policy, letters)?;
+        // An older token does not sign these two: whoever holds it could have added or removed them.
+        let signs_both = self.form()?.has_account_sas();
+        let (addresses, protocol) =
+            if signs_both { (self.addresses, self.protocol) } else { ("", "") };
+        let restrictions = Restrictions {
+            start: terms.start,
+            expiry: terms.expiry,
+            protocol: Protocol::parse(protocol)?,
+            addresses: AddressRange::parse(addresses)?,
+        };
+        restrictions.check(caller)?;
+        Ok(terms.permissions)
+    }
+
+    /// Start, expiry and permission, each from the token or from the stored policy, never from both;
+    /// the latter two must come from somewhere.
+    fn terms(
+        &self,
+        policy: Option<&AccessPolicy>,
+        letters: fn(&str) -> Option<Permissions>,
+    ) -> Result<Terms, SasError> {
+        let policy = match (self.policy, policy) {
+            ("", _) => None,
+            (name, Some(policy)) if policy.id == name => Some(policy),
+            _ => return Err(SasError::UnknownPolicy),
+        };
+        let permissions = match self.permissions {
+            "" => None,
+            text => Some(letters(text).ok_or(SasError::Malformed("sp"))?),
+        };
+        let stored =
+            policy.and_then(|policy| policy.permissions.as_deref()).map(Permissions::parse);
+        let start = parse_time("st", self.start)?;
+        let expiry = parse_time("se", self.expiry)?;
+        Ok(Terms {
+            start: one_of("st", start, policy.and_then(|policy| policy.start))?,
+            expiry: one_of("se", expiry, policy.and_then(|policy| policy.expiry))?
+                .ok_or(SasError::Missing("se"))?,
+            permissions: one_of("sp", permissions, stored)?.ok_or(SasError::Missing("sp"))?,
+        })
+    }
+}
+
+struct Terms {
+    start: Option<Timestamp>,
+    expiry: Timestamp,
+    permissions: Permissions,
+}
+
+fn one_of<T>(
+    name: &'static str,
+    in_token: Option<T>,
+    in_policy: Option<T>,
+) -> Result<Option<T>, SasError> {
+    match (in_token, in_policy) {
+        (Some(_), Some(_)) => Err(SasError::GivenTwice(name)),
+        (in_token, in_policy) => Ok(in_token.or(in_policy)),
+    }
+}

@@ -1,0 +1,83 @@
+//! Reads a document from its beginning to its end, for whoever builds something of it.
+//!
+//! A document type is refused, so nothing expands. Attributes, comments and instructions are passed over.
+
+use super::fault::Fault;
+use super::write::is_in_xml;
+use quick_xml::Reader;
+use quick_xml::escape::resolve_xml_entity;
+use quick_xml::events::{BytesRef, Event};
+
+/// What is told of a document. Places are bytes of the document, a byte-order mark not counted.
+pub(super) trait Visit {
+    /// An element begins; one that is a single tag ends at once.
+    fn open(&mut self, name: &str, is_self_closing: bool, start: usize) -> Result<(), Fault>;
+    /// The element last opened ends.
+    fn close(&mut self, end: usize) -> Result<(), Fault>;
+    /// Text of the open element, its references resolved, of characters that XML has. Text may come in
+    /// several pieces.
+    fn text(&mut self, text: &str, start: usize) -> Result<(), Fault>;
+}
+
+/// Walks through a document and returns its length. A byte-order mark may begin it.
+pub(super) fn walk(document: &[u8], visit: &mut impl Visit) -> Result<usize, Fault> {
+    let text = std::str::from_utf8(document).map_err(|error| Fault::syntax(error.valid_up_to()))?;
+    let text = text.trim_start_matches('\u{feff}');
+    let mut reader = Reader::from_str(text);
+    loop {
+        let start = place(reader.buffer_position());
+        let event = reader.read_event();
+        let event = event.map_err(|_| Fault::syntax(place(reader.error_position())))?;
+        let end = place(reader.buffer_position());
+        match event {
+            Event::Start(tag) => visit.open(tag.local_name().as_ref(), false, start)?,
+            Event::Empty(tag) => {
+                visit.open(tag.local_name().as_ref(), true, start)?;
+                visit.close(end)?;
+            }
+            Event::End(_) => visit.close(end)?,
+            Event::Text(text) => {
+                check_characters(&text, start)?;
+                visit.text(&text.xml10_content(), start)?;
+            }
+            Event::CData(text) => {
+                check_characters(&text, start + "<![CDATA[".len())?;
+                visit.text(&text.xml10_content(), start)?;
+            }
+            Event::GeneralRef(reference) => {
+                let found = character(&reference).filter(|character| is_in_xml(*character));
+                let found = found.ok_or_else(|| Fault::syntax(start))?;
+                visit.text(found.encode_utf8(&mut [0; 4]), start)?;
+            }
+            Event::DocType(_) => return Err(Fault::syntax(start)),
+            Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
+            Event::Eof => return Ok(text.len()),
+        }
+    }
+}
+
+fn place(position: u64) -> usize {
+    usize::try_from(position).unwrap_or(usize::MAX)
+}
+
+/// Refuses a text with a character that no document can hold, such as U+0001 (Q-6.17, TQ-31).
+fn check_characters(text: &str, start: usize) -> Result<(), Fault> {
+    // Nearly every text is known to be good by its bytes: U+FFFE and U+FFFF begin with 0xEF.
+    let is_plain = |byte: u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=0xEE | 0xF0..);
+    if text.bytes().all(is_plain) {
+        return Ok(());
+    }
+    match text.char_indices().find(|(_, character)| !is_in_xml(*character)) {
+        Some((at, _)) => Err(Fault::syntax(start + at)),
+        None => Ok(()),
+    }
+}
+
+/// The character a reference stands for: one by number, or one of the five that XML names.
+fn character(reference: &BytesRef<'_>) -> Option<char> {
+    match reference.resolve_char_ref() {
+        Ok(Some(character)) => Some(character),
+        Ok(None) => resolve_xml_entity(reference)?.chars().next(),
+        Err(_) => None,
+    }
+}
