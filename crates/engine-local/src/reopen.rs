@@ -357,6 +357,23 @@ mod tests {
         Commit::new(Revision(0), writes)
     }
 
+    #[tokio::test]
+    async fn refused_calls_are_counted_and_logged_at_intervals() {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = ReopeningEngine::open(dir.path(), LocalOptions::default()).unwrap();
+        let waiting = || engine.shared.refused.load(Ordering::Relaxed);
+        let failed = engine.shared.current.swap(None);
+        assert!(engine.commit(put()).await.is_err() && engine.view().await.is_err());
+        assert_eq!(waiting(), 2);
+        let mut outage = Outage { shared: &engine.shared, reported: Instant::now() };
+        outage.report(&io::Error::other("broken"));
+        assert_eq!(waiting(), 2, "a line was logged a moment ago");
+        outage.reported = outage.reported.checked_sub(REPORT_INTERVAL).unwrap();
+        outage.report(&io::Error::other("broken"));
+        assert_eq!(waiting(), 0);
+        engine.shared.current.store(failed);
+    }
+
     /// A write that was refused before the store was reopened, and whose caller went on after that,
     /// had the healthy store reopened a second time.
     #[tokio::test]
