@@ -3,6 +3,7 @@
 use lazuli_engine::{CommitError, EngineError};
 use lazuli_layout::CorruptRecord;
 use lazuli_model::EntityError;
+use lazuli_service::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
@@ -61,13 +62,21 @@ impl BatchFailure {
     }
 }
 
+impl From<StoreError> for TableError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Busy => Self::Busy,
+            StoreError::Undetermined => Self::Undetermined,
+            StoreError::TooLarge { what, max, got } => Self::TooLarge { what, max, got },
+            StoreError::Engine(error) => Self::Engine(error),
+            StoreError::Corrupt(error) => Self::Corrupt(error),
+        }
+    }
+}
+
 impl From<EngineError> for TableError {
     fn from(error: EngineError) -> Self {
-        match error {
-            // The request took longer than its view may live; a new one gets a new view.
-            EngineError::Expired => Self::Busy,
-            other => Self::Engine(other),
-        }
+        StoreError::from(error).into()
     }
 }
 
@@ -75,28 +84,11 @@ impl From<EngineError> for TableError {
 impl From<CommitError> for TableError {
     fn from(error: CommitError) -> Self {
         match error {
-            CommitError::Refused { reason, .. } => refusal(reason),
-            CommitError::Undetermined(_) => Self::Undetermined,
-            CommitError::TooLarge { what, max, got } => Self::TooLarge { what, max, got },
-            CommitError::Engine(error) => error.into(),
-            // Somebody else was faster, and nothing was written.
-            CommitError::GuardFailed { .. }
-            | CommitError::CheckFailed { .. }
-            | CommitError::Conflict
-            | CommitError::Busy => Self::Busy,
-            // What this code does not know, it does not call a failure.
-            _ => Self::Undetermined,
+            CommitError::Refused { reason, index } => match reason.downcast::<EntityError>() {
+                Ok(error) => Self::Entity(*error),
+                Err(reason) => StoreError::from(CommitError::Refused { reason, index }).into(),
+            },
+            error => StoreError::from(error).into(),
         }
-    }
-}
-
-/// Finds the error that a `Modify` of ours refused with.
-fn refusal(reason: lazuli_engine::BoxError) -> TableError {
-    match reason.downcast::<EntityError>() {
-        Ok(error) => TableError::Entity(*error),
-        Err(reason) => match reason.downcast::<CorruptRecord>() {
-            Ok(error) => TableError::Corrupt(*error),
-            Err(reason) => TableError::Engine(EngineError::Io(reason)),
-        },
     }
 }

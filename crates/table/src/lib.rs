@@ -24,7 +24,6 @@ mod plan;
 mod query;
 mod scan;
 mod service;
-mod table_ids;
 mod tables;
 
 pub use batch::Batch;

@@ -66,12 +66,12 @@ impl TableService {
             filter: &filter,
             top: query.top.min(PAGE_ITEMS_MAX) as u64,
             rows_read_max: query.rows_read_max,
-            timer: Timer::start(&*self.clock),
+            timer: Timer::start(&*self.store.clock),
             sink,
             end: TablesEnd::default(),
         };
         if page.top > 0 {
-            let view = self.engine.view().await?;
+            let view = self.store.engine.view().await?;
             let ranges = catalog_ranges(account, &filter, query.from.as_deref());
             walk(&*view, ranges, &mut page).await?;
         }

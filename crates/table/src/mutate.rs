@@ -118,9 +118,9 @@ impl TableService {
             Err(error) => return Attempt::Done(Err(BatchFailure::new(0, error))),
         };
         let keys: Vec<Key> = steps.iter().map(|step| step.stored_key(table.id)).collect();
-        let not_before = self.now();
+        let not_before = self.store.now();
         let commit = commit_of(steps, &keys, not_before, table);
-        match self.engine.commit(commit).await {
+        match self.store.engine.commit(commit).await {
             Ok(revision) => Attempt::Done(Ok(timestamp(revision))),
             // The table was dropped, and perhaps created again.
             Err(CommitError::GuardFailed { .. }) => {
@@ -128,7 +128,9 @@ impl TableService {
                 Attempt::Again
             }
             Err(CommitError::Conflict) => Attempt::Again,
-            Err(CommitError::Undetermined(_)) if self.did_not_happen(not_before, &keys).await => {
+            Err(CommitError::Undetermined(_))
+                if self.store.did_not_happen(not_before, &keys).await =>
+            {
                 Attempt::Again
             }
             Err(error) => Attempt::Done(Err(failure_of(steps, error))),

@@ -123,7 +123,7 @@ impl TableService {
             Err(error) => return Attempt::Done(Err(error)),
         };
         let keys = [table.lives.key.clone(), key::entity(table.id, key).into()];
-        match self.engine.read(&keys).await {
+        match self.store.engine.read(&keys).await {
             Err(error) => Attempt::Done(Err(error.into())),
             Ok(mut found) => {
                 let entity = found.pop().flatten();
@@ -151,7 +151,7 @@ impl TableService {
         let id = view.table_id(account, table).await?;
         let plan = Plan::new(id, query.filter.as_ref(), &limits(id, &query));
         let Plan { kind, reads, conditions } = plan;
-        let mut page = Page::new(&query, conditions, &*self.clock, sink);
+        let mut page = Page::new(&query, conditions, &*self.store.clock, sink);
         if page.top > 0 {
             match reads {
                 Reads::Points(keys) => fetch(&*view.entries, &keys, &mut page).await?,

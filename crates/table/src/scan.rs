@@ -2,15 +2,12 @@
 
 use crate::error::TableError;
 use lazuli_engine::retry::give_way;
-use lazuli_engine::{Direction, KeyRange, Revision, Scan, ScanEnd, View, Visit};
+use lazuli_engine::{KeyRange, Revision, ScanEnd, View, Visit};
 use lazuli_layout::CorruptRecord;
 use lazuli_model::limits::QUERY_EXECUTION_MS_MAX;
 use lazuli_model::{Clock, Timestamp};
+use lazuli_service::{Rows, step};
 
-/// Entries that one step shows.
-const STEP_ROWS_MAX: usize = 1024;
-/// Bytes that one step shows.
-const STEP_BYTES_MAX: usize = 1024 * 1024;
 /// Entries that a scan expects to be shown while a filter passes over some.
 pub(crate) const FILTERED_ROWS_EXPECTED: usize = 256;
 
@@ -71,7 +68,7 @@ pub(crate) async fn walk(
     while let Some(range) = next {
         let rows_expected = gather.rows_expected();
         let mut visit = |key: &[u8], value: &[u8], at: Revision| gather.take(key, value, at);
-        next = match step(view, range, rows_expected, &mut visit).await? {
+        next = match step(view, range, Rows::expecting(rows_expected), &mut visit).await? {
             ScanEnd::Done => ranges.next(),
             ScanEnd::More(rest) => Some(rest),
             ScanEnd::Stopped => None,
@@ -82,34 +79,4 @@ pub(crate) async fn walk(
         }
     }
     Ok(())
-}
-
-type Visitor<'v> = dyn FnMut(&[u8], &[u8], Revision) -> Result<Visit, CorruptRecord> + Send + 'v;
-
-/// One step of a scan: a bounded number of entries from the beginning of `range`.
-pub(crate) async fn step(
-    view: &dyn View,
-    range: KeyRange,
-    rows_expected: usize,
-    visit: &mut Visitor<'_>,
-) -> Result<ScanEnd, TableError> {
-    let scan = Scan {
-        range,
-        direction: Direction::Forward,
-        rows_max: STEP_ROWS_MAX,
-        bytes_max: STEP_BYTES_MAX,
-        rows_expected,
-    };
-    let mut corrupt = None;
-    let mut visitor = |key: &[u8], value: &[u8], revision: Revision| {
-        visit(key, value, revision).unwrap_or_else(|error| {
-            corrupt = Some(error);
-            Visit::StopBefore
-        })
-    };
-    let end = view.scan(scan, &mut visitor).await?;
-    match corrupt {
-        Some(error) => Err(error.into()),
-        None => Ok(end),
-    }
 }

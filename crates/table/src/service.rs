@@ -5,12 +5,12 @@
 
 use crate::error::TableError;
 use crate::known_tables::{DeletionGuard, KnownTables, Moment};
-use crate::table_ids::TableIds;
-use lazuli_engine::retry::{Attempt, Budget, GiveWay, Pace, retry};
-use lazuli_engine::{Check, ClockSource, Engine, Expect, Found, Key, Nature, Revision, View};
+use lazuli_engine::retry::{Attempt, Pace};
+use lazuli_engine::{Check, Engine, Expect, Found, Key, Nature, Revision, View};
 use lazuli_layout::table::CatalogRecord;
 use lazuli_layout::{TableId, key};
 use lazuli_model::{AccountName, Clock, TableName, Timestamp};
+use lazuli_service::Store;
 use std::sync::Arc;
 
 /// The table service of every account, on one engine. Cheap to clone.
@@ -20,11 +20,7 @@ use std::sync::Arc;
 /// is a hint, which each use proves.
 #[derive(Clone)]
 pub struct TableService {
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) ids: Arc<TableIds>,
-    pace: Arc<dyn Pace>,
-    nature: Nature,
+    pub(crate) store: Store,
     known: Arc<KnownTables>,
 }
 
@@ -45,37 +41,29 @@ impl OpenTable {
 
 impl TableService {
     pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
-        let nature = engine.nature();
-        Self {
-            engine,
-            clock,
-            ids: Arc::default(),
-            pace: Arc::new(GiveWay),
-            nature,
-            known: Arc::default(),
-        }
+        Self { store: Store::new(engine, clock), known: Arc::default() }
     }
 
     /// The same service, which waits by `pace` before it tries a commit again. Engines that others
     /// write to want one that takes time.
     pub fn with_pace(self, pace: Arc<dyn Pace>) -> Self {
-        Self { pace, ..self }
+        Self { store: self.store.with_pace(pace), ..self }
     }
 
     /// What the service's engine is like.
     pub fn nature(&self) -> Nature {
-        self.nature
+        self.store.nature()
     }
 
     /// Whether what is remembered of a table needs no proof.
     pub(crate) fn remembers_facts(&self) -> bool {
-        self.nature.only_we_change_it()
+        self.nature().only_we_change_it()
     }
 
     /// A view of the engine, in which tables are found.
     pub(crate) async fn view(&self) -> Result<TableView<'_>, TableError> {
         let before = self.known.now();
-        Ok(TableView { service: self, before, entries: self.engine.view().await? })
+        Ok(TableView { service: self, before, entries: self.store.engine.view().await? })
     }
 
     /// Makes sure that a table which is about to be deleted is not remembered. Hints need no guard.
@@ -125,7 +113,7 @@ impl TableService {
     ) -> Result<OpenTable, TableError> {
         let before = self.known.now();
         let catalog = Key::from(key::catalog(account, name.lower()));
-        let found = self.engine.read(std::slice::from_ref(&catalog)).await?.pop().flatten();
+        let found = self.store.read_one(&catalog).await?;
         let table = opened(catalog, found)?;
         self.known.remember(before, account, name, &table);
         Ok(table)
@@ -136,25 +124,7 @@ impl TableService {
     where
         F: Future<Output = Attempt<T>>,
     {
-        retry(&*self.pace, Budget::DEFAULT, attempt).await.ok_or(TableError::Busy)
-    }
-
-    pub(crate) fn now(&self) -> Revision {
-        Revision(self.clock.now().ticks())
-    }
-
-    /// Whether a commit whose answer was lost has certainly not happened.
-    ///
-    /// Had it happened, no key it wrote could still carry a revision older than `not_before`:
-    /// revisions of a key only grow, and a deleted key carries none. Anything else proves nothing,
-    /// and neither does a store that cannot be read. An engine that stamps by its own clock finds out
-    /// by itself, as far as anybody can.
-    pub(crate) async fn did_not_happen(&self, not_before: Revision, written: &[Key]) -> bool {
-        if self.nature.clock == ClockSource::Store {
-            return false;
-        }
-        let Ok(found) = self.engine.read(written).await else { return false };
-        found.iter().flatten().any(|found| found.revision < not_before)
+        Ok(self.store.retry(attempt).await?)
     }
 }
 
