@@ -84,7 +84,7 @@ pub(crate) fn run(before: &Path, options: &Options, interrupt: &Interrupt) -> Re
         }
         comparisons.push(comparison);
     }
-    report::tell_comparisons(&comparisons);
+    report::print_comparisons(&comparisons);
     targets.into_iter().try_for_each(Target::terminate)?;
     Ok(errors)
 }

@@ -1,4 +1,4 @@
-//! Single requests, one at a time: tables made and dropped, answers taken down.
+//! Single requests, one at a time: tables created and deleted, answers recorded.
 
 use crate::answer::{Answer, Receiver};
 use crate::request::{Plain, Signer};

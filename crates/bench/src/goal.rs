@@ -9,7 +9,7 @@ use serde::Serialize;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Goal {
     pub(crate) measure: String,
-    pub(crate) to_reach: ToReach,
+    pub(crate) bound: Bound,
     pub(crate) unit: Unit,
     /// `None` when what it needs was not measured.
     pub(crate) measured: Option<f64>,
@@ -17,7 +17,7 @@ pub(crate) struct Goal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum ToReach {
+pub(crate) enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
@@ -31,21 +31,21 @@ pub(crate) enum Unit {
 }
 
 impl Goal {
-    pub(crate) fn new(measure: &str, to_reach: ToReach, unit: Unit, measured: Option<f64>) -> Self {
-        Self { measure: measure.to_owned(), to_reach, unit, measured }
+    pub(crate) fn new(measure: &str, bound: Bound, unit: Unit, measured: Option<f64>) -> Self {
+        Self { measure: measure.to_owned(), bound, unit, measured }
     }
 
     pub(crate) fn is_met(&self) -> Option<bool> {
-        self.measured.map(|measured| match self.to_reach {
-            ToReach::AtLeast(bound) => measured >= bound,
-            ToReach::AtMost(bound) => measured <= bound,
+        self.measured.map(|measured| match self.bound {
+            Bound::AtLeast(bound) => measured >= bound,
+            Bound::AtMost(bound) => measured <= bound,
         })
     }
 
-    pub(crate) fn to_reach_text(&self) -> String {
-        match self.to_reach {
-            ToReach::AtLeast(bound) => format!("≥ {}", self.unit.text(bound)),
-            ToReach::AtMost(bound) => format!("≤ {}", self.unit.text(bound)),
+    pub(crate) fn bound_text(&self) -> String {
+        match self.bound {
+            Bound::AtLeast(bound) => format!("≥ {}", self.unit.text(bound)),
+            Bound::AtMost(bound) => format!("≤ {}", self.unit.text(bound)),
         }
     }
 
@@ -81,7 +81,7 @@ fn significant(value: f64) -> String {
 
 /// The ratios between servers, as far as they were measured.
 pub(crate) fn ratios(results: &Results) -> Vec<Goal> {
-    use ToReach::{AtLeast, AtMost};
+    use Bound::{AtLeast, AtMost};
     use Workload::{
         Egt100, HotPartition, Insert, OrKeys, PartitionScan, Point, Range1000, TableScan,
     };
@@ -93,7 +93,7 @@ pub(crate) fn ratios(results: &Results) -> Vec<Goal> {
         results.compared(target, workload).map(|it| it.server_cpu_us_per_operation)
     };
     let rates = |workload, other| divide(rate(workload, Lazuli), rate(workload, other));
-    let goal = |measure, to_reach, measured| Goal::new(measure, to_reach, Unit::Times, measured);
+    let goal = |measure, bound, measured| Goal::new(measure, bound, Unit::Times, measured);
     vec![
         goal(
             "point: server CPU per operation / bare hyper",
@@ -134,11 +134,11 @@ mod tests {
 
     #[test]
     fn a_goal_is_met_at_its_bound() {
-        let goal = |to_reach, measured| Goal::new("x", to_reach, Unit::Times, measured).is_met();
-        assert_eq!(goal(ToReach::AtLeast(2.0), Some(2.0)), Some(true));
-        assert_eq!(goal(ToReach::AtLeast(2.0), Some(1.9)), Some(false));
-        assert_eq!(goal(ToReach::AtMost(2.0), Some(2.1)), Some(false));
-        assert_eq!(goal(ToReach::AtMost(2.0), None), None);
+        let goal = |bound, measured| Goal::new("x", bound, Unit::Times, measured).is_met();
+        assert_eq!(goal(Bound::AtLeast(2.0), Some(2.0)), Some(true));
+        assert_eq!(goal(Bound::AtLeast(2.0), Some(1.9)), Some(false));
+        assert_eq!(goal(Bound::AtMost(2.0), Some(2.1)), Some(false));
+        assert_eq!(goal(Bound::AtMost(2.0), None), None);
     }
 
     #[test]

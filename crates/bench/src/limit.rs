@@ -120,7 +120,7 @@ impl Front {
     }
 }
 
-/// An answer taken down from a server.
+/// An answer recorded from a server.
 struct Recorded {
     status: StatusCode,
     headers: HeaderMap,
@@ -130,7 +130,7 @@ struct Recorded {
 impl Recorded {
     fn read(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).with_context(|| format!("read {}", path.display()))?;
-        Self::parse(&bytes).with_context(|| format!("take {} for an answer", path.display()))
+        Self::parse(&bytes).with_context(|| format!("read {} as an answer", path.display()))
     }
 
     fn parse(bytes: &[u8]) -> Result<Self> {

@@ -34,7 +34,7 @@ pub(crate) struct Bounds {
     pub(crate) warm_up: Duration,
     /// Time that is counted.
     pub(crate) window: Duration,
-    /// The window goes on until so many operations are counted, ...
+    /// The window lasts until this many operations are counted, ...
     pub(crate) operations_min: u64,
     /// ... but not longer than this.
     pub(crate) window_max: Duration,
@@ -43,7 +43,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// So many operations, each counted, however long they take within reason.
+    /// This many operations, each counted, with a generous bound on their time.
     pub(crate) fn operations(count: u64) -> Self {
         let window = Duration::from_secs(600);
         Self {
@@ -261,7 +261,7 @@ impl Client {
             }
             if shared.is(Phase::Drain) {
                 let since = *drain_since.get_or_insert_with(Instant::now);
-                ensure!(since.elapsed() < DRAIN_MAX, "operations do not end");
+                ensure!(since.elapsed() < DRAIN_MAX, "operations did not end in time");
             }
         }
         Ok(())
@@ -300,7 +300,7 @@ impl Connection {
         Self { stream, script, sent: 0, receiver: Receiver::default(), began: Instant::now() }
     }
 
-    /// Begins the next operation, unless there is to be none.
+    /// Begins the next operation, unless the load is over.
     fn begin(&mut self, now: Instant, shared: &Shared) -> std::io::Result<Turn> {
         if !shared.take_ticket() {
             return Ok(Turn::End);

@@ -40,11 +40,11 @@ pub(crate) struct Figures {
     /// User and system time of the server's process.
     pub(crate) server_cpu_us_per_operation: f64,
     pub(crate) server_resident_mib: f64,
-    /// The part of its own threads' time that the client used; near 1 it may be what limits.
+    /// The part of its threads' time that the client used; near 1 the client may be the limit.
     pub(crate) client_busy: f64,
 }
 
-/// Figures, and what went wrong while they were made.
+/// Figures, and the errors of the measurement.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) figures: Figures,
@@ -77,8 +77,8 @@ pub(crate) fn measure(
     let bounds = bounds(target.name, case, pace);
     let outcome = load::run(target.address, target.pid, scripts, &bounds, interrupt)?;
     let resident = target.pid.resident()?;
-    // Azurite holds every table in memory and writes all of them out every few seconds: what is
-    // left over would slow down whatever is measured next.
+    // Azurite holds every table in memory and saves all of them every few seconds: a table that
+    // stayed would slow down the next measurement.
     if own && target.name == TargetName::Azurite {
         delete_table(target.address, &own_table)?;
     }

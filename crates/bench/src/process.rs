@@ -1,4 +1,4 @@
-//! Processes as the kernel counts them: time used, memory held; and programs started as targets.
+//! CPU time and memory of processes, as the kernel counts them; and programs started as targets.
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -21,7 +21,7 @@ impl ProcessId {
         Self(pid)
     }
 
-    /// The number that other programs know the process by.
+    /// The process id as a number.
     pub(crate) fn raw(self) -> u32 {
         self.0
     }
@@ -47,7 +47,7 @@ impl ProcessId {
         self.status("VmHWM:")
     }
 
-    /// Takes it off the processors until [`Self::thaw`].
+    /// Stops it (SIGSTOP) until [`Self::thaw`].
     pub(crate) fn freeze(self) -> Result<()> {
         self.signal(Signal::STOP)
     }
@@ -150,7 +150,7 @@ fn lines(child: &mut Child) -> Result<Receiver<String>> {
         let sender = sender.clone();
         std::thread::Builder::new().name("output".to_owned()).spawn(move || {
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                // Once it listens nobody asks for its words any more.
+                // Once it listens, its output is discarded.
                 let _ = sender.send(line);
             }
         })?;

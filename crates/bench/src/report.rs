@@ -1,4 +1,4 @@
-//! Tells results: a table for the terminal, JSON for programs, a chart for people.
+//! Reports: a table for the terminal, JSON for programs, a chart for people.
 
 mod chart;
 mod svg;
@@ -22,14 +22,14 @@ pub(crate) fn print(results: &Results, name: &str, out: &Path) -> Result<()> {
 }
 
 /// Prints `growth` and writes it into `out` as `scale.json` and `scale.svg`.
-pub(crate) fn tell_growth(growth: &Growth, out: &Path) -> Result<()> {
+pub(crate) fn print_growth(growth: &Growth, out: &Path) -> Result<()> {
     println!("\n{}", table::sizes(&growth.sizes));
     println!("{}", table::goals(&growth.goals));
     write(growth, &chart::growth(growth), "scale", out)
 }
 
 /// Prints how two builds differ.
-pub(crate) fn tell_comparisons(comparisons: &[Comparison]) {
+pub(crate) fn print_comparisons(comparisons: &[Comparison]) {
     println!("\n{}", table::comparisons(comparisons));
 }
 

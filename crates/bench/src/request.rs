@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 const VERSION: &str = "2019-02-02";
 const BOUNDARY: &str = "batch_1";
 
-/// Signs requests for one server. What it signed is good for fifteen minutes.
+/// Signs requests for one server. A signature is valid for fifteen minutes.
 pub(crate) struct Signer {
     key: SigningKey,
     host: String,
@@ -24,7 +24,7 @@ pub(crate) struct Plain<'a> {
     pub(crate) method: &'a str,
     pub(crate) target: &'a str,
     pub(crate) content_type: &'a str,
-    /// Whole lines, each with its end.
+    /// Whole lines, each with its line end.
     pub(crate) headers: &'a str,
     pub(crate) body: &'a [u8],
 }

@@ -1,4 +1,4 @@
-//! All that a run measured, and the machine it was measured on.
+//! Everything that a run measured, and the machine it ran on.
 
 use crate::goal::{self, Goal};
 use crate::measure::{Case, Figures};
@@ -36,7 +36,7 @@ pub(crate) struct Measurement {
 }
 
 impl Measurement {
-    /// Whether the client may have been what limits: the server could do more.
+    /// Whether the client may have been the limit: the server could do more.
     pub(crate) fn is_client_bound(&self) -> bool {
         self.median.client_busy > 0.9
     }
@@ -74,7 +74,7 @@ impl Results {
     }
 }
 
-/// Where and when figures were made: without that they say nothing.
+/// Where and when figures were measured: without that they mean nothing.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     pub(crate) lazuli: &'static str,
@@ -105,7 +105,7 @@ impl Machine {
         }
     }
 
-    /// Whether others were at work, so that figures may be noise.
+    /// Whether the machine was busy with other work, so that figures may be noise.
     pub(crate) fn is_busy(&self) -> bool {
         self.load_average > self.cores as f64 / 4.0
     }

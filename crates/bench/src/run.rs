@@ -1,7 +1,7 @@
-//! The run: every server loaded, then measured in turns, round by round.
+//! The run: loads every server, then measures them in turns, round by round.
 //!
-//! Only the server whose turn it is runs; the others are stopped, so that nobody's chores are counted
-//! as somebody else's cost.
+//! Only the server being measured runs; the others are stopped, so that their background work is not
+//! counted as its cost.
 
 use crate::entity::Dataset;
 use crate::interrupt::Interrupt;
@@ -14,7 +14,7 @@ use anyhow::Result;
 use std::path::Path;
 use std::time::Duration;
 
-/// Azurite writes its data out every five seconds when it has changed.
+/// Azurite saves its data every five seconds when it has changed.
 const QUIET: Duration = Duration::from_secs(6);
 const SETTLE_MAX: Duration = Duration::from_secs(90);
 

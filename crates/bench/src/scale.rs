@@ -2,7 +2,7 @@
 
 use crate::entity::{self, Dataset};
 use crate::exchange::{create_table, delete_table, expect_status};
-use crate::goal::{Goal, ToReach, Unit};
+use crate::goal::{Bound, Goal, Unit};
 use crate::interrupt::Interrupt;
 use crate::load::{self, Bounds};
 use crate::measure::{Case, Figures, Measured, Pace, measure, median, mib, own_table};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 const CONNECTIONS: usize = 16;
 const ROUNDS: usize = 3;
-/// How long the server may go on compacting what was loaded before it is measured.
+/// How long the server may compact what was loaded before it is measured.
 const QUIET: Duration = Duration::from_secs(2);
 const SETTLE_MAX: Duration = Duration::from_secs(300);
 /// Starts are short, and differ.
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Growth> {
     }
     server.terminate()?;
     growth.goals = goals(&growth.sizes);
-    report::tell_growth(&growth, &options.out)?;
+    report::print_growth(&growth, &options.out)?;
     Ok(growth)
 }
 
@@ -116,7 +116,7 @@ impl Bench<'_> {
         let (start_seconds, server) = self.restart(server)?;
         let (recovery_seconds, server) = self.crash(server, dataset)?;
         println!("  start {start_seconds:.3} s, recovery {recovery_seconds:.3} s");
-        // What is loaded is all that the next size is to find.
+        // The next size must find only what was loaded.
         for round in 1..=ROUNDS {
             delete_table(server.address, &own_table(&label(dataset, round)))?;
         }
@@ -161,7 +161,7 @@ impl Bench<'_> {
         Ok(figures)
     }
 
-    /// The median time that a start takes after an orderly end.
+    /// The median time that a start takes after a clean stop.
     fn restart(&self, mut server: Target) -> Result<(f64, Target)> {
         let mut times = Vec::new();
         for _ in 0..STARTS {
@@ -218,7 +218,7 @@ fn disk_bytes(path: &Path) -> std::io::Result<u64> {
     if metadata.is_dir() {
         for entry in fs::read_dir(path)? {
             bytes += match disk_bytes(&entry?.path()) {
-                // The server works on: a file may go between listing and looking.
+                // The server continues to work: a file may vanish between listing and reading.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
                 outcome => outcome?,
             };
@@ -233,22 +233,22 @@ fn goals(sizes: &[Size]) -> Vec<Goal> {
     let ratio = small.zip(large).map(|(small, large)| large.point.p99_us / small.point.p99_us);
     let large = |figure: fn(&Size) -> f64| large.map(figure);
     vec![
-        Goal::new("point p99 at 1M / at 10k", ToReach::AtMost(1.5), Unit::Times, ratio),
+        Goal::new("point p99 at 1M / at 10k", Bound::AtMost(1.5), Unit::Times, ratio),
         Goal::new(
             "resident memory at its peak, 1M loaded and scanned",
-            ToReach::AtMost(600.0),
+            Bound::AtMost(600.0),
             Unit::Mib,
             large(|size| size.resident_peak_mib),
         ),
         Goal::new(
-            "start with 1M after an orderly end",
-            ToReach::AtMost(0.3),
+            "start with 1M after a clean stop",
+            Bound::AtMost(0.3),
             Unit::Seconds,
             large(|size| size.start_seconds),
         ),
         Goal::new(
             "recovery with 1M after kill -9",
-            ToReach::AtMost(2.0),
+            Bound::AtMost(2.0),
             Unit::Seconds,
             large(|size| size.recovery_seconds),
         ),

@@ -1,4 +1,4 @@
-//! What one connection sends, and how it judges what comes back.
+//! What one connection sends, and how it judges the answers.
 //!
 //! What is measured is built and signed before the clock starts. Inserts, which need a new key each
 //! time, get it written into the finished bytes; the signature does not cover a body.
@@ -14,7 +14,7 @@ pub(crate) const DIGITS: usize = 12;
 /// Stands in a template where the number of the partition goes; likewise the next.
 pub(crate) const PARTITION_MARK: &str = "PPPPPPPPPPPP";
 pub(crate) const ROW_MARK: &str = "RRRRRRRRRRRR";
-/// The rows of one answer in so many are counted, beside the first.
+/// The rows of the first answer and of every n-th are counted.
 const ROWS_COUNTED_EVERY: u64 = 16;
 
 /// The requests of one connection, one after another.
@@ -54,16 +54,16 @@ struct Ready {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
     Status(u16),
-    /// 200 with so many entities, on as many pages as it takes.
+    /// 200 with this many entities, on any number of pages.
     Rows(usize),
-    /// 202 with so many parts that say 204.
+    /// 202 with this many parts that say 204.
     Parts(usize),
 }
 
 /// Which partition the entity of a given number goes to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Spread {
-    /// One of so many, in turn.
+    /// One of this many, in turn.
     Over(u64),
     /// One of its own.
     Own,
@@ -83,7 +83,7 @@ pub(crate) struct Template {
 pub(crate) enum Next {
     /// The operation is done.
     Done,
-    /// The next page of it is to be asked for.
+    /// The operation continues with its next page.
     Page,
 }
 

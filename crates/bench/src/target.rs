@@ -149,7 +149,7 @@ impl Target {
             if let Some(error) = outcome.first_error {
                 bail!("load {}: {error}", self.name.text());
             }
-            ensure!(outcome.operations == batches, "the load of {} is cut", self.name.text());
+            ensure!(outcome.operations == batches, "the load of {} ended early", self.name.text());
         }
         Ok(start.elapsed())
     }
@@ -167,7 +167,7 @@ impl Target {
         }
     }
 
-    /// Asks the server to finish and to end.
+    /// Stops the server cleanly.
     pub(crate) fn terminate(self) -> Result<()> {
         let status = match self.process {
             Process::Lazuli(server) => server.terminate()?,
@@ -208,7 +208,7 @@ pub(crate) fn settle(
     Ok(())
 }
 
-/// Answers of a server, taken down to the byte.
+/// Answers of a server, recorded byte by byte.
 struct Answers {
     point: PathBuf,
     insert: PathBuf,

@@ -1,4 +1,4 @@
-//! The workloads: what each asks for, what a good answer is, and how its figures are to be read.
+//! The workloads: what each sends, what a good answer is, and what its figures mean.
 
 use crate::entity::{self, Dataset, PARTITION_ROWS, QUANTITIES};
 use crate::request::{Plain, Signer, entity_target, query_target};
@@ -26,10 +26,10 @@ const WRITES: usize = 8 * 1024;
 const QUERIES: usize = 256;
 /// Different entities that one connection inserts again and again under new keys.
 const INSERT_TEMPLATES: usize = 16;
-/// One operation in so many of `mixed` is a write.
+/// One in this many operations of `mixed` is a write.
 const MIXED_WRITE_ONE_IN: usize = 20;
 
-/// What the connections do. In this order they run: first what only reads.
+/// What the connections do, in the order of the run: workloads that only read come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
@@ -90,8 +90,8 @@ impl Workload {
         matches!(self, Self::Insert | Self::HotPartition | Self::Egt100)
     }
 
-    /// Connections to measure it on. Where some server must look at every entity, 256 questions at
-    /// once would measure little but its queue.
+    /// Connections to measure it on. Where a server must examine every entity, 256 queries at once
+    /// would mostly measure its queue.
     pub(crate) fn connections(self) -> &'static [usize] {
         if self.is_heavy() { &[1, 16] } else { &[1, 16, 64, 256] }
     }

@@ -21,7 +21,7 @@ pub(crate) const KEY: Target = Target {
     ],
 };
 
-/// Only what is written so is read, and the order of bytes is the order of keys.
+/// Only bytes that we would write are read, and the order of bytes is the order of keys.
 fn stored_key(input: &[u8]) {
     let _ = key::decode_reclaim(input);
     if let Ok(stored) = key::decode_entity(input)

@@ -334,7 +334,7 @@ pub(crate) const XML: Target = Target {
     ],
 };
 
-/// Documents that were taken are taken again as we write them.
+/// A document that was accepted is accepted again as we write it.
 fn xml_document(input: &[u8]) {
     let mut out = Vec::new();
     if let Ok(policies) = xml::read_signed_identifiers(input) {
@@ -473,7 +473,7 @@ pub(crate) const CREDENTIAL: Target = Target {
     ],
 };
 
-/// Nothing that was made up opens anything.
+/// No generated credential is accepted.
 fn credential(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Ok(key) = SigningKey::from_base64("c29tZSBrZXk=") else { return };
@@ -527,7 +527,7 @@ pub(crate) const CONTINUATION: Target = Target {
     ],
 };
 
-/// A token is of one spelling only.
+/// A token has one spelling only.
 fn continuation_token(input: &[u8]) {
     let Ok(token) = std::str::from_utf8(input) else { return };
     let _ = (continuation::decode_key(token), continuation::decode_table(token));

@@ -1,11 +1,11 @@
-//! The committed corpus, and some thousand inputs made of it, through every target.
+//! The committed corpus, and some thousand inputs generated from it, through every target.
 
 use lazuli_hostile::TARGETS;
 use lazuli_hostile::drive::{Mutator, corpus, try_one};
 use lazuli_testkit::seed::Seeded;
 use std::path::Path;
 
-/// Inputs made up for each target; `cargo xtask fuzz` makes up more.
+/// Inputs generated for each target; `cargo xtask fuzz` generates more.
 const MADE_UP: usize = 3_000;
 
 #[test]

@@ -1,6 +1,6 @@
-//! A small HTTP client that signs: one keep-alive connection, no retries, nothing hidden.
+//! A small HTTP client that signs: one keep-alive connection, no retries.
 //!
-//! An error of the connection is returned as such: the outcome of that request is unknown.
+//! It returns an error of the connection as it is: the outcome of that request is unknown.
 
 use crate::server::{ACCOUNT, ACCOUNT_KEY};
 use lazuli_model::{Clock, SystemClock};
@@ -21,12 +21,12 @@ const VERSION: &str = "2019-02-02";
 pub struct Connection<S = TcpStream> {
     stream: BufReader<S>,
     host: String,
-    /// What stands before the path of every request.
+    /// Written before the path of every request.
     segment: String,
     key: SigningKey,
 }
 
-/// One request; `path` starts after the account and is sent as it stands.
+/// One request; `path` starts after the account and is sent unchanged.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub method: &'a str,
@@ -85,14 +85,14 @@ pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 impl<S: Read + Write> Connection<S> {
-    /// Speaks over a stream that is connected already; `host` is what the Host header says.
+    /// Uses a stream that is already connected; `host` is the value of the Host header.
     pub fn over(stream: S, host: String) -> io::Result<Self> {
         let key = SigningKey::from_base64(ACCOUNT_KEY).map_err(io::Error::other)?;
         let segment = format!("/{ACCOUNT}");
         Ok(Self { stream: BufReader::new(stream), host, segment, key })
     }
 
-    /// Puts `segment` before the path of every request in the place of the account: nothing in host
+    /// Writes `segment` before the path of every request instead of the account: nothing in host
     /// style, or the secondary location.
     pub fn under(self, segment: &str) -> Self {
         Self { segment: segment.to_owned(), ..self }

@@ -5,7 +5,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPai
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-/// What its tokens call their issuer.
+/// The name of the issuer in its tokens.
 pub const ISSUER: &str = "https://issuer.test/tenant/v2.0";
 /// The user that tokens name, and the tenant.
 pub const OBJECT_ID: &str = "11111111-1111-1111-1111-111111111111";
@@ -45,7 +45,7 @@ impl TestIssuer {
         self.token_with(&format!(r#"{{"alg":"ES256","kid":"{}","typ":"JWT"}}"#, self.id), claims)
     }
 
-    /// A token with this header and content, signed as ever.
+    /// A token with this header and content, signed with the issuer's key.
     #[expect(clippy::expect_used, reason = "a key that signed once signs again")]
     pub fn token_with(&self, header: &str, claims: &str) -> String {
         let signed = format!("{}.{}", base64(header.as_bytes()), base64(claims.as_bytes()));
@@ -55,8 +55,8 @@ impl TestIssuer {
     }
 }
 
-/// The content of a good token from `now` on, for an hour, with `more` in place of what it would say
-/// otherwise. A value is JSON; an empty one takes the claim away.
+/// The content of a valid token from `now` on, for an hour; claims of `more` replace the usual ones.
+/// A value is JSON; an empty one removes the claim.
 pub fn claims(now_unix_seconds: u64, more: &[(&str, &str)]) -> String {
     let (exp, nbf) = ((now_unix_seconds + 3600).to_string(), now_unix_seconds.to_string());
     let text = |text: &str| format!("\"{text}\"");
@@ -77,7 +77,7 @@ pub fn claims(now_unix_seconds: u64, more: &[(&str, &str)]) -> String {
     format!("{{{}}}", members.join(","))
 }
 
-/// Base64 as tokens have it.
+/// Base64 as tokens use it.
 pub fn base64(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-/// A running server. Dropping it ends all that runs on it.
+/// A running server. Dropping it ends everything that runs on it.
 #[derive(Debug)]
 pub struct LiveServer {
     address: SocketAddr,

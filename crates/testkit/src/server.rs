@@ -1,4 +1,4 @@
-//! The real binary on a free port: started, watched, stopped gently or killed.
+//! The real binary on a free port: started, watched, stopped or killed.
 
 use crate::http::Connection;
 use std::fs::File;
@@ -18,7 +18,7 @@ pub const ACCOUNT_KEY: &str =
 /// How long a server may take to start or, once asked, to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Between two looks at the log.
+/// Time between two looks at the log.
 const LOG_PAUSE: Duration = Duration::from_millis(2);
 
 /// Bytes of the log that a failure shows.
@@ -42,7 +42,7 @@ impl Server {
         Self::start_with(binary, data, arguments, &[])
     }
 
-    /// Starts `binary` with more in its environment.
+    /// Starts `binary` with these variables added to its environment.
     pub fn start_with(
         binary: &Path,
         data: &Path,
@@ -54,7 +54,7 @@ impl Server {
         Self::start_command(command, data, arguments)
     }
 
-    /// Starts a server through `command`, which is given what the server is to be given.
+    /// Starts a server with `command`, to which the server's arguments are added.
     pub fn start_command(
         mut command: Command,
         data: &Path,
@@ -113,7 +113,7 @@ impl Server {
         self.child.id()
     }
 
-    /// What an SDK is given to connect.
+    /// What an SDK needs to connect.
     pub fn connection_string(&self) -> String {
         let Self { address, scheme, .. } = self;
         format!(
@@ -133,7 +133,7 @@ impl Server {
         self.child.wait().map(drop)
     }
 
-    /// Asks the process to finish what it has begun and to end (SIGTERM).
+    /// Stops the server cleanly (SIGTERM): it answers the requests in flight first.
     pub fn terminate(self) -> io::Result<ExitStatus> {
         self.signal("TERM")?;
         self.wait()
@@ -146,7 +146,7 @@ impl Server {
         if sent.success() { Ok(()) } else { Err(self.failure("takes no signal")) }
     }
 
-    /// Waits until the process has ended of itself.
+    /// Waits until the process has ended by itself.
     pub fn wait(mut self) -> io::Result<ExitStatus> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -211,7 +211,7 @@ impl Drop for Server {
     }
 }
 
-/// The binary to test: `LAZULI_BIN`, or the one that stands beside the running test.
+/// The binary to test: `LAZULI_BIN`, or the one beside the running test.
 pub fn binary() -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os("LAZULI_BIN") {
         return Ok(path.into());

@@ -180,7 +180,7 @@ fn bar(
     svg.text(end + 5.0, y + BAR - 1.0, "dim", &label);
 }
 
-/// Draws what is to be reached and what is; returns where it ends.
+/// Draws goals and measured figures; returns where they end.
 fn goals(svg: &mut Svg, top: f64, goals: &[Goal]) -> f64 {
     svg.text(MARGIN, top, "head", &format!("To reach: {}", goals_met(goals)));
     let mut y = top + 8.0;
@@ -193,7 +193,7 @@ fn goals(svg: &mut Svg, top: f64, goals: &[Goal]) -> f64 {
         };
         svg.text(MARGIN, y, class, mark);
         svg.text(MARGIN + 20.0, y, "", &goal.measure);
-        svg.text(MARGIN + 480.0, y, "dim end", &goal.to_reach_text());
+        svg.text(MARGIN + 480.0, y, "dim end", &goal.bound_text());
         svg.text(MARGIN + 580.0, y, &format!("{class} end"), &goal.measured_text());
     }
     y
@@ -211,7 +211,7 @@ pub(super) fn growth(growth: &Growth) -> String {
         ("scan, entities/s", |it| it.scan_per_second, thousands),
         ("memory at its peak, MiB", |it| it.resident_peak_mib, thousands),
         ("disk, MiB", |it| it.disk_mib, thousands),
-        ("start after an orderly end", |it| it.start_seconds * 1e6, duration),
+        ("start after a clean stop", |it| it.start_seconds * 1e6, duration),
         ("recovery after kill -9", |it| it.recovery_seconds * 1e6, duration),
     ];
     let mut svg = Svg::new(WIDTH);

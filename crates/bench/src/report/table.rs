@@ -48,10 +48,10 @@ fn row(measurement: &Measurement) -> [String; 10] {
 }
 
 pub(super) fn goals(goals: &[Goal]) -> String {
-    let header = ["figure", "to reach", "measured", ""].map(str::to_owned);
+    let header = ["figure", "goal", "measured", ""].map(str::to_owned);
     let row = |goal: &Goal| {
         let measure = goal.measure.clone();
-        [measure, goal.to_reach_text(), goal.measured_text(), goal.verdict().to_owned()]
+        [measure, goal.bound_text(), goal.measured_text(), goal.verdict().to_owned()]
     };
     let rows: Vec<_> = std::iter::once(header).chain(goals.iter().map(row)).collect();
     align(&rows, 1) + &goals_met(goals) + "\n"

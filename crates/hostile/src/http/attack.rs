@@ -40,7 +40,7 @@ pub const ATTACKS: [Attack; 14] = [
 const HOST: &str = "Host: localhost\r\n";
 const PATH: &str = "/devstoreaccount1/Orders()";
 
-/// Sends each text on a connection of its own, then says that nothing more comes.
+/// Sends each text on a connection of its own, then closes the sending side.
 fn each(address: SocketAddr, texts: &[impl AsRef<[u8]>]) -> io::Result<Seen> {
     let mut seen = Seen::default();
     for text in texts {
@@ -138,7 +138,7 @@ fn huge_heads(address: SocketAddr, _: &mut Seeded) -> io::Result<Seen> {
     )
 }
 
-/// A request that comes one byte at a time is a request.
+/// A request that arrives one byte at a time is a request.
 fn byte_by_byte(address: SocketAddr, _: &mut Seeded) -> io::Result<Seen> {
     let request = format!("GET {PATH} HTTP/1.1\r\n{HOST}Connection: close\r\n\r\n");
     let mut raw = Raw::open(address)?;
@@ -148,7 +148,7 @@ fn byte_by_byte(address: SocketAddr, _: &mut Seeded) -> io::Result<Seen> {
     Ok(raw.answers())
 }
 
-/// Heads that go on and on, a little on each of many connections; none of them is a request.
+/// Heads that never end, a little on each of many connections; none of them is a request.
 fn heads_without_end(address: SocketAddr, _: &mut Seeded) -> io::Result<Seen> {
     const CONNECTIONS: usize = 100;
     const LINES: usize = 50;
@@ -235,7 +235,7 @@ fn pipelines(address: SocketAddr, random: &mut Seeded) -> io::Result<Seen> {
         raw.send(text.as_bytes());
         seen += raw.answers();
     }
-    // And some that say at once that nothing more comes.
+    // And some whose sender closes its side at once.
     seen += each(address, &[one.repeat(50), one.repeat(50) + "GET"])?;
     Ok(seen)
 }
@@ -248,7 +248,7 @@ fn half_closed(address: SocketAddr, random: &mut Seeded) -> io::Result<Seen> {
     each(address, &cuts)
 }
 
-/// Leaves with the answer unread, or with the request half sent.
+/// Disconnects with the answer unread, or with the request half sent.
 fn hang_up_early(address: SocketAddr, random: &mut Seeded) -> io::Result<Seen> {
     let request = format!("GET {PATH} HTTP/1.1\r\n{HOST}\r\n").repeat(50);
     for _ in 0..20 {
@@ -299,7 +299,7 @@ fn noise(address: SocketAddr, random: &mut Seeded) -> io::Result<Seen> {
     )
 }
 
-/// Asks for leave to send a body, and then sends none, or too much.
+/// Sends `Expect: 100-continue`, then no body, or too much of one.
 fn expectations(address: SocketAddr, _: &mut Seeded) -> io::Result<Seen> {
     let ask = |length: usize, expect: &str| {
         format!(

@@ -1,4 +1,4 @@
-//! Every attack once, with idle connections beside it and a witness throughout.
+//! Every attack once, with idle connections open and a witness that works throughout.
 
 use crate::server::Server;
 use lazuli_hostile::http::{ATTACKS, Witness, idle_connections};

@@ -1,5 +1,5 @@
-//! Forged continuation tokens: they are refused, or lead to a place within the table that was asked
-//! for, and never to another.
+//! Forged continuation tokens: the server refuses them, or continues within the table that was asked
+//! for, never in another.
 
 use crate::server::Server;
 use lazuli_testkit::http::{Connection, Request};
@@ -61,7 +61,7 @@ fn escaped(text: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Asks for a page of `Middle` from there on; whatever comes is of `Middle`.
+/// Asks for a page of `Middle` from there on; every entity of the answer is of `Middle`.
 fn check(connection: &mut Connection, query: &str) -> u16 {
     let path = format!("/Middle()?{query}");
     let answer = connection.send(&Request::new("GET", &path)).unwrap();
@@ -93,7 +93,7 @@ fn a_forged_key_stays_within_its_table() {
 }
 
 #[test]
-fn a_token_that_is_none_is_refused() {
+fn a_damaged_token_is_refused() {
     let (server, mut connection) = three_tables();
     let mut random = Seeded::new(1);
     let mut refused = 0;
@@ -115,7 +115,7 @@ fn a_token_that_is_none_is_refused() {
     server.assert_sound();
 }
 
-/// A list of tables is the account's own wherever it goes on.
+/// A list of tables shows the account's own tables only, wherever it continues.
 #[test]
 fn a_forged_place_in_the_list_of_tables_shows_no_other() {
     let (server, mut connection) = three_tables();

@@ -1,4 +1,4 @@
-//! A live server under attack: it neither panics nor stops to serve others.
+//! A live server under attack: it neither panics nor stops serving others.
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
