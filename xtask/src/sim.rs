@@ -1,9 +1,10 @@
-//! `cargo xtask sim`: the table service under simulated faults, seed after seed.
+//! `cargo xtask sim`: the table service, alone or with the front before it, under simulated faults, seed
+//! after seed.
 
 use crate::process;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::process::Command;
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -14,11 +15,20 @@ pub(crate) struct Options {
     /// Run seed after seed for this many seconds [default: 30, or one run when a seed is given]
     #[arg(long)]
     seconds: Option<u64>,
+    /// What requests pass: the service alone, or the front before it [default: each seed decides]
+    #[arg(long)]
+    through: Option<Through>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Through {
+    Service,
+    Front,
 }
 
 impl Options {
     pub(crate) const fn new(seed: u64, seconds: u64) -> Self {
-        Self { seed: Some(seed), seconds: Some(seconds) }
+        Self { seed: Some(seed), seconds: Some(seconds), through: None }
     }
 }
 
@@ -27,6 +37,11 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     command.arg("simulate");
     let seconds = options.seconds.or(options.seed.is_none().then_some(30));
     arguments(&mut command, [("--seed", options.seed), ("--seconds", seconds)]);
+    match options.through {
+        Some(Through::Service) => command.args(["--through", "service"]),
+        Some(Through::Front) => command.args(["--through", "front"]),
+        None => &mut command,
+    };
     process::check(&mut command)
 }
 

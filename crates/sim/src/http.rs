@@ -58,27 +58,33 @@ impl HttpClient {
             Some(connection) => connection,
             none => none.insert(Connection::open(self.address)?),
         };
-        let table = self.table.as_str();
-        let mut lone = |operation: &Operation| {
-            let answer = connection.send_operation(operation)?;
-            Ok(Answer::Lone(answer))
-        };
-        match request {
-            Request::Get(entity) => lone(&plain("GET", entity_path(table, *entity))),
-            Request::Change(change) => lone(&operation(table, change)),
-            Request::Scan(scan) => lone(&plain("GET", scan_path(table, scan))),
-            Request::CreateTable => {
-                let body = format!("{{\"TableName\":\"{table}\"}}");
-                lone(&Operation { body, ..plain("POST", "/Tables".to_owned()) })
-            }
-            Request::DeleteTable => lone(&plain("DELETE", format!("/Tables('{table}')"))),
-            Request::Batch(changes) => {
-                let operations: Vec<_> = changes.iter().map(|c| operation(table, c)).collect();
-                let answer = connection.send_batch(&operations)?;
-                Ok(Answer::Batch(answer))
-            }
+        match sent(&self.table, request) {
+            Sent::Lone(operation) => connection.send_operation(&operation).map(Answer::Lone),
+            Sent::Batch(operations) => connection.send_batch(&operations).map(Answer::Batch),
         }
     }
+}
+
+/// What goes over the wire for a request.
+pub(crate) enum Sent {
+    Lone(Operation),
+    Batch(Vec<Operation>),
+}
+
+pub(crate) fn sent(table: &str, request: &Request) -> Sent {
+    Sent::Lone(match request {
+        Request::Get(entity) => plain("GET", entity_path(table, *entity)),
+        Request::Change(change) => operation(table, change),
+        Request::Scan(scan) => plain("GET", scan_path(table, scan)),
+        Request::CreateTable => {
+            let body = format!("{{\"TableName\":\"{table}\"}}");
+            Operation { body, ..plain("POST", "/Tables".to_owned()) }
+        }
+        Request::DeleteTable => plain("DELETE", format!("/Tables('{table}')")),
+        Request::Batch(changes) => {
+            return Sent::Batch(changes.iter().map(|change| operation(table, change)).collect());
+        }
+    })
 }
 
 fn plain(method: &'static str, path: String) -> Operation {
@@ -147,14 +153,14 @@ fn scan_path(table: &str, scan: &Scan) -> String {
 }
 
 /// The answer to one request.
-enum Answer {
+pub(crate) enum Answer {
     Lone(http::Response),
     Batch(http::BatchResponse),
 }
 
 impl Answer {
     /// What the answer says; `None` when it makes no sense.
-    fn read(&self, request: &Request) -> Option<Response> {
+    pub(crate) fn read(&self, request: &Request) -> Option<Response> {
         match self {
             Self::Lone(answer) if answer.status < 400 => read_success(request, answer),
             Self::Lone(answer) => read_failure(request, answer.status, &answer.text(), Index::Lone),
@@ -168,7 +174,7 @@ impl Answer {
         }
     }
 
-    fn unexpected(&self, request: &Request) -> Unexpected {
+    pub(crate) fn unexpected(&self, request: &Request) -> Unexpected {
         let (status, body) = match self {
             Self::Lone(answer) => (answer.status, answer.text()),
             Self::Batch(answer) => (answer.status, answer.body.clone()),

@@ -3,8 +3,8 @@
 //! - [`history`] holds what clients asked and what they were answered, [`model`] what a table should
 //!   answer, and [`checker`] decides whether the model explains the history.
 //! - [`workload`] is what clients do; [`record`] runs it over HTTP on a running server, and
-//!   [`simulation`] on the service itself, on one thread, with faults and its own clock, where
-//!   one number repeats a run to the last step.
+//!   [`simulation`] on the service itself or on the whole HTTP front, on one thread, with faults and
+//!   its own clock, where one number repeats a run to the last step.
 
 pub mod checker;
 pub mod history;

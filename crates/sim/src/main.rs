@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "it prints its report")]
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_sim::record::{self, Report};
 use lazuli_sim::simulation;
@@ -20,8 +20,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The table service under simulated faults, one thread, repeatable
-    Simulate(Seeds),
+    /// The table service or the whole front under simulated faults, one thread, repeatable
+    Simulate {
+        #[command(flatten)]
+        seeds: Seeds,
+        /// What requests pass; each seed decides if not given
+        #[arg(long)]
+        through: Option<Through>,
+    },
     /// Clients of a running server, over HTTP
     Record {
         #[command(flatten)]
@@ -37,6 +43,21 @@ enum What {
     },
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Through {
+    Service,
+    Front,
+}
+
+impl From<Through> for simulation::Through {
+    fn from(through: Through) -> Self {
+        match through {
+            Through::Service => Self::Service,
+            Through::Front => Self::Front,
+        }
+    }
+}
+
 #[derive(Args, Clone, Copy, Debug)]
 struct Seeds {
     /// The first seed; without --seconds, the only one
@@ -49,8 +70,9 @@ struct Seeds {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().what {
-        What::Simulate(seeds) => seeds.go_through(|seed| {
-            let plan = simulation::Plan::of_seed(seed);
+        What::Simulate { seeds, through } => seeds.go_through(|seed| {
+            let mut plan = simulation::Plan::of_seed(seed);
+            plan.through = through.map_or(plan.through, Through::into);
             simulation::run(plan).map_err(|failure| format!("{plan:?}\n{failure}"))
         }),
         What::Record { seeds, address, clients, requests } => seeds.go_through(|seed| {
@@ -85,12 +107,13 @@ impl Seeds {
             }
         }
         println!(
-            "{runs} runs from seed {first} in {:.1} s: {} calls, {} of unknown outcome, {} refused; \
-             {} runs too large to decide",
+            "{runs} runs from seed {first} in {:.1} s: {} calls, {} of unknown outcome, {} refused, \
+             {} without permission; {} runs too large to decide",
             start.elapsed().as_secs_f64(),
             total.calls,
             total.unknown,
             total.refused,
+            total.forbidden,
             total.undecided,
         );
         true

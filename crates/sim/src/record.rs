@@ -29,6 +29,8 @@ pub struct Report {
     pub unknown: usize,
     /// Calls that lost against others: refused, or answered `ServerBusy`.
     pub refused: usize,
+    /// Calls whose credential did not cover them.
+    pub forbidden: usize,
     /// Runs that the checker gave up.
     pub undecided: usize,
 }
@@ -38,6 +40,7 @@ impl AddAssign for Report {
         self.calls += other.calls;
         self.unknown += other.unknown;
         self.refused += other.refused;
+        self.forbidden += other.forbidden;
         self.undecided += other.undecided;
     }
 }
@@ -60,6 +63,7 @@ pub fn judge(workload: Workload, history: &[Call]) -> Result<Report, String> {
         calls: history.len(),
         unknown: count(|response| *response == Response::Unknown),
         refused: count(|r| matches!(r, Response::Refused { .. } | Response::NotDone)),
+        forbidden: 0,
         undecided: 0,
     };
     match checker::check(&Table::missing(), history) {

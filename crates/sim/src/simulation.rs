@@ -1,12 +1,14 @@
-//! The table service on one thread, under faults, repeated by one number.
+//! The server on one thread, under faults, repeated by one number.
 //!
-//! A run is clients of one [`Workload`], the service, and the memory engine beneath it. Which task
-//! goes next, how long a commit is under way, which fault it meets, what the clock says: all of it
-//! comes from the seed. What the clients saw is then checked as histories over HTTP are.
+//! A run is clients of one [`Workload`], the table service, alone or with the whole HTTP front before
+//! it, and the memory engine beneath. Which task goes next, how long a commit is under way, which
+//! fault it meets, how a body arrives, with what credential, what the clock says: all of it comes from
+//! the seed. What the clients saw is then checked as histories over HTTP are.
 
 mod clock;
 mod engine;
 mod executor;
+mod front;
 mod pace;
 mod service;
 mod shadow;
@@ -19,11 +21,12 @@ use crate::workload::{Client, Workload, whole};
 use clock::SimulatedClock;
 use engine::FaultyEngine;
 use executor::{Executor, Handle};
-use lazuli_engine::{MemoryEngine, MemoryOptions, Writers};
+use front::FrontClient;
+use lazuli_engine::{BoxFuture, MemoryEngine, MemoryOptions, Writers};
 use lazuli_testkit::seed::Seeded;
 use pace::SimulatedPace;
 use service::ServiceClient;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How long a request may take before its client gives up, in ticks of simulated time.
 const PATIENCE: u64 = 4_000;
@@ -37,8 +40,18 @@ pub struct Plan {
     /// Requests of each client.
     pub requests: usize,
     pub faults: FaultRates,
+    pub through: Through,
     /// A defect planted into the engine, to see that the checker finds it.
     pub bug: Option<Bug>,
+}
+
+/// What the requests of a run pass on their way to the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Through {
+    /// The table service alone.
+    Service,
+    /// The HTTP front too: routing, authorization, bodies, batches.
+    Front,
 }
 
 impl Plan {
@@ -50,7 +63,8 @@ impl Plan {
         let clients = 2 + random.below(5);
         let requests = 5 + random.below(14);
         let faults = FaultRates::random(&mut random);
-        Self { seed, workload, clients, requests, faults, bug: None }
+        let through = if random.one_in(2) { Through::Front } else { Through::Service };
+        Self { seed, workload, clients, requests, faults, through, bug: None }
     }
 }
 
@@ -60,7 +74,8 @@ pub fn run(plan: Plan) -> Result<Report, String> {
     if let Some(failure) = world.derived.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(failure);
     }
-    judge(plan.workload, &world.history.calls())
+    let report = judge(plan.workload, &world.history.calls())?;
+    Ok(Report { forbidden: world.servers.iter().map(Server::forbidden).sum(), ..report })
 }
 
 /// Runs the plan to its end.
@@ -77,23 +92,74 @@ fn play(plan: Plan) -> Result<World, String> {
     let engine = Arc::new(engine);
     let clock = Arc::new(SimulatedClock::new(handle.clone(), random.stream(2)));
     let pace = Arc::new(SimulatedPace::new(handle.clone(), random.stream(3)));
-    let client = || ServiceClient::new(engine.clone(), clock.clone(), pace.clone());
-    let first = client();
-    let services = match writers {
-        Writers::Many => [first, client()],
-        Writers::Sole => [first.clone(), first],
+    let service = || ServiceClient::new(engine.clone(), clock.clone(), pace.clone());
+    let server = |number: u64| match plan.through {
+        Through::Service => Server::Service(service()),
+        Through::Front => {
+            let (tables, clock) = (service().tables(), clock.clone());
+            Server::Front(FrontClient::new(
+                tables,
+                clock,
+                handle.clone(),
+                random.stream(4 + number),
+            ))
+        }
     };
-    let history = Arc::new(Log::default());
-    let world = World { handle, services, engine, history, derived: Arc::default(), plan };
-    drop(world.handle.spawn(world.clone().play(random)));
+    let servers = match writers {
+        Writers::Many => vec![server(0), server(1)],
+        Writers::Sole => vec![server(0)],
+    };
+    let (history, derived) = (Arc::default(), Arc::default());
+    let (handle, engine) = (handle.clone(), engine.clone());
+    let world = World { handle, servers, engine, history, derived, plan };
+    drop(world.handle.spawn(world.clone().play(random.clone())));
+    // The front sets timers of tokio's. Nothing drives that runtime, so that they never fire: time is
+    // the executor's, and clients that give up are its work.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let _timers = runtime.enter();
     executor.run()?;
-    Ok(world)
+    match world.history.failure() {
+        None => Ok(world),
+        Some(failure) => Err(failure),
+    }
+}
+
+/// A server as its clients see it.
+#[derive(Clone)]
+enum Server {
+    Service(ServiceClient),
+    Front(FrontClient),
+}
+
+impl Server {
+    fn call<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Response, String>> {
+        match self {
+            Self::Service(client) => Box::pin(async { Ok(client.call(request).await) }),
+            Self::Front(client) => Box::pin(client.call(request)),
+        }
+    }
+
+    async fn reclaim(&self) {
+        match self {
+            Self::Service(client) => client.reclaim().await,
+            Self::Front(client) => client.reclaim().await,
+        }
+    }
+
+    /// Requests that were refused for want of permission.
+    fn forbidden(&self) -> usize {
+        match self {
+            Self::Service(_) => 0,
+            Self::Front(client) => client.forbidden(),
+        }
+    }
 }
 
 #[derive(Clone)]
 struct World {
     handle: Handle,
-    services: [ServiceClient; 2],
+    servers: Vec<Server>,
     engine: Arc<FaultyEngine>,
     history: Arc<Log>,
     /// What is wrong with what was derived from the commits.
@@ -108,7 +174,7 @@ impl World {
         for request in setup.into_iter().flatten() {
             self.call(0, request).await;
         }
-        self.engine.break_things(true);
+        self.break_things(true);
         let chore = self.handle.spawn(self.clone().reclaim());
         let start = |number: usize| {
             let random = random.stream(100 + number as u64);
@@ -119,13 +185,23 @@ impl World {
         for client in clients {
             client.await;
         }
-        self.engine.break_things(false);
+        self.break_things(false);
         chore.await;
         // Commits whose clients gave up may still be under way.
         self.handle.sleep(10 * PATIENCE).await;
         self.call(0, whole(None)).await;
         let derived = self.engine.check_derived().await.err();
         *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = derived;
+    }
+
+    /// Lets faults come, or not.
+    fn break_things(&self, bad: bool) {
+        self.engine.break_things(bad);
+        for server in &self.servers {
+            if let Server::Front(client) = server {
+                client.break_things(bad);
+            }
+        }
     }
 
     async fn work(self, number: usize, mut client: Box<dyn Client>) {
@@ -139,10 +215,19 @@ impl World {
     /// One request; its client waits a bounded time.
     async fn call(&self, client: usize, request: Request) -> Response {
         let invoked = self.history.tick();
-        let [even, odd] = &self.services;
-        let service = if client.is_multiple_of(2) { even } else { odd };
-        let answer = service.call(&request);
-        let response = self.handle.within(PATIENCE, answer).await.unwrap_or(Response::Unknown);
+        let mut servers = self.servers.iter().cycle().skip(client % 2);
+        let response = match servers.next() {
+            Some(server) => self.handle.within(PATIENCE, server.call(&request)).await,
+            None => None,
+        };
+        let response = match response {
+            Some(Ok(response)) => response,
+            Some(Err(failure)) => {
+                self.history.fail(failure);
+                Response::Unknown
+            }
+            None => Response::Unknown,
+        };
         let (answered, response) = (self.history.tick(), response);
         self.history.push(Call { client, request, response: response.clone(), invoked, answered });
         response
@@ -152,29 +237,50 @@ impl World {
     async fn reclaim(self) {
         for _ in 0..20 {
             self.handle.sleep(PATIENCE).await;
-            let [service, _] = &self.services;
-            self.handle.within(PATIENCE, service.reclaim()).await;
+            if let Some(server) = self.servers.first() {
+                self.handle.within(PATIENCE, server.reclaim()).await;
+            }
         }
     }
 }
 
 /// The calls of all clients, numbered as they begin and end.
 #[derive(Debug, Default)]
-struct Log(Mutex<(u64, Vec<Call>)>);
+struct Log(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    ticks: u64,
+    calls: Vec<Call>,
+    /// The first answer that its request should not have got.
+    failure: Option<String>,
+}
 
 impl Log {
     fn tick(&self) -> u64 {
-        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        log.0 += 1;
-        log.0
+        let mut log = self.entries();
+        log.ticks += 1;
+        log.ticks
     }
 
     fn push(&self, call: Call) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.push(call);
+        self.entries().calls.push(call);
     }
 
     fn calls(&self) -> Vec<Call> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+        self.entries().calls.clone()
+    }
+
+    fn fail(&self, failure: String) {
+        self.entries().failure.get_or_insert(failure);
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.entries().failure.clone()
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

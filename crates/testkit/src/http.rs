@@ -149,15 +149,14 @@ impl<S: Read + Write> Connection<S> {
 
     /// Sends the operations as one entity group transaction.
     pub fn send_batch(&mut self, operations: &[Operation]) -> io::Result<BatchResponse> {
-        let body = self.batch_body(operations);
+        let body = batch_body(&self.host, &self.segment, operations);
         let request = Request {
-            content_type: "multipart/mixed; boundary=batch_1",
+            content_type: BATCH_CONTENT_TYPE,
             body: body.as_bytes(),
             ..Request::new("POST", "/$batch")
         };
         let response = self.send(&request)?;
-        let body = response.text();
-        Ok(BatchResponse { status: response.status, parts: parse_parts(&body), body })
+        Ok(BatchResponse::parse(response.status, response.text()))
     }
 
     fn head(&self, request: &Request<'_>) -> String {
@@ -261,30 +260,6 @@ impl<S: Read + Write> Connection<S> {
         line.truncate(line.trim_end_matches(['\r', '\n']).len());
         Ok(line)
     }
-
-    fn batch_body(&self, operations: &[Operation]) -> String {
-        let mut body = String::from(
-            "--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n",
-        );
-        for operation in operations {
-            let _ = write!(
-                body,
-                "--changeset_1\r\nContent-Type: application/http\r\n\
-                 Content-Transfer-Encoding: binary\r\n\r\n{} http://{}{}{} HTTP/1.1\r\n\
-                 Accept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0\r\n",
-                operation.method, self.host, self.segment, operation.path
-            );
-            for (name, value) in &operation.headers {
-                let _ = write!(body, "{name}: {value}\r\n");
-            }
-            if !operation.body.is_empty() {
-                body.push_str("Content-Type: application/json\r\n");
-            }
-            let _ = write!(body, "\r\n{}\r\n", operation.body);
-        }
-        body.push_str("--changeset_1--\r\n--batch_1--\r\n");
-        body
-    }
 }
 
 /// One request, by itself or inside a batch; `path` starts after the account.
@@ -304,6 +279,41 @@ pub struct BatchResponse {
     pub parts: Vec<(u16, Option<String>)>,
     /// The whole answer.
     pub body: String,
+}
+
+impl BatchResponse {
+    /// Reads the answer to a batch.
+    pub fn parse(status: u16, body: String) -> Self {
+        Self { status, parts: parse_parts(&body), body }
+    }
+}
+
+/// The type of what [`batch_body`] makes.
+pub const BATCH_CONTENT_TYPE: &str = "multipart/mixed; boundary=batch_1";
+
+/// The body of a request that sends the operations as one entity group transaction to a host, with
+/// `segment` before their paths.
+pub fn batch_body(host: &str, segment: &str, operations: &[Operation]) -> String {
+    let mut body =
+        String::from("--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n");
+    for operation in operations {
+        let _ = write!(
+            body,
+            "--changeset_1\r\nContent-Type: application/http\r\n\
+             Content-Transfer-Encoding: binary\r\n\r\n{} http://{}{}{} HTTP/1.1\r\n\
+             Accept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0\r\n",
+            operation.method, host, segment, operation.path
+        );
+        for (name, value) in &operation.headers {
+            let _ = write!(body, "{name}: {value}\r\n");
+        }
+        if !operation.body.is_empty() {
+            body.push_str("Content-Type: application/json\r\n");
+        }
+        let _ = write!(body, "\r\n{}\r\n", operation.body);
+    }
+    body.push_str("--changeset_1--\r\n--batch_1--\r\n");
+    body
 }
 
 /// The error code that a JSON body names, also inside the answer to a batch.

@@ -49,9 +49,23 @@ impl<S: Service> Front<S> {
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
-    pub async fn handle<B>(&self, request: Request<B>, peer: Peer) -> Response<ResponseBody>
+    // Not an `async fn`: that it is `Send` is then proven here once, for every service.
+    pub fn handle<B>(
+        &self,
+        request: Request<B>,
+        peer: Peer,
+    ) -> impl Future<Output = Response<ResponseBody>> + Send
     where
         B: Body<Data = Bytes> + Send + Unpin,
+        B::Error: Send,
+    {
+        self.exchange(request, peer)
+    }
+
+    async fn exchange<B>(&self, request: Request<B>, peer: Peer) -> Response<ResponseBody>
+    where
+        B: Body<Data = Bytes> + Send + Unpin,
+        B::Error: Send,
     {
         let (parts, mut body) = request.into_parts();
         let headers = RequestHeaders::of(&parts.headers);
@@ -162,6 +176,7 @@ impl<S: Service> Front<S> {
     ) -> ApiResult<Reply>
     where
         B: Body<Data = Bytes> + Send + Unpin,
+        B::Error: Send,
     {
         let (shared, options) = (&*self.shared, &self.shared.options);
         let query = Query::parse(parts.uri.query().unwrap_or_default())

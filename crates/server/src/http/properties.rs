@@ -34,12 +34,12 @@ impl PropertiesCache {
         Self { ms_max, known: ArcSwap::default(), forgotten: AtomicU64::new(0) }
     }
 
-    /// The properties of `account`; `read` gets those that are not known yet, or no longer.
+    /// The properties of `account`; `read` runs when they are not known yet, or no longer.
     pub(crate) async fn of(
         &self,
         account: &AccountName,
         clock: &dyn Clock,
-        read: impl AsyncFnOnce() -> ApiResult<ServiceProperties>,
+        read: impl Future<Output = ApiResult<ServiceProperties>>,
     ) -> ApiResult<Arc<ServiceProperties>> {
         if let Some(known) = self.known.load().get(account)
             && self.is_believed(known, clock)
@@ -47,7 +47,7 @@ impl PropertiesCache {
             return Ok(known.properties.clone());
         }
         let (forgotten, read_at) = (self.forgotten.load(Ordering::SeqCst), clock.now());
-        let properties = Arc::new(read().await?);
+        let properties = Arc::new(read.await?);
         self.known.rcu(|known| {
             // Run again when `forget` came between: then it sees that it must not keep them.
             if self.forgotten.load(Ordering::SeqCst) != forgotten {
@@ -102,7 +102,7 @@ mod tests {
         let account = AccountName::parse("acct1").unwrap();
         let (reads, begin) = (Cell::new(0), Timestamp::parse("2026-01-01T00:00:00Z").unwrap());
         for second in seconds {
-            let read = async || {
+            let read = async {
                 reads.set(reads.get() + 1);
                 Ok(ServiceProperties::default())
             };

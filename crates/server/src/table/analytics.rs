@@ -56,7 +56,7 @@ impl Analytics {
         &self,
         account: &AccountName,
     ) -> ApiResult<Arc<ServiceProperties>> {
-        let read = async || Ok(self.service.service_properties(account).await?);
+        let read = async { Ok(self.service.service_properties(account).await?) };
         self.properties.of(account, &*self.clock, read).await
     }
 

@@ -33,6 +33,11 @@ impl ServiceClient {
         }
     }
 
+    /// The service itself.
+    pub(super) fn tables(&self) -> TableService {
+        self.service.clone()
+    }
+
     pub(super) async fn call(&self, request: &Request) -> Response {
         let (account, table) = (&self.account, &self.table);
         match request {

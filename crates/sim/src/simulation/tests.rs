@@ -15,11 +15,39 @@ fn some_hundred_seeds_hold() {
     assert!(calls > 10_000, "{calls}");
 }
 
+/// Through the front every kind of credential comes, and those that do not cover a request are refused
+/// without an effect that any client sees.
+#[test]
+fn the_front_holds_for_a_hundred_seeds() {
+    let mut total = Report::default();
+    for seed in 0..100 {
+        let plan = Plan { through: Through::Front, ..Plan::of_seed(seed) };
+        match run(plan) {
+            Ok(report) => total += report,
+            Err(failure) => panic!("seed {seed}, {plan:?}: {failure}"),
+        }
+    }
+    assert!(total.calls > 3_000 && total.forbidden > 200, "{total:?}");
+}
+
+#[test]
+fn mistakes_are_noticed_through_the_front_too() {
+    for bug in [Bug::TornCommit, Bug::LostCommit, Bug::StaleView] {
+        let found = (0..400).find(|seed| {
+            let plan = Plan { bug: Some(bug), through: Through::Front, ..Plan::of_seed(*seed) };
+            run(plan).is_err()
+        });
+        assert!(found.is_some(), "{bug:?} is not noticed");
+    }
+}
+
 #[test]
 fn a_seed_repeats_its_run() {
-    for seed in [3, 4, 5, 6] {
+    for (seed, through) in
+        [3, 4, 5, 6].into_iter().zip([Through::Service, Through::Front].repeat(2))
+    {
         let history = |seed| {
-            let plan = Plan::of_seed(seed);
+            let plan = Plan { through, ..Plan::of_seed(seed) };
             play(plan).unwrap().history.calls()
         };
         assert_eq!(history(seed), history(seed));
