@@ -1,4 +1,4 @@
-//! Sets of bytes that are looked up, for texts of which every byte is judged.
+//! Sets of bytes, for texts whose every byte is checked.
 
 /// A set made by [`byte_set!`] when it is compiled.
 pub(crate) struct ByteSet(pub(crate) [bool; 256]);

@@ -28,10 +28,10 @@ pub(crate) const fn hex8(bytes: [u8; 4]) -> [u8; 8] {
     (halves + ZEROS + letters * (b'a' - b'0' - 10) as u64).to_le_bytes()
 }
 
-/// The number that eight digits stand for; `None` if one of them is none.
+/// The number that eight digits stand for; `None` if one of the bytes is not a digit.
 pub(crate) const fn parse8(digits: [u8; 8]) -> Option<u32> {
     let word = u64::from_le_bytes(digits);
-    // What is no digit has another upper half, or gets one when six is added.
+    // A byte that is not a digit has another upper half, or gets one when six is added.
     const UPPER: u64 = 0xF0F0_F0F0_F0F0_F0F0;
     let more = word.wrapping_add(0x0606_0606_0606_0606);
     if word & UPPER != ZEROS || more & UPPER != ZEROS {
@@ -48,7 +48,7 @@ pub const fn zeros_at_front(digits: [u8; 8]) -> usize {
     values(digits).trailing_zeros() as usize / 8
 }
 
-/// How many of the digits are zeros behind all others.
+/// How many zeros the digits end with.
 pub const fn zeros_at_end(digits: [u8; 8]) -> usize {
     values(digits).leading_zeros() as usize / 8
 }

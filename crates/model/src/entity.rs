@@ -45,7 +45,7 @@ impl PropertyLimits {
         for (name, value) in pairs {
             self.check_name(name)?;
             self.check_value(name, value.as_ref()).map_err(|error| match error {
-                // A value over 1 MiB is told as the entity it makes: the tests of the .NET and Java
+                // A value over 1 MiB is reported as an entity too large: the tests of the .NET and Java
                 // clients insert one (T-5.31). The keys, a few KiB at most, are not counted here.
                 EntityError::PropertyValueTooLarge
                     if custom_bytes(borrowed(pairs)) > ENTITY_BYTES_MAX =>

@@ -26,7 +26,7 @@ impl ETag {
             b'A', s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, b'\'', b'"',
         ];
         let end = Self::TEXT_BYTES_MAX - (Timestamp::TEXT_BYTES_MAX - len);
-        // Behind the seconds of a shorter text.
+        // After the seconds of a shorter text.
         if let Some(quotes) = buffer.get_mut(..end).and_then(|text| text.last_chunk_mut()) {
             *quotes = *b"'\"";
         }

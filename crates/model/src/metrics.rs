@@ -46,7 +46,7 @@ impl Outcome {
         matches!(self, Self::ServerTimeoutError | Self::ServerOtherError)
     }
 
-    /// What the client got nothing for costs nothing, nor does a stranger who was turned away.
+    /// A request that got nothing costs nothing, nor does an unauthenticated one that was refused.
     const fn is_billable(self, access: Access) -> bool {
         match self {
             Self::ThrottlingError | Self::ServerTimeoutError | Self::ServerOtherError => false,
@@ -193,7 +193,7 @@ impl MetricsRow {
         // Requests that were turned away for their number count for nothing (T-9.46).
         let applicable = total - of(&[Outcome::ThrottlingError]);
         let failed = self.total(|outcome, _| outcome.is_server_failure());
-        // A service that nobody asked was there all the time.
+        // A service without requests was available all the time.
         let availability = ratio(100 * (applicable - failed), applicable, 100.0);
         [
             ("Availability", availability),

@@ -61,7 +61,7 @@ impl Timestamp {
         std::str::from_utf8(self.text_bytes(buffer)).unwrap_or_default()
     }
 
-    /// The bytes of the same text, for who copies them on.
+    /// The bytes of the same text, for a caller that copies them.
     pub fn text_bytes(self, buffer: &mut [u8; Self::TEXT_BYTES_MAX]) -> &[u8] {
         let zeros = zeros_at_end(self.write_text(buffer));
         // The eighth zero stands where the point is.
@@ -78,7 +78,7 @@ impl Timestamp {
         std::str::from_utf8(buffer).unwrap_or_default()
     }
 
-    /// Returns the digits of the fraction, behind a zero.
+    /// Returns the digits of the fraction, after a zero.
     fn write_text(self, buffer: &mut [u8; Self::TEXT_BYTES_MAX]) -> [u8; 8] {
         let Civil { year, month, day, hour, minute, second, fraction, .. } = self.civil();
         let digits = |number: u64| digits8(number as u32);

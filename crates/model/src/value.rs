@@ -246,7 +246,7 @@ impl Guid {
         (all < 16).then_some(Self(bytes))
     }
 
-    /// Where the two digits of each byte stand in the text.
+    /// The place of each byte's two digits in the text.
     const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
     /// The 36 characters of the canonical text.
@@ -270,7 +270,7 @@ fn copy(into: &mut [u8], to: Range<usize>, out_of: &[u8], from: Range<usize>) {
     }
 }
 
-/// What a hexadecimal digit stands for; more than 15 if it is none.
+/// The value of a hexadecimal digit; more than 15 for any other byte.
 fn hex_digit(character: u8) -> u8 {
     const NONE: u8 = u8::MAX;
     #[expect(clippy::indexing_slicing, reason = "the compiler runs this")]

@@ -18,7 +18,7 @@ pub fn encode(bytes: &[u8]) -> String {
     format!("1!{}!{body}", body.len())
 }
 
-/// The bytes of a token; `None` when it is none of ours.
+/// The bytes of a token; `None` when we did not write it.
 pub fn decode(token: &str) -> Option<Vec<u8>> {
     if token.len() > TOKEN_BYTES_MAX {
         return None;
@@ -40,7 +40,7 @@ pub fn encode_table(lower_name: &str, created: Timestamp) -> String {
     encode(format!("{lower_name}\u{1}{filetime:016x}").as_bytes())
 }
 
-/// The table name that a token of [`encode_table`] holds. The time is not looked at: the list goes
+/// The table name that a token of [`encode_table`] holds. The time is ignored: the list goes
 /// on at the name, whether or not that table still exists.
 pub fn decode_table(token: &str) -> Option<String> {
     let text = decode_key(token)?;

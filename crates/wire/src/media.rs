@@ -60,9 +60,9 @@ pub enum Accepted {
     Any,
     /// The JSON of OData 2, which the service does not speak (T-2.25).
     JsonVerbose,
-    /// Something was asked for, and nothing of it exists here.
+    /// The request accepts only formats that the service does not have.
     Unsupported,
-    /// Nothing was asked for.
+    /// The request does not say.
     Absent,
 }
 
@@ -85,7 +85,7 @@ pub fn negotiate(accept: Option<&str>, dollar_format: Option<&str>) -> Accepted 
         let (accepted, quality) = parse_entry(entry);
         match accepted {
             Accepted::Unsupported => {}
-            // Told only where nothing else will do.
+            // Reported only when nothing else is acceptable.
             Accepted::JsonVerbose if best.1 == 0 => best.0 = Accepted::JsonVerbose,
             Accepted::JsonVerbose => {}
             _ if quality > best.1 => best = (accepted, quality),
@@ -95,7 +95,7 @@ pub fn negotiate(accept: Option<&str>, dollar_format: Option<&str>) -> Accepted 
     best.0
 }
 
-/// What nearly every client sends, without taking it apart: it is looked at several times a request.
+/// A shortcut for what nearly every client sends: the header is read several times per request.
 fn exact_level(accept: &str) -> Option<MetadataLevel> {
     match accept {
         "application/json;odata=minimalmetadata" => Some(MetadataLevel::Minimal),
@@ -156,7 +156,7 @@ fn parse_level(text: &str) -> Accepted {
     .map_or(Accepted::Unsupported, |(_, accepted)| accepted)
 }
 
-/// `q` in thousandths; what is no number counts as if it were absent.
+/// `q` in thousandths; a value that is not a number is ignored.
 fn parse_quality(text: &str) -> u16 {
     match text.parse::<f32>() {
         Ok(quality) if quality.is_finite() => (quality.clamp(0.0, 1.0) * 1000.0).round() as u16,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn json_levels_are_told_by_the_odata_parameter() {
+    fn the_odata_parameter_sets_the_json_level() {
         check("application/json;odata=nometadata", Accepted::Json(MetadataLevel::None));
         check("application/json; odata=minimalmetadata", Accepted::Json(MetadataLevel::Minimal));
         check(
@@ -188,7 +188,7 @@ mod tests {
 
     /// T-2.25.
     #[test]
-    fn verbose_json_is_told_where_nothing_else_is_asked_for() {
+    fn verbose_json_is_reported_when_nothing_else_is_acceptable() {
         check("application/json;odata=verbose", Accepted::JsonVerbose);
         check("text/html, application/json; odata=Verbose;q=0.5", Accepted::JsonVerbose);
         let plain = Accepted::Json(MetadataLevel::Minimal);

@@ -2,7 +2,7 @@
 //!
 //! The reader takes what clients have sent over the years (T-6.9 to T-6.16): stray blank lines, bare
 //! line feeds, missing spaces after a colon, preamble and epilogue. The extent of a part is set by
-//! its delimiters alone, a Content-Length is not looked at. The writer emits the recorded bytes.
+//! its delimiters alone, and a Content-Length is ignored. The writer emits the recorded bytes.
 
 mod split;
 mod write;
@@ -21,7 +21,7 @@ const BOUNDARY_BYTES_MAX: usize = 256;
 /// the service reports it (T-6.42).
 const CHANGES_KEPT_MAX: usize = BATCH_OPERATIONS_MAX + 1;
 
-/// Why a body is no batch: answered as a plain 400 `InvalidInput` (T-6.19, T-6.51, T-6.56).
+/// Why a body is not a batch: answered as a plain 400 `InvalidInput` (T-6.19, T-6.51, T-6.56).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MultipartError {
     #[error("the body does not end with the closing delimiter of its boundary")]
@@ -97,9 +97,9 @@ pub fn boundary(content_type: &str) -> Option<&str> {
     (1..=BOUNDARY_BYTES_MAX).contains(&boundary.len()).then_some(boundary)
 }
 
-/// Takes a batch request apart: one change set, or one query (T-6.1).
+/// Parses a batch request: one change set, or one query (T-6.1).
 ///
-/// Which methods a change set may hold is for the caller to judge: the service answers a wrong one
+/// The caller checks which methods a change set may hold: the service answers a wrong one
 /// inside the batch, with its index.
 pub fn parse_batch<'a>(body: &'a [u8], boundary: &str) -> Result<BatchBody<'a>, MultipartError> {
     let mut parts = split_parts(body, boundary, 2)?.into_iter().map(BatchPart::parse);
@@ -126,7 +126,7 @@ pub fn parse_batch<'a>(body: &'a [u8], boundary: &str) -> Result<BatchBody<'a>, 
     }
 }
 
-/// Takes a batch response apart: the answers in order, with or without a change set around them.
+/// Parses a batch response: the answers in order, with or without a change set around them.
 pub fn parse_batch_response<'a>(
     body: &'a [u8],
     boundary: &str,

@@ -2,7 +2,7 @@
 //!
 //! A token is authenticated in two steps, because stored policies lie in the database:
 //! the signature first, then, with the policy it names if any, the rest. The order of the checks is
-//! that of: what a caller may not do is told only to callers with a valid signature.
+//! that of: only a caller with a valid signature learns what the token does not permit.
 
 mod account;
 mod delegation;

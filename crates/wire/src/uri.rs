@@ -88,7 +88,7 @@ impl<'a> Query<'a> {
 }
 
 /// The path and query of a request target: an absolute URI, an absolute path or a relative
-/// reference. Scheme and host are not looked at (T-6.6, T-6.7).
+/// reference. Scheme and host are ignored (T-6.6, T-6.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
     /// Still encoded, as sent; without a leading slash in a relative reference.

@@ -1,6 +1,6 @@
 //! Searches text eight bytes at a time.
 
-/// Bytes that are looked at in one step.
+/// Bytes that are examined in one step.
 const WORD: usize = 8;
 
 /// How many bytes from the front are plain: those before the first that `special` finds.
@@ -33,7 +33,7 @@ pub(crate) fn plain_prefix(bytes: &[u8], special: impl Fn(u64) -> u64) -> usize 
     match bytes.last_chunk() {
         // Of the last eight bytes, some were plain already.
         Some(word) => bytes.len() - WORD + first_byte(special(word)),
-        // What the word lacks is zero, and perhaps special: but behind the end.
+        // Bytes that the word lacks are zero, and perhaps special, but they lie after the end.
         None => first_byte(special(&short_word(bytes))).min(bytes.len()),
     }
 }
@@ -82,12 +82,12 @@ const fn every(byte: u8) -> u64 {
     byte as u64 * 0x0101_0101_0101_0101
 }
 
-/// The place of the lowest byte that is marked; behind the word if none is.
+/// The place of the lowest byte that is marked; one past the word if no byte is.
 const fn first_byte(marks: u64) -> usize {
     marks.trailing_zeros() as usize / 8
 }
 
-/// Fewer than eight bytes, and zeros behind them.
+/// Fewer than eight bytes, filled up with zeros.
 fn short_word(bytes: &[u8]) -> [u8; WORD] {
     if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
         // The two may overlap, and agree where they do.

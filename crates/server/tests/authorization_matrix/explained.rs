@@ -1,4 +1,4 @@
-//! With `--explain-auth` a refusal says why, and still tells no secret: every request of this suite
+//! With `--explain-auth` a refusal says why, and still reveals no secret: every request of this suite
 //! is checked for that.
 
 use crate::bearer::Trusting;
@@ -21,7 +21,7 @@ fn operation(name: &str) -> Operation {
     all().into_iter().find(|operation| operation.name == name).unwrap()
 }
 
-/// What the answer tells in its header; it must tell the same in its body.
+/// The explanation in the header of an answer; its body must have the same.
 #[track_caller]
 fn told(server: &Server, name: &str, credential: &Credential) -> String {
     told_with(server, name, credential, &[])
@@ -141,7 +141,7 @@ fn without_the_switch_nothing_is_told() {
     }
 }
 
-/// Whoever shows a wrong signature is not told the right one.
+/// A caller with a wrong signature does not learn the right one.
 #[test]
 fn the_right_signature_is_not_told() {
     let server = start();

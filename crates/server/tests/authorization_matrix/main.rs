@@ -1,5 +1,5 @@
 //! Who may do what: every operation, with every kind of credential, in every way it can be good or
-//! bad. What must happen is told by the table in `operation.rs`, written from the permissions of the
+//! bad. The table in `operation.rs` says what must happen, written from the permissions of the
 //! specification and from nothing of the server's own.
 //!
 //! Every refusal is checked to have changed nothing, to say nothing of any secret, and, when the

@@ -33,7 +33,7 @@ pub(crate) struct Operation {
     pub(crate) status: u16,
     /// The letters it needs of a token for its table; `None` where no such token will do.
     pub(crate) table_sas: Option<&'static str>,
-    /// The types, of which a token for the account needs one, and the sets of letters likewise.
+    /// The types and the sets of letters; a token for the account needs one of each.
     pub(crate) account_sas: Option<(&'static str, &'static [&'static str])>,
     /// Whether it names the entity `m`, `5` or a neighbour, and not a table or a query.
     pub(crate) names_entity: bool,
@@ -192,7 +192,7 @@ fn on_entities() -> Vec<Operation> {
             headers: DELETE_TUNNEL,
             ..Operation::entity("Delete Entity through POST", "POST", "d")
         },
-        // No such resource; but only those who may read the table learn that the table is there.
+        // No such resource; but only a caller that may read the table learns that the table is there.
         Operation {
             path: "/Orders/more(PartitionKey='m')",
             status: 400,

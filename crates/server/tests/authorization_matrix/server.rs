@@ -180,7 +180,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Sends a request and checks that neither the answer nor the log tells a secret.
+    /// Sends a request and checks that neither the answer nor the log reveals a secret.
     pub(crate) fn send(
         &self,
         operation: &Operation,

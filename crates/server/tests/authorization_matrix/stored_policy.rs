@@ -23,7 +23,7 @@ fn bare() -> TableSas<'static> {
     TableSas { start: "", expiry: "", permissions: "", policy: "p", ..table_sas() }
 }
 
-/// The reset after a write drops the tables and with them the policies: each row sets them anew.
+/// The reset after a write drops the tables and with them the policies, so each row sets them again.
 struct Trial {
     server: Server,
     verdict: Verdict,

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How long the server lets a request wait; tests of who is refused do not want it long.
+/// How long a request may wait for memory; short, because these tests wait for the refusal.
 const WAIT_MAX: Duration = Duration::from_millis(5);
 
 fn in_memory(front: FrontOptions, listen: ListenOptions) -> Server {
@@ -103,7 +103,7 @@ fn a_query_that_there_is_no_room_for_is_refused() {
     assert_eq!(server.send(&query).status, 200);
 }
 
-/// Pages that nobody takes would fill the memory for answers; who takes nothing is cut.
+/// Pages that no client reads would fill the memory for answers; a client that reads nothing is cut.
 #[test]
 fn a_client_that_takes_no_answer_is_cut() {
     let front = FrontOptions {

@@ -1,5 +1,5 @@
-//! Every bound of the server, driven to its limit. Who comes beyond it is answered `ServerBusy` and
-//! told when to come again, nothing of what was refused is done, and all others are served as ever.
+//! Every bound of the server, driven to its limit. A request beyond it gets `ServerBusy` and
+//! `Retry-After`, nothing of it is done, and all other requests are served as before.
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 

@@ -23,7 +23,7 @@ struct Door {
 }
 
 impl SlowScans {
-    /// Each scan that arrives is told of.
+    /// Signals each scan that arrives.
     pub(crate) fn new() -> (Arc<Self>, Receiver<()>) {
         let (arrived, arrivals) = channel();
         let door = Arc::new(Door { leave: Semaphore::new(0), arrived });
@@ -121,7 +121,7 @@ pub(crate) struct SlowDisk {
 }
 
 impl SlowDisk {
-    /// Each write that has to wait is told of.
+    /// Signals each write that has to wait.
     pub(crate) fn new() -> (Arc<Self>, Receiver<()>) {
         let (arrived, arrivals) = channel();
         let closed = Mutex::new(false);

@@ -93,7 +93,7 @@ fn options_of_queries_are_bent() {
     check(&query("NextPartitionKey=1!4!cA--&NextRowKey="), "400 InvalidInput", 200);
     check(&Request::new("GET", "/Tables?$top=5000"), "400 InvalidInput", 200);
     lenient().send(&query("$top=-1")).expect(400).expect_header(MARK, None);
-    // Of several faults the first is told.
+    // The header names the first of several faults.
     let both = query(&format!("$orderby=RowKey&$filter={}", encode("a EQ 1")));
     check(&both, "501 NotImplemented", 200);
 }

@@ -245,7 +245,7 @@ fn v27_two_partitions() {
     answer.expect_error(400, "CommandsInBatchActOnDifferentPartitions", message);
 }
 
-/// V-28: a batch of 3 inserts, the third of which exists.
+/// V-28: a batch of 3 inserts whose third exists.
 #[test]
 fn v28_the_third_of_three_exists() {
     let lazuli = Lazuli::with_rows(&[("c", "")]);

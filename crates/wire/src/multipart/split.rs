@@ -4,7 +4,7 @@ use super::{HEADERS_BYTES_MAX, Headers, MultipartError};
 use crate::words::find_byte;
 use memchr::{memchr, memmem};
 
-/// The parts between the delimiters of `boundary`, at most `max` of them: the rest is not looked at.
+/// The parts between the delimiters of `boundary`, at most `max` of them: the rest is ignored.
 ///
 /// A delimiter stands at the beginning of a line and fills it but for trailing blanks; the line
 /// break before it belongs to it. Text before the first and after the closing one does not count.

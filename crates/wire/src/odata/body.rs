@@ -23,7 +23,7 @@ pub struct EntityBody<'a> {
 /// Why a body cannot be read.
 ///
 /// All but [`BodyError::DuplicateProperty`] answer 400 `InvalidInput`, "An error occurred while
-/// processing this request.": the cases are told apart for logs and tests.
+/// processing this request.": logs and tests distinguish the cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// Not a document of its format, or nested where the service knows only primitive values.

@@ -61,7 +61,7 @@ fn write_fraction(out: &mut Vec<u8>, digits: &[u8]) -> Spelling {
 /// The digits that are shown of a number without its sign, zeros at their end among them.
 #[derive(Debug, PartialEq, Eq)]
 struct Decimal {
-    /// The point stands behind the first.
+    /// The point follows the first digit.
     digits: [u8; 17],
     exponent: i32,
     /// The most that were to be had.
@@ -116,7 +116,7 @@ struct Binary {
 }
 
 impl Binary {
-    /// The numbers of which no step needs more than 128 bits: a mantissa of 53, and a power of ten of
+    /// The numbers for which no step needs more than 128 bits: a mantissa of 53, and a power of ten of
     /// 74. They have fewer than fifteen digits before the point, so no power is a fraction.
     const VALUES: Range<f64> = 1e-5..1e15;
 

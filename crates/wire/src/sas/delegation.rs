@@ -1,7 +1,7 @@
 //! User delegation SAS: a token for a table, signed with a key that a directory user was given.
 //!
 //! No official client makes such tokens for tables yet. Their string to sign is that of queues with
-//! the range of keys appended; should the service choose another, it is to be changed here.
+//! the range of keys appended; if the service chooses another, change it here.
 
 use super::restrictions::parse_time;
 use super::{Caller, SasError, TableGrant, TableSas, given, join, optional, verify, write_token};
@@ -43,7 +43,7 @@ impl<'a> UserDelegationSas<'a> {
     pub(super) fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
         let (key, delegate) = UserDelegationKey::parse(query)?;
         let table = TableSas::parse(query)?;
-        // Older forms would leave sip and spr unsigned, and so unheeded.
+        // Older forms do not sign sip and spr, so both would be ignored.
         if !table.form()?.has_account_sas() {
             return Err(SasError::Version);
         }
@@ -134,7 +134,7 @@ impl<'a> UserDelegationKey<'a> {
         Ok(())
     }
 
-    /// From when until when the key signs, to the second: clients write these times anew.
+    /// From when until when the key signs, to the second: clients format these times themselves.
     pub fn window(&self) -> Result<(Timestamp, Timestamp), SasError> {
         let second = |time: Timestamp| Timestamp::UNIX_EPOCH.plus_seconds(time.unix_seconds());
         let start = parse_time("skt", self.start)?.ok_or(SasError::Missing("skt"))?;

@@ -39,7 +39,7 @@ impl Restrictions {
     }
 }
 
-/// Parses `st` or `se`; an empty text is none.
+/// Parses `st` or `se`; an empty text means no time.
 pub(super) fn parse_time(name: &'static str, text: &str) -> Result<Option<Timestamp>, SasError> {
     if text.is_empty() {
         return Ok(None);
@@ -71,7 +71,7 @@ pub(super) struct AddressRange {
 }
 
 impl AddressRange {
-    /// Parses one address or `first-last`; an empty text is none.
+    /// Parses one address or `first-last`; an empty text means no range.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, SasError> {
         if text.is_empty() {
             return Ok(None);

@@ -23,7 +23,7 @@ pub enum ResourcePath<'a> {
     Entity { table: &'a str, partition_key: Cow<'a, str>, row_key: Cow<'a, str> },
     /// `$batch`: entity group transactions.
     Batch,
-    /// Two or more segments, the first of which names a table: an odd form that the service takes
+    /// Two or more segments that begin with the name of a table: an odd form that the service takes
     /// for an insert into the table, or refuses when a later segment has a key predicate (T-1.13 to
     /// T-1.15).
     Nested { table: &'a str, keyed: bool },
@@ -107,7 +107,7 @@ impl<'a> ResourcePath<'a> {
     }
 }
 
-/// Splits a segment into its name and what its parentheses hold; empty ones are as none (T-1.8).
+/// Splits a segment into its name and what its parentheses hold; empty parentheses do not count (T-1.8).
 fn split_predicate(segment: &str) -> Result<(&str, Option<&str>), PathError<'_>> {
     let opening = find_byte(b'(', segment.as_bytes());
     let Some((name, after)) = opening.and_then(|at| segment.split_at_checked(at)) else {
@@ -133,7 +133,7 @@ impl<'a> Iterator for Segments<'a> {
         if self.0.is_empty() {
             return None;
         }
-        // Most paths have no further slash, and then no quote needs to be looked at.
+        // Most paths have no further slash, and then quotes need not be searched.
         let end = find_byte(b'/', self.0.as_bytes()).and_then(|_| unquoted_slash(self.0));
         let (segment, rest) = self.0.split_at_checked(end.unwrap_or(self.0.len()))?;
         self.0 = rest;

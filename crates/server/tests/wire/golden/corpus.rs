@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// One recorded test, its texts still holding placeholders.
 pub(super) struct Recording {
     pub(super) name: String,
-    /// Whether bodies are as on the wire; some recorders wrote JSON anew and lost its escapes.
+    /// Whether bodies are as on the wire; some recorders re-serialised JSON and lost its escapes.
     pub(super) verbatim: bool,
     /// Tables that were there before the first step.
     pub(super) tables: Vec<String>,
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
         recording
     }
 
-    /// Reads a line of a step; `false` when it is none.
+    /// Reads a line of a step; `false` when the line does not belong to one.
     fn read_step(&mut self, line: &str) -> bool {
         let Some(mark) = line.chars().next() else { return false };
         let rest = &line[mark.len_utf8()..];

@@ -1,9 +1,9 @@
 //! Replays recorded traffic of the live service and compares the answers.
 //!
-//! `golden/README.md` tells where the recordings come from and how they are written. Each recorded
+//! `golden/README.md` says where the recordings come from and how they are written. Each recorded
 //! test runs against a server of its own. Values that cannot be the same twice are mapped: etags,
 //! Timestamps and continuation tokens are bound to what the server gave and put into later requests;
-//! host and account are translated; shared access signatures are made anew. All else is compared,
+//! host and account are translated; shared access signatures are signed again. All else is compared,
 //! down to the order of properties and the spelling of numbers.
 
 mod bindings;
@@ -71,7 +71,7 @@ fn recordings_of_the_storage_client_of_node() {
     check("storage-node", 38);
 }
 
-/// A judge that cannot say no is none: every change to a recording is noticed.
+/// The comparison must be able to fail: it notices every change to a recording.
 #[test]
 fn what_differs_is_noticed() {
     type Change = fn(&mut corpus::Step);

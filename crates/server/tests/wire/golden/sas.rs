@@ -1,4 +1,4 @@
-//! Makes recorded shared access signatures anew, for our account and our time.
+//! Signs recorded shared access signatures again, for our account and our time.
 
 use super::bindings::decode;
 use crate::harness::{ACCOUNT, encode, well_known_key};

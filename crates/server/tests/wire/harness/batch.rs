@@ -123,7 +123,7 @@ impl BatchAnswer {
         self
     }
 
-    /// Asserts that one part tells of a failure.
+    /// Asserts that the answer is one part that failed.
     #[track_caller]
     pub(crate) fn expect_error(self, status: u16, code: &str, message: &str) -> Self {
         assert_eq!(self.outer.status, 202, "{}", self.outer.text());

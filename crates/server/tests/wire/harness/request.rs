@@ -79,7 +79,7 @@ impl Request {
         self.with("Content-Type", content_type).payload(body)
     }
 
-    /// A body that no header tells of but its length.
+    /// A body without any header but its length.
     pub(crate) fn payload(self, body: &str) -> Self {
         Self { body: Some(body.as_bytes().to_vec()), ..self }
     }

@@ -123,7 +123,7 @@ fn an_hour_is_one_row_that_grows() {
 fn columns_tell_outcomes_credentials_and_sizes() {
     let lazuli = counting("HourMetrics", false);
     lazuli.get(&order("missing")).expect(404);
-    // A batch of which an operation failed has failed, whatever its own status is.
+    // A batch fails with any of its operations, whatever its own status is.
     lazuli.batch(&[Op::on("DELETE", "missing", "").with("If-Match", "*")]);
     lazuli.send(&Request::new("GET", "/Tables").unsigned()).expect(403);
     lazuli.send(&Request::new("GET", "/Orders()").sas("sv=2019-02-02&sig=x")).expect(403);

@@ -65,7 +65,7 @@ fn reserved_names_cannot_be_created() {
     }
 }
 
-/// T-3.7: the default is to create anew at once.
+/// T-3.7: by default a table can be created again at once.
 #[test]
 fn a_deleted_table_can_be_created_at_once_and_is_empty() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);

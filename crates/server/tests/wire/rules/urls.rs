@@ -88,7 +88,7 @@ fn service_properties_are_of_the_service_alone() {
     }
 }
 
-/// T-1.17: a bad name is told before anything else is looked at.
+/// T-1.17: a bad name is reported before anything else is checked.
 #[test]
 fn a_bad_table_name_is_told_for_every_operation() {
     let lazuli = Lazuli::empty();
@@ -164,7 +164,7 @@ fn a_plus_in_the_path_is_a_plus() {
     }
 }
 
-/// T-1.26, T-1.27, and the forms the same lexer tells otherwise.
+/// T-1.26, T-1.27, and the other messages of the same lexer.
 #[test]
 fn a_predicate_that_is_none_is_told_with_its_place() {
     check_keys_refused(

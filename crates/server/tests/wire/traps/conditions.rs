@@ -41,7 +41,7 @@ fn a_foreign_weak_etag_is_a_mismatch() {
     assert_eq!(answer.parts[0].header_names(), names);
 }
 
-/// TR-60: a malformed etag was told by another code (T-5.6).
+/// TR-60: a malformed etag got another code (T-5.6).
 #[test]
 fn a_malformed_etag_is_invalid_input() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);

@@ -134,7 +134,7 @@ fn an_entity_has_at_most_1_mib_by_the_formula() {
     };
     let lazuli = Lazuli::with_rows(&[("r", &entity(0))]);
     check_refused(&entity(1), "EntityTooLarge", ENTITY_TOO_LARGE);
-    // One value can be too much for the entity; that is told, and not that it is too large itself.
+    // One value can be too much for the entity; the answer says so, not that the value is too large.
     let large = "AAAA".repeat(1024 * 1024 / 3);
     let value = format!(r#""B@odata.type":"Edm.Binary","B":"{large}AA==""#);
     check_refused(&value, "EntityTooLarge", ENTITY_TOO_LARGE);

@@ -19,7 +19,7 @@ fn table_sas(permissions: &str) -> String {
     sas.token(ACCOUNT, &well_known_key()).unwrap()
 }
 
-/// TR-83: a preference was told as applied that nobody had (T-2.52 to T-2.54).
+/// TR-83: answers confirmed a preference that the request did not have (T-2.52 to T-2.54).
 #[test]
 fn a_preference_is_applied_only_when_sent() {
     let lazuli = Lazuli::with_orders();

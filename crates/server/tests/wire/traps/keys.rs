@@ -138,7 +138,7 @@ fn names_are_unique_without_regard_to_case() {
     lazuli.get("/Tables('tAbLe')").expect(200);
 }
 
-/// TR-54: a bad name was told without a code, in the form of another service (T-3.5, T-3.6, T-7.1).
+/// TR-54: a bad name was answered without a code, in the form of another service (T-3.5, T-3.6, T-7.1).
 #[test]
 fn a_bad_table_name_is_told_with_its_code() {
     let lazuli = Lazuli::empty();

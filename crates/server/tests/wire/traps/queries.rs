@@ -187,7 +187,7 @@ fn top_over_a_thousand_is_refused() {
     }
 }
 
-/// TR-17: a token without a row key began anew (T-4.55).
+/// TR-17: a token without a row key started from the first page (T-4.55).
 #[test]
 fn a_partition_key_alone_resumes() {
     let lazuli = Lazuli::with_orders();
@@ -259,7 +259,7 @@ fn an_empty_token_is_refused() {
     }
 }
 
-/// TR-21: a malformed filter was told in one fixed text (T-4.24).
+/// TR-21: every malformed filter got one fixed text (T-4.24).
 #[test]
 fn a_malformed_filter_is_told_with_its_place() {
     check_syntax_error("aaa bbb ccc", 7);
@@ -268,7 +268,7 @@ fn a_malformed_filter_is_told_with_its_place() {
     check_refused("Foo eq 'x", 400, "InvalidInput", message);
 }
 
-/// TR-22: double quotes were accepted; exponents and suffixes were not; functions were told as
+/// TR-22: double quotes were accepted; exponents and suffixes were not; functions were answered like
 /// syntax errors (T-4.14, T-4.23).
 #[test]
 fn literals_are_those_of_the_grammar_and_functions_are_not_implemented() {

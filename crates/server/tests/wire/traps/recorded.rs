@@ -1,4 +1,4 @@
-//! Behaviours that no tracker tells of, seen in recorded traffic alone.
+//! Behaviours that are in no tracker, seen only in recorded traffic.
 
 use crate::harness::{Lazuli, Op, Request, Response, START, encode, order};
 use lazuli_model::Timestamp;
@@ -58,7 +58,7 @@ fn times_of_policies_have_seven_digits() {
     assert!(kept.text().ends_with(&expect), "{}", kept.text());
 }
 
-/// TR-103: a missing table is told in two ways (T-1.12).
+/// TR-103: a missing table has two answers (T-1.12).
 #[test]
 fn a_missing_table_is_a_resource_or_a_table() {
     let lazuli = Lazuli::empty();
@@ -142,7 +142,7 @@ fn a_table_below_a_table_is_an_insert() {
     let message = "The values are not specified for all properties in the entity.";
     let create = lazuli.insert("Orders/Tables", r#"{"TableName":"Other"}"#);
     create.expect_error(400, "PropertiesNeedValue", message);
-    // Where there is no such table, that is told first: clients ask whether their URL is right.
+    // A missing table is reported first: clients test by it whether their URL is right.
     let create = lazuli.insert("Missing/Tables", r#"{"TableName":"Missing"}"#);
     create.expect_error(404, "TableNotFound", "The table specified does not exist.");
 }

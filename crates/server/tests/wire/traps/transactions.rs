@@ -48,14 +48,14 @@ fn a_transaction_has_one_partition() {
     let text = "All commands in a batch must operate on same entity group.";
     let answer = lazuli.batch(&[Op::insert("a"), Op::insert("b"), other]);
     answer.expect_error(400, code, &format!("2:{text}"));
-    // A second table is told in the same way (T-6.45, unverified).
+    // A second table gets the same answer (T-6.45, unverified).
     lazuli.create_table("Others").expect(201);
     let other = Op::new("POST", "Others", r#"{"PartitionKey":"p","RowKey":"r"}"#);
     lazuli.batch(&[Op::insert("a"), other]).expect_error(400, code, &format!("1:{text}"));
     assert_eq!(lazuli.rows(""), "");
 }
 
-/// TR-70: a row named twice was told as one that exists (T-6.43).
+/// TR-70: a row named twice was answered like one that exists (T-6.43).
 #[test]
 fn a_row_comes_once_in_a_transaction() {
     let lazuli = Lazuli::with_orders();
@@ -104,7 +104,7 @@ fn a_missing_table_is_told_inside() {
     }
 }
 
-/// TR-74: too many operations were told by the first index (T-6.42).
+/// TR-74: too many operations were answered with the first index (T-6.42).
 #[test]
 fn a_transaction_has_at_most_100_operations() {
     let inserts = |count: usize| -> Vec<Op> {
@@ -217,7 +217,7 @@ fn batches_of_old_clients_work() {
     assert_eq!(lazuli.rows(""), "");
 }
 
-/// TR-79: what is too large was told in one way, whatever it was (T-6.4, T-5.30).
+/// TR-79: a large body and a large value got the same answer (T-6.4, T-5.30).
 #[test]
 fn a_large_body_and_a_large_value_are_told_apart() {
     let lazuli = Lazuli::with_orders();

@@ -432,8 +432,8 @@ fn write_all(out: &mut Vec<u8>, texts: &[&str]) {
     }
 }
 
-/// Text of an element. Control characters become references, so that a reader, who would turn a
-/// carriage return into a line feed, gets them back.
+/// Text of an element. Control characters become references, because an XML reader turns a raw
+/// carriage return into a line feed.
 fn write_text(out: &mut Vec<u8>, text: &str) {
     write_escaped(out, text, b'&');
 }

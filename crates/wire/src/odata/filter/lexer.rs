@@ -11,7 +11,7 @@ pub(super) enum Token<'a> {
     Close,
     /// A minus sign that belongs to no number.
     Minus,
-    /// A property, an operator or a function: what it is, its place tells.
+    /// A property, an operator or a function, depending on its place.
     Word(&'a str),
     Literal(Value<'static>),
     Null,
@@ -65,7 +65,7 @@ impl<'a> Lexer<'a> {
         token
     }
 
-    /// A minus sign makes a number behind it negative, white space between them or not.
+    /// A minus sign makes the number after it negative, with or without white space between them.
     fn minus(&mut self) -> Result<Token<'a>, FilterError> {
         self.at += 1;
         let after_sign = self.at;
@@ -80,7 +80,7 @@ impl<'a> Lexer<'a> {
         Ok(Token::Minus)
     }
 
-    /// Digits and whatever hangs on to them: a point, an exponent, a suffix.
+    /// Digits and what directly follows them: a point, an exponent, a suffix.
     fn number(&mut self, negative: bool) -> Result<Token<'a>, FilterError> {
         let mut previous = ' ';
         let digits = self.skip(|c| {

@@ -206,7 +206,7 @@ impl<'a> Parser<'a> {
         alternatives.join(Filter::Or).map(Operand::Condition)
     }
 
-    /// Ends a part of a junction with its last operand. If that is no condition, `mismatch` tells so.
+    /// Ends a part of a junction with its last operand. If that is no condition, `mismatch` is the error.
     fn finish_part(
         &mut self,
         operand: Operand,
@@ -449,7 +449,7 @@ impl Junction {
         self.depth = self.depth.max(depth.saturating_sub(1));
     }
 
-    /// One part stands for itself.
+    /// A junction of one part is that part.
     fn join(mut self, junction: fn(Vec<Filter>) -> Filter) -> Result<Condition, FilterError> {
         match self.filters.pop() {
             Some(filter) if self.filters.is_empty() => Condition::new(filter, self.depth),

@@ -365,7 +365,7 @@ fn any_filter() -> impl Strategy<Value = Filter> {
 }
 
 proptest! {
-    /// Whoever is lenient understands at least what Azure does, and the same by it.
+    /// The lenient dialect reads every filter of Azure's, with the same meaning.
     #[test]
     fn the_lenient_dialect_contains_the_other(text in "[a-b() '0-9.eqnotrdLX-]{0,24}") {
         if let Ok(filter) = parse(&text) {

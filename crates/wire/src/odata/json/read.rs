@@ -54,7 +54,7 @@ struct Members<'a> {
     row_key: Option<Cow<'a, str>>,
     has_mistyped_key: bool,
     properties: Vec<Property<'a>>,
-    /// Annotations whose property has not come, or came long ago.
+    /// Annotations whose property has not been read yet, or was read long before.
     annotations: Vec<(Cow<'a, str>, EdmType)>,
 }
 
@@ -365,7 +365,7 @@ impl<'a> Cursor<'a> {
         self.advance(at)
     }
 
-    /// A string whose opening quote is behind; borrowed unless it has escapes.
+    /// A string after its opening quote; borrowed unless it has escapes.
     #[inline(always)]
     fn string(&mut self) -> Result<Cow<'a, str>, BodyError> {
         let run = self.run()?;
@@ -376,7 +376,7 @@ impl<'a> Cursor<'a> {
         self.string_with_escapes(run)
     }
 
-    /// The rest of a string whose first escape lies behind `run`.
+    /// The rest of a string whose first escape follows `run`.
     #[cold]
     fn string_with_escapes(&mut self, run: &str) -> Result<Cow<'a, str>, BodyError> {
         let mut text = String::with_capacity(run.len() + 16);
@@ -403,7 +403,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The character that an escape stands for; its backslash is behind.
+    /// The character that an escape stands for; its backslash is consumed.
     fn escape(&mut self) -> Result<char, BodyError> {
         let plain = match self.advance(1)? {
             "\"" => '"',

@@ -1,6 +1,6 @@
 //! JSON answers, appended to the caller's buffer byte for byte as the service spells them.
 //!
-//! Every member is written with a comma behind it; the end of an object takes the last one back.
+//! Every member is written with a comma after it; the end of an object removes the last comma.
 
 use super::super::{Context, Select, double, lexical};
 use crate::media::MetadataLevel;
@@ -199,7 +199,7 @@ fn write_table_members(
 }
 
 /// `odata.metadata`, with the `$select` of the request as a URI shows it (T-2.37): recorded, a space
-/// behind a comma is `%20`, and an empty `$select=` leaves its name.
+/// after a comma is `%20`, and an empty `$select=` leaves its name.
 fn write_metadata(
     out: &mut Vec<u8>,
     base: &str,
@@ -294,7 +294,7 @@ const fn is_annotated(value: ValueRef<'_>) -> bool {
     }
 }
 
-/// What stands behind the name of an annotated property.
+/// What follows the name of an annotated property.
 fn write_annotation_end(out: &mut Vec<u8>, edm_type: EdmType) {
     out.extend_from_slice(b"@odata.type\":\"");
     out.extend_from_slice(edm_type.name().as_bytes());
@@ -391,7 +391,7 @@ fn write_unicode_escape(out: &mut Vec<u8>, c: char) {
     }
 }
 
-/// Takes back the comma behind the last member.
+/// Removes the comma after the last member.
 fn close_object(out: &mut Vec<u8>) {
     out.pop_if(|last| *last == b',');
     out.push(b'}');
