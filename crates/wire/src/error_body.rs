@@ -13,7 +13,7 @@ pub enum Shape {
     PrefixedXml,
     /// `<error>` on one line: entities and tables, when no JSON was negotiated (T-7.4a i).
     CompactXml,
-    /// The same, indented: recorded at 2011-08-18, when Atom was indented too (T-2.64a).
+    /// The same, indented: before 2013-08-15, when Atom was indented too (T-7.4c).
     IndentedXml,
     /// `<error>` indented, after a byte-order mark: a version that is not known (T-7.4a ii).
     MarkedXml,
@@ -39,7 +39,7 @@ pub fn message_with_trailer(text: &str, request_id: &str, time: Timestamp) -> St
     format!("{text}\nRequestId:{request_id}\nTime:{}", time.text_full(&mut buffer))
 }
 
-/// The text of an error inside a batch: the index of the failed operation stands before it (T-6.38).
+/// The text of an error inside a batch: it begins with the index of the failed operation (T-6.38).
 pub fn with_index(index: usize, text: &str) -> String {
     format!("{index}:{text}")
 }
@@ -235,7 +235,7 @@ mod tests {
         assert!(text.contains("\r\n  <code>InvalidHeaderValue</code>\r\n"));
     }
 
-    /// Recorded by the Node.js client of 2013.
+    /// T-7.4c, recorded by the Node.js client of 2013.
     #[test]
     fn version_2011_08_18_answers_indented() {
         check(

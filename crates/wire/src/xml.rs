@@ -187,8 +187,7 @@ fn read_metrics(element: &Element) -> Result<Metrics, Fault> {
     Ok(Metrics { enabled, include_apis, retention: read_retention(element)? })
 }
 
-/// `Days` is required while retention is enabled (T-9.10), and refused otherwise (recorded at
-/// 2014-02-14).
+/// `Days` is required while retention is enabled and refused otherwise (T-9.9a, T-9.10).
 fn read_retention(section: &Element) -> Result<Retention, Fault> {
     let element = section.required("RetentionPolicy")?;
     element.expect_children(&["Enabled", "Days"])?;
@@ -273,8 +272,7 @@ fn check_version(section: &Element) -> Result<(), XmlError> {
     }
 }
 
-/// Old Python clients write `True` and `False`, and the service accepts them (recorded at 2014-02-14
-/// to 2017-04-17).
+/// Old Python clients write `True` and `False` (T-9.3b).
 fn boolean(element: &Element, name: &str) -> Result<bool, XmlError> {
     match element.required(name)?.text() {
         "true" | "True" | "1" => Ok(true),

@@ -238,7 +238,7 @@ impl Fault {
     }
 
     /// The operation that was read last, whose Content-ID the failing part repeats. At execution that
-    /// is the last of the change set, whichever failed (recorded at 2014-02-14).
+    /// is the last of the change set, whichever failed (T-6.49a).
     fn last_read<'s, 'a>(&self, steps: &'s [Step<'a>]) -> Option<&'s Step<'a>> {
         match self.error.stage {
             Stage::Execution => steps.last(),

@@ -33,7 +33,7 @@ impl ServiceTerms<'_> {
         letters: fn(&str) -> Option<Permissions>,
     ) -> Result<Permissions, SasError> {
         let terms = self.terms(policy, letters)?;
-        // An older token does not sign these two: whoever holds it could have added or removed them.
+        // An older token does not sign these two: its holder could have added or removed them.
         let signs_both = self.form()?.has_account_sas();
         let (addresses, protocol) =
             if signs_both { (self.addresses, self.protocol) } else { ("", "") };

@@ -235,7 +235,7 @@ fn properties_out_of_range_are_refused() {
     );
 }
 
-/// Recorded: Python clients of 2015 to 2017 write Booleans like Python.
+/// T-9.3b.
 #[test]
 fn booleans_may_begin_with_a_capital() {
     let section = |text: &str| {

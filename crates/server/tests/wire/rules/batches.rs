@@ -223,8 +223,7 @@ fn deletes_and_inserts_of_one_partition_go_together() {
     assert_eq!(lazuli.rows(""), "003");
 }
 
-/// T-6.49, as recorded by the Python client at 2014-02-14 (test_batch_update_if_doesnt_match): the
-/// service has read all operations when the first of them fails.
+/// T-6.49a: the service has read all operations when the first of them fails.
 #[test]
 fn a_change_set_that_fails_at_execution_repeats_the_last_content_id() {
     let lazuli = Lazuli::with_rows(&[("1", ""), ("2", "")]);

@@ -287,7 +287,7 @@ fn errors_of_atom_are_compact_xml() {
     let update = update.with("If-Match", etag);
     check(update, 412, "UpdateConditionNotSatisfied", "Precondition Failed");
     check(python("GET", &order("none")), 404, "ResourceNotFound", "Not Found");
-    // Before 2013-08-15 it is indented, as Atom is (recorded at 2011-08-18).
+    // Before 2013-08-15 it is indented, as Atom is (T-7.4c).
     let indented = lazuli.send(&python("GET", &order("none")).version("2011-08-18"));
     let head = "<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\r\n<error xmlns=\"\
          http://schemas.microsoft.com/ado/2007/08/dataservices/metadata\">\r\n  \

@@ -103,7 +103,7 @@ fn settings_that_make_no_sense_are_refused() {
             "<Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy><Enabled>true\
              </Enabled></RetentionPolicy>",
         ),
-        // Recorded at 2014-02-14: days of a retention that is off.
+        // T-9.9a: days of a retention that is off.
         &metrics(
             "<Version>1.0</Version><Enabled>false</Enabled><RetentionPolicy><Enabled>false\
              </Enabled><Days>7</Days></RetentionPolicy>",
