@@ -28,6 +28,8 @@ mod commit;
 mod error;
 mod memory;
 mod nature;
+pub mod optimistic;
+pub mod queue;
 mod range;
 pub mod resolve;
 pub mod retry;
@@ -231,5 +233,21 @@ mod tests {
             assert_eq!(split, Some((prefix.as_slice(), Revision(revision), at)));
         }
         assert_eq!(Key::split_appended(b"too short"), None);
+    }
+
+    /// `docs/format.md` shows an appended key to the byte; the code makes the same.
+    #[test]
+    fn appended_key_is_as_the_page_of_the_format_shows_it() {
+        let page = include_str!("../../../docs/format.md");
+        let lines = page.lines().skip_while(|line| *line != "```engine-hex appended-key").skip(1);
+        let shown = lines.take_while(|line| *line != "```").flat_map(|line| {
+            let hex = line.split("  ").next().unwrap();
+            hex.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        });
+        let prefix = Key::from([b"Lf".as_slice(), &7_u64.to_be_bytes()].concat());
+        // 2025-01-01T00:00:00Z in ticks of 100 ns since the year 1.
+        let revision = Revision(638_712_864_000_000_000);
+        let made = Key::appended(&prefix, revision, 1);
+        assert_eq!(made.as_slice(), shown.collect::<Vec<u8>>());
     }
 }

@@ -1,8 +1,8 @@
 //! What a commit does, given a state to judge it by: for engines that judge in this process.
 
 use crate::{
-    Change, Check, Commit, CommitError, Current, Derive, Derived, EngineError, Expect, Found, Key,
-    Limits, Modify, Revision, Write,
+    Change, Check, Commit, CommitError, Current, Derive, Derived, EngineError, Found, Key, Limits,
+    Modify, Revision, Write,
 };
 use bytes::Bytes;
 
@@ -26,20 +26,36 @@ pub fn resolve(
     limits: &Limits,
     find: &mut Find<'_>,
 ) -> Result<Vec<Resolved>, CommitError> {
+    judge(commit, find)?;
+    make(commit, limits, find)
+}
+
+/// Judges the guards and checks of `commit`.
+pub fn judge(commit: &Commit, find: &mut Find<'_>) -> Result<(), CommitError> {
     if let Some((index, found)) = first_failure(&commit.guards, find)? {
         return Err(CommitError::GuardFailed { index, found });
     }
     if let Some((index, found)) = first_failure(&commit.checks, find)? {
         return Err(CommitError::CheckFailed { index, found });
     }
+    Ok(())
+}
+
+/// Makes the values of all writes of `commit`, derived ones last. It looks up exactly the keys that its
+/// functions and derived checks rest on.
+pub fn make(
+    commit: &Commit,
+    limits: &Limits,
+    find: &mut Find<'_>,
+) -> Result<Vec<Resolved>, CommitError> {
     let mut made = Vec::with_capacity(commit.writes.len());
     for (index, write) in commit.writes.iter().enumerate() {
-        made.push(resolve_write(index, write, limits, find)?);
+        made.push(make_write(index, write, limits, find)?);
     }
     if let Some(derive) = &commit.derive {
         let derived = derive_from(&**derive, &made, commit.checks.len(), limits, find)?;
         for derived in &derived.writes {
-            made.push(resolve_write(derived.cause, &derived.write, limits, find)?);
+            made.push(make_write(derived.cause, &derived.write, limits, find)?);
         }
     }
     limits.check_bytes(made.iter().map(Resolved::value_bytes).sum())?;
@@ -78,7 +94,7 @@ pub fn derive(
     }
     for derived in std::mem::take(&mut derived.checks) {
         limits.check_key(&derived.check.key)?;
-        if let Err(_found) = judge(&derived.check, find)? {
+        if failure(&derived.check, find)?.is_some() {
             let refusal = derived.refusal;
             return Err(CommitError::Refused { index: refusal.index, reason: refusal.reason });
         }
@@ -101,20 +117,20 @@ fn first_failure(
     find: &mut Find<'_>,
 ) -> Result<Option<(usize, Option<Revision>)>, EngineError> {
     for (index, check) in checks.iter().enumerate() {
-        if let Err(found) = judge(check, find)? {
+        if let Some(found) = failure(check, find)? {
             return Ok(Some((index, found)));
         }
     }
     Ok(None)
 }
 
-/// Whether a check holds; else what it found.
-fn judge(check: &Check, find: &mut Find<'_>) -> Result<Result<(), Option<Revision>>, EngineError> {
+/// What a check found that does not hold.
+fn failure(check: &Check, find: &mut Find<'_>) -> Result<Option<Option<Revision>>, EngineError> {
     let found = find(&check.key)?.map(|found| found.revision);
-    Ok(if Expect::holds(check.expect, found) { Ok(()) } else { Err(found) })
+    Ok((!check.expect.holds(found)).then_some(found))
 }
 
-fn resolve_write(
+fn make_write(
     index: usize,
     write: &Write,
     limits: &Limits,
