@@ -5,6 +5,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// The forms that metrics can be written in.
@@ -48,8 +49,14 @@ struct Families(Vec<Family>);
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut names = BTreeSet::new();
         for family in &self.0 {
             let Some(first) = family.samples.first() else { continue };
+            // OpenMetrics allows a name once. The counter that comes second has no type there.
+            if !names.insert(family.name) && family.is_counter() {
+                encode_untyped(&mut encoder, family)?;
+                continue;
+            }
             let kind = match first.value {
                 Value::Counter(_) => MetricType::Counter,
                 Value::Gauge(_) => MetricType::Gauge,
@@ -65,6 +72,16 @@ impl Collector for Families {
         }
         Ok(())
     }
+}
+
+fn encode_untyped(encoder: &mut DescriptorEncoder<'_>, family: &Family) -> fmt::Result {
+    let name = format!("{}_total", family.name);
+    let mut metric = encoder.encode_descriptor(&name, family.help, None, MetricType::Unknown)?;
+    for Sample { labels, value } in &family.samples {
+        let Value::Counter(number) = value else { continue };
+        encode(&mut metric.encode_family(labels)?, &Value::Gauge(*number))?;
+    }
+    Ok(())
 }
 
 fn encode(metric: &mut MetricEncoder<'_>, value: &Value) -> fmt::Result {
@@ -87,7 +104,8 @@ fn encode(metric: &mut MetricEncoder<'_>, value: &Value) -> fmt::Result {
     }
 }
 
-/// The older form names a counter in its comments as it does in its samples, and has no end mark.
+/// The older form names a counter in its comments as it does in its samples, so that names never
+/// meet; and it has no end mark.
 fn as_prometheus(text: &str) -> String {
     let mut older = String::with_capacity(text.len());
     let mut lines = text.lines().filter(|line| *line != "# EOF").peekable();
@@ -95,6 +113,10 @@ fn as_prometheus(text: &str) -> String {
         let type_line = if line.starts_with("# HELP ") { lines.next() } else { None };
         let is_counter = type_line.is_some_and(|line| line.ends_with(" counter"));
         for line in [Some(line), type_line].into_iter().flatten() {
+            let line = match line.strip_suffix(" unknown") {
+                Some(start) => &format!("{start} counter"),
+                None => line,
+            };
             match (is_counter, line.splitn(4, ' ').collect::<Vec<_>>().as_slice()) {
                 (true, [hash, word, name, rest]) => {
                     older += &format!("{hash} {word} {name}_total {rest}\n");
@@ -126,6 +148,7 @@ mod tests {
             Family::of("size", "Size", &gauge),
             Family::of("group", "Group", &histogram),
             Family::new("nothing", "Without a sample"),
+            Family::new("size", "Sizes").with(vec![("a", "b".into())], &counter),
         ]
     }
 
@@ -137,6 +160,7 @@ mod tests {
             # HELP group Group\n# TYPE group histogram\n\
             group_sum 7.0\ngroup_count 1\n\
             group_bucket{le=\"1.0\"} 0\ngroup_bucket{le=\"10.0\"} 1\ngroup_bucket{le=\"+Inf\"} 1\n\
+            # HELP size_total Sizes\n# TYPE size_total unknown\nsize_total{a=\"b\"} 3\n\
             # EOF\n";
         let text = write(families(), Form::OpenMetrics).unwrap();
         assert_eq!(text, expect);
@@ -148,6 +172,7 @@ mod tests {
         let start = "# HELP requests_total Requests answered\n# TYPE requests_total counter\n\
             requests_total{service=\"table\"";
         assert!(text.starts_with(start), "{text}");
+        assert!(text.contains("# TYPE size_total counter\nsize_total{a=\"b\"} 3\n"), "{text}");
         assert!(text.contains("# TYPE size gauge\n") && !text.contains("EOF"), "{text}");
     }
 

@@ -5,6 +5,8 @@ use crate::metrics::Metrics;
 use crate::readiness::Readiness;
 use crate::routes::Routes;
 use crate::token::Tokens;
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -144,8 +146,8 @@ impl Server {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let service = service_fn(|request| {
-            std::future::ready(Ok::<_, Infallible>(self.routes.answer(&request, local)))
+        let service = service_fn(|request: Request<Incoming>| async move {
+            Ok::<_, Infallible>(self.routes.answer(&request, local).await)
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

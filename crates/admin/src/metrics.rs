@@ -1,6 +1,7 @@
 //! All that is measured, from every part of the process.
 
-use lazuli_meter::{Family, Source};
+use lazuli_meter::{Family, Sample, Source, Value};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,14 +15,32 @@ impl Metrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(source);
     }
 
+    /// The samples that are not histograms and not zero, as text, for a line of the log.
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        for family in self.families() {
+            for Sample { labels, value } in &family.samples {
+                let (Value::Counter(number) | Value::Gauge(number)) = value else { continue };
+                if *number != 0.0 {
+                    let labels = labels.iter().map(|(_, value)| value.as_ref());
+                    let name = std::iter::once(family.name).chain(labels).collect::<Vec<_>>();
+                    text += &format!("{}={number} ", name.join("."));
+                }
+            }
+        }
+        text.trim_end().to_owned()
+    }
+
     /// What all sources report, by name; samples of one name are together.
     pub(crate) fn families(&self) -> Vec<Family> {
         let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut families = std::collections::BTreeMap::<&'static str, Family>::new();
+        let mut families = BTreeMap::<(&'static str, bool), Family>::new();
         for family in sources.iter().flat_map(|source| source.report()) {
-            match families.get_mut(family.name) {
+            // A counter is written with a suffix, and may have the name of another metric.
+            let key = (family.name, family.is_counter());
+            match families.get_mut(&key) {
                 Some(known) => known.samples.extend(family.samples),
-                None => drop(families.insert(family.name, family)),
+                None => drop(families.insert(key, family)),
             }
         }
         families.into_values().collect()

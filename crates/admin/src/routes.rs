@@ -6,11 +6,18 @@ use crate::metrics::Metrics;
 use crate::readiness::{Readiness, push_escaped};
 use crate::token::Tokens;
 use bytes::Bytes;
-use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE,
+};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+
+/// How long the sources of metrics may take.
+const METRICS_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// All that answers are made of.
 #[derive(Debug)]
@@ -24,7 +31,11 @@ pub(crate) struct Routes {
 
 impl Routes {
     /// Answers a request that came to the address `local`.
-    pub(crate) fn answer<B>(&self, request: &Request<B>, local: IpAddr) -> Response<Full<Bytes>> {
+    pub(crate) async fn answer<B>(
+        &self,
+        request: &Request<B>,
+        local: IpAddr,
+    ) -> Response<Full<Bytes>> {
         if let Some(refusal) = self.hosts.refusal(request.headers(), local) {
             return error(refusal.status(), "Refused", refusal.message());
         }
@@ -37,7 +48,7 @@ impl Routes {
         match request.uri().path() {
             "/healthz" => reply(StatusCode::OK, TEXT, "ok\n".to_owned()),
             "/readyz" => self.ready(),
-            "/metrics" => self.metrics(request),
+            "/metrics" => self.metrics(request.headers()).await,
             "/" => reply(StatusCode::OK, TEXT, INDEX.to_owned()),
             _ => error(StatusCode::NOT_FOUND, "NotFound", "there is nothing under this path"),
         }
@@ -51,20 +62,22 @@ impl Routes {
         reply(status, JSON, self.readiness.to_json())
     }
 
-    fn metrics<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
-        if self.tokens.as_ref().is_some_and(|tokens| !tokens.permit(request.headers())) {
+    async fn metrics(&self, headers: &HeaderMap) -> Response<Full<Bytes>> {
+        if self.tokens.as_ref().is_some_and(|tokens| !tokens.permit(headers)) {
             let message = "send the admin token or the metrics token: Authorization: Bearer TOKEN";
             let mut response = error(StatusCode::UNAUTHORIZED, "Unauthorized", message);
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return response;
         }
-        let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+        let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let form = Form::accepted(accept);
-        match exposition::write(self.metrics.families(), form) {
-            Ok(text) => reply(StatusCode::OK, form.content_type(), text),
-            Err(_) => {
-                error(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "cannot be written")
-            }
+        let metrics = self.metrics.clone();
+        // On a thread of its own: a source may wait for a lock that a slow disk holds.
+        let written = spawn_blocking(move || exposition::write(metrics.families(), form));
+        match tokio::time::timeout(METRICS_TIME_MAX, written).await {
+            Ok(Ok(Ok(text))) => reply(StatusCode::OK, form.content_type(), text),
+            Ok(_) => error(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", "a source failed"),
+            Err(_) => error(StatusCode::SERVICE_UNAVAILABLE, "TimedOut", "a source is stuck"),
         }
     }
 }

@@ -120,6 +120,7 @@ impl Committer {
         {
             answers.push(job.stage(&mut stage));
         }
+        self.options.meter.grouped(answers.len());
         let staged = stage.into_staged();
         drop(base);
         let release_files = staged.release_files;
@@ -142,9 +143,13 @@ impl Committer {
                 Durability::Sync => PersistMode::SyncData,
                 Durability::Interval(_) | Durability::Memory => PersistMode::Buffer,
             };
+            let began = Instant::now();
             self.store
                 .write(staged.changes, &staged.dropped, last, mode)
                 .map_err(|failure| self.poisoned(failure))?;
+            if mode == PersistMode::SyncData {
+                self.options.meter.synced(began.elapsed());
+            }
             if let Durability::Interval(interval) = self.options.durability {
                 self.sync_due = self.sync_due.or_else(|| Instant::now().checked_add(interval));
             }
@@ -171,11 +176,13 @@ impl Committer {
 
     fn sync(&mut self) {
         self.sync_due = None;
+        let began = Instant::now();
         if self.poison.get().is_none()
             && let Err(failure) = self.store.sync()
         {
             self.poisoned(failure);
         }
+        self.options.meter.synced(began.elapsed());
     }
 
     /// What a failed write or sync left on the disk is unknown, and a second sync may succeed without

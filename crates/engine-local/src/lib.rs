@@ -11,6 +11,7 @@ mod directory;
 mod journal;
 mod journal_register;
 mod manifest;
+mod meter;
 mod options;
 mod poison;
 mod reclaim;
@@ -20,6 +21,7 @@ mod store;
 mod view;
 
 pub use directory::{FORMAT as FORMAT_VERSION, OpenError};
+pub use meter::EngineMeter;
 pub use options::{Durability, Faults, LocalOptions};
 pub use reopen::ReopeningEngine;
 
@@ -36,6 +38,7 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use view::Snapshot;
@@ -144,6 +147,13 @@ impl LocalEngine {
     }
 
     async fn submit(&self, commit: Commit) -> Result<Revision, CommitError> {
+        let began = Instant::now();
+        let result = self.queue_and_wait(commit).await;
+        self.options.meter.committed(&result, began.elapsed());
+        result
+    }
+
+    async fn queue_and_wait(&self, commit: Commit) -> Result<Revision, CommitError> {
         self.limits.check(&commit)?;
         let place = self.place(commit.held_bytes()).await?;
         let (reply, answer) = oneshot::channel();
@@ -152,6 +162,12 @@ impl LocalEngine {
             Ok(result) => result,
             Err(gone) => Err(CommitError::Undetermined(gone.into())),
         }
+    }
+
+    /// What the queue holds, and what it may hold.
+    fn queue_bytes(&self) -> (usize, usize) {
+        let (all, free) = (places(self.options.queue_bytes_max), self.places.available_permits());
+        (all.saturating_sub(free) * PLACE_BYTES, all * PLACE_BYTES)
     }
 
     /// Waits for room in the queue, first come first served. A commit larger than the queue waits

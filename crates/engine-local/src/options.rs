@@ -1,5 +1,6 @@
 //! How a local engine behaves: durability, bounds, and a way for tests to break it.
 
+use crate::meter::EngineMeter;
 use lazuli_engine::{Acknowledged, ClockSource, Limits, Nature, Writers};
 use std::fmt;
 use std::io;
@@ -44,6 +45,8 @@ pub struct LocalOptions {
     /// that one spins while a compaction waits for another: a core more for a little less waiting
     /// under the heaviest load.
     pub worker_threads: usize,
+    /// Measures what the engine does.
+    pub meter: Arc<EngineMeter>,
     /// For tests: lets writes and syncs fail.
     pub faults: Option<Arc<dyn Faults>>,
 }
@@ -61,6 +64,7 @@ impl Default for LocalOptions {
             reclaim_rows_max: 2_000,
             view_ms_max: Limits::DEFAULT.view_ms_max,
             worker_threads: 1,
+            meter: Arc::default(),
             faults: None,
         }
     }

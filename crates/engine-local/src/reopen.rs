@@ -15,6 +15,7 @@ use lazuli_engine::{
     BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits, Nature,
     Reclaimed, Revision, View,
 };
+use lazuli_meter::{Family, Source, Value};
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -49,6 +50,8 @@ struct Shared {
     current: ArcSwapOption<LocalEngine>,
     signal: Arc<Signal>,
     reopens: AtomicU64,
+    /// How long the first open took.
+    recovery: Duration,
     /// Calls that were answered `Unavailable` and are not in the log yet.
     refused: AtomicU64,
 }
@@ -64,7 +67,9 @@ impl ReopeningEngine {
     /// Opens the data directory `dir`, creating it if need be.
     pub fn open(dir: &Path, options: LocalOptions) -> Result<Self, OpenError> {
         let signal = Arc::new(Signal::default());
+        let began = Instant::now();
         let engine = signal.open(dir, &options)?;
+        let recovery = began.elapsed();
         let shared = Arc::new(Shared {
             dir: dir.to_path_buf(),
             limits: options.limits(),
@@ -72,6 +77,7 @@ impl ReopeningEngine {
             current: ArcSwapOption::from_pointee(engine),
             signal,
             reopens: AtomicU64::new(0),
+            recovery,
             refused: AtomicU64::new(0),
         });
         let watched = shared.clone();
@@ -96,6 +102,43 @@ impl ReopeningEngine {
         *self.shared.signal.is_closed() = true;
         self.shared.signal.changed.notify_all();
         self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Source for ReopeningEngine {
+    fn report(&self) -> Vec<Family> {
+        let gauge = |number: f64| Value::Gauge(number);
+        let mut families = self.shared.options.meter.report();
+        families.extend([
+            Family::of(
+                "lazuli_store_writable",
+                "1 if the store takes writes, else 0",
+                &gauge(f64::from(u8::from(!self.refuses_writes()))),
+            ),
+            Family::of(
+                "lazuli_store_reopens",
+                "How often the store was reopened after a failed write",
+                &Value::Counter(self.reopens() as f64),
+            ),
+            Family::of(
+                "lazuli_store_recovery_seconds",
+                "How long the store took to open at the start",
+                &gauge(self.shared.recovery.as_secs_f64()),
+            ),
+        ]);
+        if let Some(engine) = &*self.shared.current.load() {
+            let (queued, queue_max) = engine.queue_bytes();
+            let pool = || vec![("pool", "commit_queue".into())];
+            families.extend([
+                Family::of("lazuli_commit_queue_bytes", "Commits that wait", &gauge(queued as f64)),
+                Family::new("lazuli_memory_bytes", "Memory in use")
+                    .with(pool(), &gauge(queued as f64)),
+                Family::new("lazuli_memory_limit_bytes", "Memory that may be used")
+                    .with(pool(), &gauge(queue_max as f64)),
+            ]);
+            families.extend(engine.store.report());
+        }
+        families
     }
 }
 

@@ -10,6 +10,7 @@ use crate::directory::{Directory, OpenError};
 use crate::journal;
 use crate::journal_register::JournalRegister;
 use crate::manifest;
+use crate::meter::EngineMeter;
 use crate::options::{Faults, LocalOptions};
 use crate::view::Snapshot;
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use fjall::{
     OwnedWriteBatch, PersistMode, Slice,
 };
 use lazuli_engine::{EngineError, Found, Key, KeyRange, Revision};
+use lazuli_meter::{Family, Value};
 use lsm_tree::{SeqNo, SequenceNumberCounter};
 use std::collections::HashMap;
 use std::fmt;
@@ -81,6 +83,7 @@ pub(crate) struct Store {
     has_new_journal: AtomicBool,
     /// What the newest journal holds at most.
     journal_bytes: AtomicU64,
+    meter: Arc<EngineMeter>,
     damage: Arc<DamageReporter>,
     faults: Option<Arc<dyn Faults>>,
 }
@@ -134,6 +137,7 @@ impl Store {
             has_new_journal: AtomicBool::new(false),
             journal_bytes: AtomicU64::new(0),
             damage: Arc::new(DamageReporter::new(path)),
+            meter: options.meter.clone(),
             faults: options.faults.clone(),
         })
     }
@@ -143,7 +147,8 @@ impl Store {
     /// during a write could show half of it.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (data, damage) = (self.data.clone(), self.damage.clone());
-        Snapshot::new(self.database.snapshot(), data, damage, self.view_life)
+        let meter = self.meter.clone();
+        Snapshot::new(self.database.snapshot(), data, damage, self.view_life, meter)
     }
 
     pub(crate) fn last_revision(&self) -> Result<Revision, EngineError> {
@@ -243,6 +248,7 @@ impl Store {
         let has_new_journal = self.has_new_journal.swap(false, Ordering::Relaxed);
         if has_new_journal || self.data.tree.active_memtable().size() > self.memtable_bytes {
             self.data.rotate_memtable()?;
+            self.meter.flushing();
         }
         if has_new_journal {
             self.meta.rotate_memtable()?;
@@ -253,6 +259,39 @@ impl Store {
             std::thread::park_timeout(Duration::from_millis(1));
         }
         Ok(())
+    }
+
+    /// Sizes that the store knows without reading anything.
+    pub(crate) fn report(&self) -> Vec<Family> {
+        let gauge = |number: u64| Value::Gauge(number as f64);
+        let pools = [
+            ("cache", self.database.cache_size(), self.database.cache_capacity()),
+            ("memtables", self.database.write_buffer_size(), self.memtable_bytes),
+        ];
+        let mut used = Family::new("lazuli_memory_bytes", "Memory in use");
+        let mut limits = Family::new("lazuli_memory_limit_bytes", "Memory that may be used");
+        for (pool, bytes, limit) in pools {
+            used = used.with(vec![("pool", pool.into())], &gauge(bytes));
+            limits = limits.with(vec![("pool", pool.into())], &gauge(limit));
+        }
+        let tables = [&self.data, &self.meta];
+        let table_bytes = tables.iter().map(|keyspace| keyspace.disk_space()).sum();
+        let table_files: usize = tables.iter().map(|keyspace| keyspace.table_count()).sum();
+        let labels = |kind: &'static str| vec![("kind", kind.into())];
+        let mut bytes = Family::new("lazuli_store_bytes", "Bytes on disk")
+            .with(labels("tables"), &gauge(table_bytes));
+        if let Ok(journals) = self.database.journal_disk_space() {
+            bytes = bytes.with(labels("journals"), &gauge(journals));
+        }
+        let files = Family::new("lazuli_store_files", "Files on disk")
+            .with(labels("tables"), &gauge(table_files as u64))
+            .with(labels("journals"), &gauge(self.database.journal_count() as u64));
+        let compactions = Family::of(
+            "lazuli_compactions",
+            "Compactions since the store was opened",
+            &Value::Counter(self.database.compactions_completed() as f64),
+        );
+        vec![used, limits, bytes, files, compactions]
     }
 
     /// Removes files that only snapshots older than the published one could name. Something must have

@@ -4,12 +4,14 @@
 //! and puts it into a bounded queue; one thread writes (`writer.rs`). Lines that find no room, or
 //! that cannot be written, are dropped and counted.
 
+mod human;
 mod json;
 mod writer;
 
 use crate::failure::with_hint;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use human::HumanLines;
 use json::{JsonFields, JsonLines};
 use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
@@ -75,8 +77,8 @@ impl Logging {
             // It would write to standard error with `eprintln!`, which panics where that fails.
             .log_internal_errors(false);
         let layer = match settings.format {
-            Some(LogFormat::Human) => layer.boxed(),
-            None if on_terminal => layer.boxed(),
+            Some(LogFormat::Human) => layer.event_format(HumanLines::default()).boxed(),
+            None if on_terminal => layer.event_format(HumanLines::default()).boxed(),
             Some(LogFormat::Json) | None => {
                 layer.fmt_fields(JsonFields).event_format(JsonLines).boxed()
             }
@@ -114,7 +116,14 @@ fn directives(level: &str) -> String {
     match level {
         "error" => level.to_owned(),
         "warn" | "info" | "debug" | "trace" => {
-            let ours = ["lazuli", "lazuli_server", "lazuli_table", "lazuli_engine_local"];
+            let ours = [
+                "lazuli",
+                "lazuli_access",
+                "lazuli_admin",
+                "lazuli_server",
+                "lazuli_table",
+                "lazuli_engine_local",
+            ];
             let ours: Vec<String> = ours.iter().map(|name| format!("{name}={level}")).collect();
             format!("warn,{}", ours.join(","))
         }

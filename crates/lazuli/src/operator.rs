@@ -3,6 +3,7 @@
 use crate::admin::BoundAdmin;
 use crate::announce::REVISION;
 use crate::config::Settings;
+use crate::logging::LogQueue;
 use crate::options::MIB;
 use crate::watch::Watch;
 use anyhow::Result;
@@ -13,16 +14,20 @@ use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{DiskGuard, Tls};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+use tokio::signal::unix::Signal;
 
 /// What an operator sees of the server.
+#[derive(Clone)]
 pub(crate) struct Operator {
     pub(crate) readiness: Arc<Readiness>,
     metrics: Arc<Metrics>,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) disk: Arc<DiskGuard>,
 }
 
 impl Operator {
-    pub(crate) fn new(settings: &Settings, data: &Path) -> Self {
+    pub(crate) fn new(settings: &Settings, data: &Path, log: LogQueue) -> Self {
         let clock = Arc::new(SystemClock);
         let readiness = Arc::new(Readiness::new(clock.clone()));
         let disk = Arc::new(DiskGuard::default());
@@ -37,10 +42,30 @@ impl Operator {
         let metrics = Arc::new(Metrics::default());
         metrics.add(Arc::new(BuildInfo));
         metrics.add(readiness.clone());
-        metrics.add(disk);
+        metrics.add(disk.clone());
+        metrics.add(Arc::new(LogMeter(log)));
         metrics.add(watch.clone());
         metrics.add(Arc::new(ProcessMeter { started: clock.now() }));
-        Self { readiness, metrics, watch }
+        Self { readiness, metrics, watch, disk }
+    }
+
+    pub(crate) fn add_sources(&self, sources: impl IntoIterator<Item = Arc<dyn Source>>) {
+        for source in sources {
+            self.metrics.add(source);
+        }
+    }
+
+    /// Logs a status dump at each signal.
+    pub(crate) async fn log_status_at_each(self, mut signal: Signal, began: Instant) {
+        while signal.recv().await.is_some() {
+            tracing::info!(
+                uptime_s = began.elapsed().as_secs(),
+                ready = self.readiness.is_ready(),
+                reasons = ?self.readiness,
+                metrics = self.metrics.summary(),
+                "status"
+            );
+        }
     }
 
     /// From now on the server is ready only while the engine is.
@@ -65,6 +90,17 @@ impl Operator {
         let names = &settings.options.admin_name;
         let (readiness, metrics) = (self.readiness.clone(), self.metrics.clone());
         bound.start(names, tls, readiness, metrics, self.watch.clone().run())
+    }
+}
+
+/// Lines of the log that were lost.
+struct LogMeter(LogQueue);
+
+impl Source for LogMeter {
+    fn report(&self) -> Vec<Family> {
+        let dropped = Value::Counter(self.0.lines_dropped() as f64);
+        let help = "Lines of the log that were dropped";
+        vec![Family::of("lazuli_log_lines_dropped", help, &dropped)]
     }
 }
 

@@ -12,7 +12,9 @@ mod values;
 pub(crate) use bounds::{Bounds, MIB, MemorySize};
 pub(crate) use file::Defaults;
 pub(crate) use names::command;
-pub(crate) use values::{AccountList, AdminChoice, DurabilityName, ProfileName, read_text};
+pub(crate) use values::{
+    AccessLinesName, AccountList, AdminChoice, DurabilityName, ProfileName, read_text,
+};
 
 use crate::auth::AuthArguments;
 use crate::logging::LogFormat;
@@ -133,6 +135,18 @@ pub(crate) struct ServeOptions {
     /// How the log is written: `human` or `json`; without it human on a terminal, json otherwise
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) log_format: Option<LogFormat>,
+
+    /// Log a line for each request: `off`, `errors` (5xx, throttled, slower than --slow-ms) or `all`
+    #[arg(long, value_name = "WHICH", hide_possible_values = true, default_value = "errors")]
+    pub(crate) access_log: AccessLinesName,
+
+    /// Requests that take this long are logged by --access-log errors
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub(crate) slow_ms: u32,
+
+    /// Log the query of a request with its path; signatures are masked
+    #[arg(long, action = ArgAction::Set, default_value_t)]
+    pub(crate) log_query: bool,
 
     /// Print and log nothing but errors
     #[arg(short = 's', long, action = ArgAction::Set, default_value_t)]

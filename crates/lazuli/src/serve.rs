@@ -20,10 +20,12 @@ use anyhow::{Context, Result, ensure};
 use lazuli_admin::Reason;
 use lazuli_engine::{Engine, Limits};
 use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
+use lazuli_meter::Source;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
-    Accounts, Extent, Front, FrontOptions, ListenOptions, Shared, TableApi, TableOptions, Tls,
+    AccessLog, Accounts, ConnectionMeter, Extent, Front, FrontOptions, ListenOptions, Shared,
+    TableApi, TableOptions, Tls,
 };
 use lazuli_table::TableService;
 use std::ffi::OsString;
@@ -61,6 +63,7 @@ async fn serve(
     let bounds = &settings.options.bounds;
     let signals = Signals::install().context("listen to signals")?;
     let hangup = signal(SignalKind::hangup()).context("listen to signals")?;
+    let user = signal(SignalKind::user_defined1()).context("listen to signals")?;
     let notify = Arc::new(Notify::from_environment());
     // Before the engine opens its files.
     let connections_max = descriptors::connections_max(bounds.connections_max.get());
@@ -68,7 +71,7 @@ async fn serve(
     // The port first: a second start fails on it without waiting for the data directory.
     let listener = listen(&settings.options.host, settings.options.table_port).await?;
     let address = listener.local_addr().context("read the listening address")?;
-    let operator = Operator::new(settings, data);
+    let operator = Operator::new(settings, data, log.clone());
     let bound = admin::bind(settings).await?;
     let tokens = bound.as_ref().and_then(|bound| bound.tokens());
     // Health is served while the store opens, unless a certificate from the store is needed first.
@@ -111,11 +114,16 @@ async fn serve(
         data: data.to_path_buf(),
         names,
     };
-    let options = FrontOptions { auth, ..front_options(settings) };
-    let shared = Arc::new(Shared::new(accounts, Arc::new(SystemClock), options));
+    let disk = operator.disk.clone();
+    let options = FrontOptions { auth, disk, ..front_options(settings) };
+    let shared = Arc::new(Shared::new(accounts.clone(), Arc::new(SystemClock), options));
     let tables = TableApi::new(&shared, service.clone(), table_options(settings));
     let analytics = tables.analytics();
-    let front = Front::new(shared, tables);
+    let front = Front::new(shared.clone(), tables);
+    let (requests, connections) = (front.meter(), Arc::new(ConnectionMeter::new("table")));
+    let sources: [Arc<dyn Source>; 5] =
+        [requests.clone(), connections.clone(), shared, accounts, engine.clone()];
+    operator.add_sources(sources);
     let alive = notify.clone();
     let mut chores = vec![
         tokio::spawn(reclaim_dropped_tables(service)),
@@ -123,6 +131,7 @@ async fn serve(
         tokio::spawn(reload.at_each(hangup)),
         tokio::spawn(write_analytics(analytics.clone())),
         tokio::spawn(async move { alive.keep_alive().await }),
+        tokio::spawn(operator.clone().log_status_at_each(user, began)),
     ];
     if admin.is_none() {
         chores.push(tokio::spawn(operator.watch.clone().run()));
@@ -134,10 +143,12 @@ async fn serve(
     Started { settings, data, table: address, admin: admin_address, recovery }.announce()?;
 
     let connections_max = usize::try_from(connections_max)?;
-    let options = ListenOptions { tls, connections_max, ..listen_options(bounds) };
+    let options =
+        ListenOptions { tls, connections_max, meter: connections, ..listen_options(bounds) };
     let drain = bounds.drain_seconds.duration();
     let stop = Stop { signals, readiness: operator.readiness.clone(), notify, log, drain };
-    let shutdown = stop.wait(|| 0);
+    let in_flight = requests.clone();
+    let shutdown = stop.wait(move || in_flight.in_flight());
     let cut = lazuli_server::serve(listener, Arc::new(front), options, shutdown).await;
     if cut > 0 {
         tracing::warn!(connections = cut, "connections were cut at the end of the grace period");
@@ -149,7 +160,8 @@ async fn serve(
     analytics.flush(Extent::All).await;
     engine.close().await.context("close the engine")?;
     drop(admin);
-    tracing::info!(uptime_s = began.elapsed().as_secs(), cut, "stopped");
+    let (uptime_s, requests) = (began.elapsed().as_secs(), requests.answered());
+    tracing::info!(uptime_s, requests, cut, "stopped");
     Ok(())
 }
 
@@ -162,6 +174,11 @@ fn front_options(settings: &Settings) -> FrontOptions {
         answer_bytes_max: mib(bounds.answer_memory_mib.get()),
         queries_max: bounds.queries_max.get() as usize,
         memory_wait_max: bounds.memory_wait_seconds.duration(),
+        access_log: AccessLog {
+            lines: settings.options.access_log.into(),
+            slow: Duration::from_millis(settings.options.slow_ms.into()),
+            query: settings.options.log_query,
+        },
         // The low digits of the clock come first, so that ids of two runs differ at a glance.
         request_id_seed: SystemClock.now().ticks().reverse_bits(),
         ..FrontOptions::default()

@@ -86,6 +86,11 @@ impl Family {
         })
     }
 
+    /// Whether its samples are counters.
+    pub fn is_counter(&self) -> bool {
+        self.samples.first().is_some_and(|sample| matches!(sample.value, Value::Counter(_)))
+    }
+
     /// Adds a sample.
     #[must_use]
     pub fn with(mut self, labels: Labels, measure: &impl Measure) -> Self {

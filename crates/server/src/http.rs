@@ -2,6 +2,7 @@
 //!
 //! [`front::Front`] runs one service, of which it knows what [`service::Service`] says.
 
+pub(crate) mod access_log;
 pub(crate) mod analytics;
 pub(crate) mod answer_memory;
 pub(crate) mod body;
@@ -10,9 +11,11 @@ pub(crate) mod disk_guard;
 pub(crate) mod front;
 pub(crate) mod listen;
 pub(crate) mod memory;
+pub(crate) mod meter;
 pub(crate) mod peer;
 pub(crate) mod profile;
 pub(crate) mod properties;
+pub(crate) mod record;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod respond;

@@ -23,9 +23,11 @@ pub use auth::bearer::{
     IssuerOptions, KeySource, KeySourceError, KeysError, RoleGrant, RoleMap, RoleMapError,
     RoleNames, TokenIssuer,
 };
+pub use http::access_log::{ACCESS, AccessLines, AccessLog};
 pub use http::disk_guard::DiskGuard;
 pub use http::front::Front;
 pub use http::listen::{ListenOptions, serve};
+pub use http::meter::{ConnectionMeter, RequestMeter};
 pub use http::peer::Peer;
 pub use http::profile::Profile;
 pub use http::respond::ResponseBody;

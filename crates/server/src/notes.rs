@@ -13,7 +13,9 @@ use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::http::service::{self, Failed, Routed, Service, Unrouted};
 use crate::http::shared::Shared;
-use crate::operation::{Access, AccountSas, Answer, Body, Facts, Kind, Role, operations};
+use crate::operation::{
+    Access, AccountSas, Answer, Body, Facts, Kind, Role, ServiceName, operations,
+};
 use credentials::NoteGrant;
 use http::HeaderValue;
 use lazuli_model::service_properties::CorsRule;
@@ -90,6 +92,14 @@ operations! {
 }
 
 impl service::Operation for NoteOperation {
+    fn all() -> &'static [Self] {
+        Self::ALL
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+
     fn facts(self) -> &'static Facts {
         Self::facts(self)
     }
@@ -110,6 +120,7 @@ const PREFLIGHT: Facts = Facts {
 impl Service for Notes {
     type Operation = NoteOperation;
 
+    const NAME: ServiceName = ServiceName::Blob;
     const SERVER: HeaderValue = HeaderValue::from_static("Notes/1.0");
     const PREFLIGHT: &'static Facts = &PREFLIGHT;
 
@@ -160,6 +171,10 @@ impl Service for Notes {
             failure: Some(code),
             ..Reply::xml(code.status(), body.into_bytes())
         }
+    }
+
+    fn resource_name(path: &str) -> Option<&str> {
+        Some(path.trim_start_matches('/')).filter(|name| !name.is_empty())
     }
 
     async fn properties(&self, _: &AccountName) -> ApiResult<Arc<ServiceProperties>> {

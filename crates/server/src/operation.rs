@@ -15,7 +15,6 @@ pub(crate) struct Facts {
     /// What analytics, logs and messages call it.
     pub(crate) name: &'static str,
     /// What metrics call operations of its kind.
-    #[cfg_attr(not(test), expect(dead_code, reason = "read once there are metrics"))]
     pub(crate) kind: Kind,
     /// The first version that has it.
     pub(crate) since: ApiVersion,
@@ -90,15 +89,37 @@ pub(crate) enum Access {
     Writes,
 }
 
-/// The kinds of operations that metrics tell apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    PointRead,
-    Query,
-    Write,
-    Batch,
-    List,
-    Settings,
+lazuli_meter::label! {
+    /// The kinds of operations that metrics tell apart.
+    pub(crate) enum Kind {
+        PointRead => "point_read",
+        Query => "query",
+        Write => "write",
+        Batch => "batch",
+        List => "list",
+        Settings => "settings",
+    }
+}
+
+lazuli_meter::label! {
+    /// The services, as metrics and logs call them.
+    pub(crate) enum ServiceName {
+        Table => "table",
+        Queue => "queue",
+        Blob => "blob",
+    }
+}
+
+lazuli_meter::label! {
+    /// How a query reads, from cheap to dear.
+    pub(crate) enum Plan {
+        Point => "Point",
+        MultiPoint => "MultiPoint",
+        RowRange => "RowRange",
+        Partition => "Partition",
+        PartitionRange => "PartitionRange",
+        Table => "Table",
+    }
 }
 
 /// The verb that counts: that of the request line, or the one tunnelled through POST.

@@ -218,15 +218,23 @@ impl<'a> SignedRequest<'a> {
     /// The path is taken as sent. Only when that fails the spellings that clients are known to sign
     /// instead are tried; all of them name the same resource.
     pub fn is_signed_by(&self, keys: &[SigningKey], scheme: Scheme, signature: &str) -> bool {
-        let Some(signature) = Signature::parse(signature) else {
-            return false;
-        };
-        let signs = |path: &str| {
+        self.signing_key(keys, scheme, signature).is_some()
+    }
+
+    /// As [`is_signed_by`](Self::is_signed_by): the place of the key that signed, if one did.
+    pub fn signing_key(
+        &self,
+        keys: &[SigningKey],
+        scheme: Scheme,
+        signature: &str,
+    ) -> Option<usize> {
+        let signature = Signature::parse(signature)?;
+        let signer = |path: &str| {
             let request = SignedRequest { path, ..*self };
             let parts = request.string_to_sign(scheme);
-            keys.iter().any(|key| key.verify(&parts, &signature))
+            keys.iter().position(|key| key.verify(&parts, &signature))
         };
-        signs(self.path) || self.other_spellings().iter().any(|path| signs(path))
+        signer(self.path).or_else(|| self.other_spellings().iter().find_map(|path| signer(path)))
     }
 
     /// The path in every other accepted spelling: at most eleven.

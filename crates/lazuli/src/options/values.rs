@@ -4,7 +4,7 @@ use crate::failure::with_hint;
 use anyhow::Result;
 use clap::ValueEnum;
 use lazuli_engine_local::Durability;
-use lazuli_server::{Account, Accounts, AccountsError, Profile};
+use lazuli_server::{AccessLines, Account, Accounts, AccountsError, Profile};
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
@@ -33,6 +33,24 @@ impl From<ProfileName> for Profile {
         match name {
             ProfileName::Azure => Self::Azure,
             ProfileName::Lenient => Self::Lenient,
+        }
+    }
+}
+
+/// Which requests are logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AccessLinesName {
+    Off,
+    Errors,
+    All,
+}
+
+impl From<AccessLinesName> for AccessLines {
+    fn from(name: AccessLinesName) -> Self {
+        match name {
+            AccessLinesName::Off => Self::Off,
+            AccessLinesName::Errors => Self::Errors,
+            AccessLinesName::All => Self::All,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The accounts a server knows, and their keys.
 
+use crate::operation::ServiceName;
 use arc_swap::ArcSwap;
+use lazuli_meter::{Counter, Family, Label, PerLabel, Source, Value};
 use lazuli_model::AccountName;
 use lazuli_wire::shared_key::SigningKey;
 use std::collections::BTreeMap;
@@ -17,6 +19,8 @@ pub const WELL_KNOWN_KEY: &str =
 pub struct Account {
     pub name: AccountName,
     pub keys: Vec<SigningKey>,
+    /// Requests that were answered, by service.
+    pub(crate) requests: Arc<PerLabel<ServiceName, Counter>>,
 }
 
 impl Account {
@@ -30,7 +34,7 @@ impl Account {
         let key = |text: &str| SigningKey::from_base64(text.trim());
         let keys: Result<Vec<_>, _> = keys.into_iter().map(key).collect();
         match keys {
-            Ok(keys) => Ok(Self { name, keys }),
+            Ok(keys) => Ok(Self { name, keys, requests: Arc::default() }),
             Err(_) => Err(AccountsError::Key(name.to_string())),
         }
     }
@@ -78,7 +82,14 @@ impl Accounts {
 
     /// Puts other accounts in the place of the present ones, for requests that begin from now on.
     pub fn replace(&self, accounts: Vec<Account>) -> Result<(), AccountsError> {
-        self.0.store(Arc::new(by_name(accounts)?));
+        let mut accounts = by_name(accounts)?;
+        // What was counted of an account goes on.
+        for (name, known) in self.0.load().iter() {
+            if let Some(account) = accounts.get_mut(name) {
+                Arc::make_mut(account).requests = known.requests.clone();
+            }
+        }
+        self.0.store(Arc::new(accounts));
         Ok(())
     }
 
@@ -98,6 +109,35 @@ impl Accounts {
     /// Finds an account whose name was part of a host, which has no case: `lower` is in lower case.
     pub(crate) fn find_in_host(&self, lower: &str) -> Option<Arc<Account>> {
         self.0.load().get(lower).cloned()
+    }
+}
+
+impl Source for Accounts {
+    /// By name for the first of them, and all others together.
+    fn report(&self) -> Vec<Family> {
+        const NAMED_MAX: usize = 100;
+        let mut family = Family::new("lazuli_account_requests", "Requests of each account");
+        let accounts = self.0.load();
+        for service in ServiceName::ALL {
+            let labels = |name: &str| {
+                vec![("account", name.to_owned().into()), ("service", service.name().into())]
+            };
+            let mut others = 0;
+            for (place, account) in accounts.values().enumerate() {
+                match account.requests.of(*service).value() {
+                    0 => {}
+                    count if place < NAMED_MAX => {
+                        let value = Value::Counter(count as f64);
+                        family = family.with(labels(account.name.as_str()), &value);
+                    }
+                    count => others += count,
+                }
+            }
+            if others > 0 {
+                family = family.with(labels("(other)"), &Value::Counter(others as f64));
+            }
+        }
+        vec![family]
     }
 }
 

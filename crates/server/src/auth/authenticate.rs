@@ -132,8 +132,8 @@ impl<S: Credentials> Authenticator<'_, S> {
             let seconds_max = REQUEST_DATE_SKEW_MINUTES_MAX * 60;
             return Err(failed().explained(explain::date(date, now, seconds_max)));
         }
-        if S::is_signed(account, presented, scheme, signature) {
-            return Ok(Principal::Owner);
+        if let Some(key) = S::signing_key(account, presented, scheme, signature) {
+            return Ok(Principal::Owner { key });
         }
         Err(self.explained(failed(), || {
             S::explain_signature(presented, scheme, signature, &self.keys(account))

@@ -29,15 +29,15 @@ pub(crate) trait Credentials {
     /// The code for a request that has no credential.
     fn missing_credential(presented: &Presented<'_>) -> ErrorCode;
 
-    /// Whether a key of the account signed the request.
-    fn is_signed(
+    /// Which key of the account signed the request, if one did.
+    fn signing_key(
         account: &Account,
         presented: &Presented<'_>,
         scheme: Scheme,
         signature: &str,
-    ) -> bool;
+    ) -> Option<usize>;
 
-    /// Why [`Credentials::is_signed`] said no.
+    /// Why [`Credentials::signing_key`] found none.
     fn explain_signature(
         presented: &Presented<'_>,
         scheme: Scheme,

@@ -9,8 +9,8 @@ use lazuli_wire::sas::{AccountGrant, Permissions, SasError};
 /// Whom a valid credential names.
 #[derive(Clone, Debug)]
 pub(crate) enum Principal<G> {
-    /// A holder of an account key: may do everything.
-    Owner,
+    /// A holder of an account key, the first or the second: may do everything.
+    Owner { key: usize },
     /// A holder of a token of the service's own kind.
     Service(G),
     /// A holder of a token for the account.
@@ -20,10 +20,18 @@ pub(crate) enum Principal<G> {
 }
 
 impl<G: Grant> Principal<G> {
+    /// The place of the account key that signed, if one did.
+    pub(crate) fn signing_key(&self) -> Option<usize> {
+        match self {
+            Self::Owner { key } => Some(*key),
+            Self::Service(_) | Self::Account(_) | Self::Bearer(..) => None,
+        }
+    }
+
     /// Refuses an operation that the credential does not cover.
     pub(crate) fn permit(&self, facts: &Facts, resource: &G::Resource) -> ApiResult<()> {
         match self {
-            Self::Owner => Ok(()),
+            Self::Owner { .. } => Ok(()),
             Self::Service(grant) => grant.permit(facts, resource),
             Self::Account(grant) => permit_by_account(grant, facts),
             Self::Bearer(identity, names) => permit_by_role(&identity.grant, names, facts),

@@ -1,8 +1,9 @@
 //! Bounds what answers take of the memory: pages in the making, and pages on their way.
 
 use crate::error::ApiResult;
-use crate::http::memory::Memory;
+use crate::http::memory::{Memory, Share};
 use crate::http::reply::Reply;
+use lazuli_meter::Counter;
 use std::future::Future;
 use std::time::Duration;
 
@@ -15,12 +16,24 @@ pub(crate) struct AnswerMemory {
     memory: Memory,
     /// What an answer in the making is given; most pages end below it.
     page_bytes: usize,
+    /// Pages that found no room; the memory counts all refusals.
+    pages_refused: Counter,
 }
 
 impl AnswerMemory {
     pub(crate) fn new(running_max: usize, bytes_max: usize, wait_max: Duration) -> Self {
         let page_bytes = bytes_max / running_max.max(1);
-        Self { memory: Memory::new(bytes_max, wait_max), page_bytes }
+        let memory = Memory::new(bytes_max, wait_max);
+        Self { memory, page_bytes, pages_refused: Counter::default() }
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// How often a query found no room for its page.
+    pub(crate) fn pages_refused(&self) -> u64 {
+        self.pages_refused.value()
     }
 
     /// Runs `query` when there is room for a page, which keeps its share until the client has taken
@@ -29,7 +42,9 @@ impl AnswerMemory {
         &self,
         query: impl Future<Output = ApiResult<Reply>>,
     ) -> ApiResult<Reply> {
-        self.hold(self.page_bytes, query).await
+        let share = self.memory.take(self.page_bytes).await;
+        let share = share.inspect_err(|_| self.pages_refused.increment())?;
+        self.run(share, query).await
     }
 
     /// Runs `operation` when there is room for its answer: for `bytes`, or for a page if that is
@@ -40,6 +55,14 @@ impl AnswerMemory {
         operation: impl Future<Output = ApiResult<Reply>>,
     ) -> ApiResult<Reply> {
         let share = self.memory.take(bytes.min(self.page_bytes)).await?;
+        self.run(share, operation).await
+    }
+
+    async fn run(
+        &self,
+        share: Share,
+        operation: impl Future<Output = ApiResult<Reply>>,
+    ) -> ApiResult<Reply> {
         let mut reply = operation.await?;
         if reply.body.len() > SMALL_BYTES_MAX {
             reply.share = Some(self.memory.fit(share, reply.body.len()));

@@ -35,6 +35,10 @@ impl BodyMemory {
         Self(Memory::new(bytes_max, wait_max))
     }
 
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.0
+    }
+
     pub(crate) async fn read<B>(&self, body: &mut B) -> ApiResult<RequestBody>
     where
         B: Body<Data = Bytes> + Unpin,

@@ -7,8 +7,10 @@ use crate::headers::RequestHeaders;
 use crate::http::analytics::{self, Answered};
 use crate::http::body;
 use crate::http::cors;
+use crate::http::meter::{Flight, RequestMeter, Slot};
 use crate::http::peer::Peer;
 use crate::http::profile::Tolerance;
+use crate::http::record::Record;
 use crate::http::reply::Reply;
 use crate::http::request::{RequestContext, operation_time};
 use crate::http::respond::{ResponseBody, ResponseContext};
@@ -17,7 +19,7 @@ use crate::http::shared::Shared;
 use crate::http::target::Target;
 use crate::http::unread;
 use crate::http::version::Version;
-use crate::operation::{Access, Answer, Body as BodyKind, Verb};
+use crate::operation::{Access, Answer, Body as BodyKind, Facts, Kind, Verb};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
@@ -31,17 +33,26 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tracing::Instrument;
 
 /// One service, ready to answer requests.
 pub struct Front<S> {
     shared: Arc<Shared>,
     service: S,
+    meter: Arc<RequestMeter>,
 }
 
 #[expect(private_bounds, reason = "services are written in this crate; others only name them")]
 impl<S: Service> Front<S> {
     pub fn new(shared: Arc<Shared>, service: S) -> Self {
-        Self { shared, service }
+        let rows = S::Operation::all().iter().map(|operation| operation.facts());
+        let meter = Arc::new(RequestMeter::new(S::NAME, S::PREFLIGHT, rows));
+        Self { shared, service, meter }
+    }
+
+    /// What is counted of the requests answered here.
+    pub fn meter(&self) -> Arc<RequestMeter> {
+        self.meter.clone()
     }
 
     pub fn service(&self) -> &S {
@@ -72,8 +83,9 @@ impl<S: Service> Front<S> {
         let mut context = self.response_context(&parts, &headers);
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
         let outcome = {
+            let span = tracing::debug_span!("request", request = context.id.as_str());
             let answer = pin!(self.answer(&parts, &headers, &mut body, peer, &mut context));
-            within(deadline, answer).await
+            within(deadline, answer).instrument(span).await
         };
         // A client that sent `Expect: 100-continue` sees the refusal and does not send the body.
         if !body.is_end_stream() && !headers.has_expect {
@@ -88,14 +100,10 @@ impl<S: Service> Front<S> {
         if let (Some(properties), true) = (&properties, context.is_addressed) {
             cors::decorate(&properties.cors, parts.method.as_str(), &parts.headers, &mut reply);
         }
-        tracing::debug!(
-            id = context.id.as_str(),
-            peer = %peer.address,
-            method = %parts.method,
-            path = parts.uri.path(),
-            status = reply.status,
-            "request"
-        );
+        let record = Record::new(&context, &parts, peer, &reply, self.shared.clock.now());
+        self.observe(&record);
+        let ended = record.ended;
+        context.flight.answered();
         let counts = properties.is_some_and(|properties| analytics::counts(&properties));
         let answered = if counts { Answered::new(&context, &reply) } else { None };
         let Some(answered) = answered else {
@@ -103,21 +111,37 @@ impl<S: Service> Front<S> {
             return context.respond(reply, S::SERVER, parts.headers);
         };
         let response = context.respond(reply, S::SERVER, HeaderMap::new());
-        self.service.counts().count(&answered, &parts, &response, self.shared.clock.now());
+        self.service.counts().count(&answered, &parts, &response, ended);
         response
     }
 
+    /// Tells metrics and the access log of a request that is answered.
+    fn observe(&self, record: &Record<'_>) {
+        self.meter.count(&record.measured());
+        let log = &self.shared.options.access_log;
+        if log.wants(record) {
+            let path = record.request.uri.path();
+            let account = record.context.target.as_ref().map(|(account, _)| account.name.as_str());
+            // Path style has the account before the resource, host style has not.
+            let after = account.and_then(|name| path.strip_prefix('/')?.strip_prefix(name));
+            log.write(record, S::NAME, S::resource_name(after.unwrap_or(path)));
+        }
+    }
+
     /// Answers a request of a connection that there is no place for; it is the last one there.
-    pub(crate) async fn refuse<B>(&self, request: Request<B>) -> Response<ResponseBody>
+    pub(crate) async fn refuse<B>(&self, request: Request<B>, peer: Peer) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Unpin,
     {
         let (parts, mut body) = request.into_parts();
         let headers = RequestHeaders::of(&parts.headers);
-        let context = self.response_context(&parts, &headers);
+        let mut context = self.response_context(&parts, &headers);
         body::discard(&mut body).await;
         let busy = ErrorCode::ServerBusy.into();
         let reply = self.error_reply(&busy, &parts, &headers, &context);
+        self.shared.connections_refused.increment();
+        self.observe(&Record::new(&context, &parts, peer, &reply, self.shared.clock.now()));
+        context.flight.answered();
         let mut response = context.respond(reply, S::SERVER, parts.headers);
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         response
@@ -146,7 +170,8 @@ impl<S: Service> Front<S> {
         let shared = &self.shared;
         let (id, now, explain) =
             (shared.ids.next(), shared.clock.now(), shared.options.auth.explain);
-        ResponseContext::new(id, now, &parts.method, headers, explain)
+        let flight = Flight::begin(&self.meter);
+        ResponseContext::new(id, now, flight, &parts.method, headers, explain)
     }
 
     /// The answer to a request that failed. A failure of ours is logged here, where it ends.
@@ -189,6 +214,7 @@ impl<S: Service> Front<S> {
         let version = response.version.insert(version).parsed;
         if parts.method == http::Method::OPTIONS {
             response.operation = Some(S::PREFLIGHT);
+            response.flight.slot = Slot::PREFLIGHT;
             let properties = self.service.properties(&account.name).await?;
             return cors::preflight(&properties.cors, &parts.headers);
         }
@@ -211,6 +237,7 @@ impl<S: Service> Front<S> {
         };
         let principal = known.authenticate(&account, &presented).await?;
         response.is_authenticated = true;
+        response.signing_key = principal.signing_key();
 
         let path = uri::percent_decode(path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
         let verb = Verb::parse(parts.method.as_str()).tunnelled(headers.tunnels())?;
@@ -219,12 +246,16 @@ impl<S: Service> Front<S> {
         let (operation, resource) = self.service.route(&unrouted)?;
         let facts = operation.facts();
         response.operation = Some(facts);
+        response.flight.slot = Slot::of(operation.index());
         if version < facts.since {
             return Err(ErrorCode::InvalidQueryParameterValue.into());
         }
         if location == Location::Secondary && facts.access == Access::Writes {
             let code = ErrorCode::InsufficientAccountPermissions;
             return Err(ApiError::with_text(code, message::WRITE_TO_SECONDARY));
+        }
+        if facts.access == Access::Writes && options.disk.is_full() && !gives_space(verb, facts) {
+            return Err(ErrorCode::ServerBusy.into());
         }
 
         let takes_body = facts.body != BodyKind::None;
@@ -261,6 +292,11 @@ impl<S: Service> Front<S> {
         response.would_fail = context.tolerance.would_fail();
         outcome
     }
+}
+
+/// Whether a write makes room on the disk: the deletion of a table, a queue or a container does.
+fn gives_space(verb: Verb, facts: &Facts) -> bool {
+    verb == Verb::Delete && facts.kind == Kind::Settings
 }
 
 /// The outcome of `run` if it comes in time. Most answers are there at the first look, and those

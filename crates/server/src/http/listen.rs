@@ -1,6 +1,7 @@
 //! Accepts connections, bounds them, and ends them without cutting a request short.
 
 use crate::http::front::Front;
+use crate::http::meter::{ConnectionMeter, CutReason, Handshake};
 use crate::http::peer::Peer;
 use crate::http::service::Service;
 use crate::http::stall::StallGuard;
@@ -10,6 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -43,6 +45,8 @@ pub struct ListenOptions {
     pub handshake_timeout: Duration,
     /// How long requests in flight may go on after shutdown began.
     pub shutdown_grace: Duration,
+    /// Counts the connections.
+    pub meter: Arc<ConnectionMeter>,
 }
 
 impl Default for ListenOptions {
@@ -56,6 +60,7 @@ impl Default for ListenOptions {
             write_timeout: Duration::from_secs(60),
             handshake_timeout: Duration::from_secs(10),
             shutdown_grace: Duration::from_secs(30),
+            meter: Arc::new(ConnectionMeter::new("table")),
         }
     }
 }
@@ -110,8 +115,9 @@ pub async fn serve<S: Service>(
         };
         let (stream, peer, place) = accepted;
         let peer = Peer::new(peer, server.options.tls.is_some());
-        let connection =
-            Connection { server: server.clone(), peer, place, stopping: stopping.clone() };
+        let open = OpenConnection::new(server.options.meter.clone());
+        let stopping = stopping.clone();
+        let connection = Connection { server: server.clone(), peer, place, stopping, open };
         tokio::spawn(connection.run(stream));
     }
     drop(listener);
@@ -121,7 +127,11 @@ pub async fn serve<S: Service>(
     let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
     match tokio::time::timeout(options.shutdown_grace, places.served.acquire_many(all)).await {
         Ok(_) => 0,
-        Err(_) => options.connections_max - places.served.available_permits(),
+        Err(_) => {
+            let cut = options.connections_max - places.served.available_permits();
+            options.meter.cut.of(CutReason::Shutdown).add(cut as u64);
+            cut
+        }
     }
 }
 
@@ -197,6 +207,28 @@ struct Connection<S> {
     peer: Peer,
     stopping: watch::Receiver<bool>,
     place: Place,
+    open: OpenConnection,
+}
+
+/// A connection that its listener counts as open.
+struct OpenConnection(Arc<ConnectionMeter>);
+
+impl OpenConnection {
+    fn new(meter: Arc<ConnectionMeter>) -> Self {
+        meter.accepted.increment();
+        meter.open.add(1);
+        Self(meter)
+    }
+
+    fn cut(&self, reason: CutReason) {
+        self.0.cut.of(reason).increment();
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.open.add(-1);
+    }
 }
 
 impl<S: Service> Connection<S> {
@@ -205,6 +237,7 @@ impl<S: Service> Connection<S> {
             return self.serve_connection(stream).await;
         }
         self.server.tell_of_refusal(self.peer);
+        self.open.cut(CutReason::Limit);
         // One that takes longer is cut: others wait for its place.
         let _ = tokio::time::timeout(REFUSAL_TIME_MAX, self.serve_connection(stream)).await;
     }
@@ -225,6 +258,9 @@ impl<S: Service> Connection<S> {
             Err(error) => Err(error.into()),
         };
         if let Err(error) = ended {
+            if let Some(reason) = cut_reason(&*error) {
+                self.open.cut(reason);
+            }
             tracing::debug!(peer = %self.peer.address, %error, "connection ended");
         }
     }
@@ -233,14 +269,14 @@ impl<S: Service> Connection<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin,
     {
-        let Self { server, peer, stopping, place } = self;
+        let Self { server, peer, stopping, place, .. } = self;
         let options = &server.options;
         let stream = StallGuard::new(stream, options.write_timeout);
         let stream = UnreadGuard::new(stream, |status| server.front.refuse_unread(status, *peer));
         let service = service_fn(|request| async {
             Ok::<_, Infallible>(match place.refused {
                 false => server.front.handle(request, *peer).await,
-                true => server.front.refuse(request).await,
+                true => server.front.refuse(request, *peer).await,
             })
         });
         let connection = options.http1().serve_connection(TokioIo::new(stream), service);
@@ -256,7 +292,17 @@ impl<S: Service> Connection<S> {
     }
 }
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Why the server ended a connection that failed; `None` when the client did.
+fn cut_reason(error: &(dyn Error + 'static)) -> Option<CutReason> {
+    if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_timeout) {
+        return Some(CutReason::HeaderTime);
+    }
+    let mut causes = std::iter::successors(Some(error), |&cause| cause.source());
+    let timed_out = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+    causes.any(|cause| cause.downcast_ref().is_some_and(timed_out)).then_some(CutReason::Stalled)
+}
 
 /// A connection that is ready for HTTP.
 enum Opened {
@@ -272,7 +318,10 @@ impl<S> Server<S> {
             Some(tls) => {
                 // In a box, as what comes of it: plain connections need not be as large.
                 let opened = Box::pin(handshake(stream, tls));
-                tokio::time::timeout(self.options.handshake_timeout, opened).await?
+                let opened = tokio::time::timeout(self.options.handshake_timeout, opened).await;
+                let opened = opened.map_err(io::Error::from).flatten();
+                self.options.meter.handshakes.of(Handshake::of(&opened)).increment();
+                opened
             }
             None => {
                 let first = tls::opens_with_tls(&stream);
@@ -311,6 +360,17 @@ impl<S> Server<S> {
                 "a client speaks TLS to this port, which speaks plain HTTP: let it use http://, \
                  or start with --tls (further clients are told of at debug)"
             );
+        }
+    }
+}
+
+impl Handshake {
+    /// A client that sends nothing, and one that speaks plain HTTP, end without a connection.
+    fn of(opened: &io::Result<Option<Opened>>) -> Self {
+        match opened {
+            Ok(Some(_)) => Self::Ok,
+            Ok(None) => Self::PlainHttp,
+            Err(_) => Self::Failed,
         }
     }
 }

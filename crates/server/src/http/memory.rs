@@ -4,6 +4,7 @@
 //! says so (`ServerBusy`) instead of letting its clients wait without end.
 
 use crate::error::{ApiError, ApiResult};
+use lazuli_meter::Counter;
 use lazuli_wire::error_code::ErrorCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +21,14 @@ pub(crate) struct Memory {
     free: Arc<Semaphore>,
     units_max: u32,
     wait_max: Duration,
+    refused: Counter,
 }
 
 impl Memory {
     pub(crate) fn new(bytes_max: usize, wait_max: Duration) -> Self {
         let units_max = u32::try_from(bytes_max / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
-        Self { free: Arc::new(Semaphore::new(units_max as usize)), units_max, wait_max }
+        let free = Arc::new(Semaphore::new(units_max as usize));
+        Self { free, units_max, wait_max, refused: Counter::default() }
     }
 
     /// Takes a share, first come first served. One larger than all there is takes all there is.
@@ -37,7 +40,10 @@ impl Memory {
         let share = self.free.clone().acquire_many_owned(units);
         match tokio::time::timeout(self.wait_max, share).await {
             Ok(Ok(share)) => Ok(share),
-            _ => Err(ApiError::from(ErrorCode::ServerBusy)),
+            _ => {
+                self.refused.increment();
+                Err(ApiError::from(ErrorCode::ServerBusy))
+            }
         }
     }
 
@@ -53,6 +59,19 @@ impl Memory {
             share.merge(more);
         }
         share
+    }
+
+    /// How often there was too little for too long.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.value()
+    }
+
+    pub(crate) fn bytes_max(&self) -> usize {
+        self.units_max as usize * UNIT_BYTES
+    }
+
+    pub(crate) fn bytes_taken(&self) -> usize {
+        self.bytes_max().saturating_sub(self.free.available_permits() * UNIT_BYTES)
     }
 
     fn units(&self, bytes: usize) -> u32 {

@@ -1,5 +1,6 @@
 //! What a handler answers, before it becomes an HTTP response or a part of a batch.
 
+use crate::operation::Plan;
 use http::HeaderValue;
 use lazuli_model::ETag;
 use lazuli_wire::error_code::ErrorCode;
@@ -32,8 +33,22 @@ pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
     /// Why the request failed, for analytics: a batch that failed is answered like one that did not.
     pub(crate) failure: Option<ErrorCode>,
+    /// What it took to answer.
+    pub(crate) work: Work,
     /// What a large body takes of the memory for answers, until the client has taken it.
     pub(crate) share: Option<OwnedSemaphorePermit>,
+}
+
+/// What it took to answer a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// How entities were found, if any were asked for.
+    pub(crate) plan: Option<Plan>,
+    /// Entities read, and those of them that the answer holds.
+    pub(crate) examined: u64,
+    pub(crate) returned: u64,
+    /// Operations in a transaction.
+    pub(crate) operations: u64,
 }
 
 /// A version of OData (T-2.16, T-2.20).

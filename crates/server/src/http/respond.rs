@@ -2,6 +2,7 @@
 
 use crate::auth::accounts::Account;
 use crate::headers::RequestHeaders;
+use crate::http::meter::Flight;
 use crate::http::reply::Reply;
 use crate::http::trailer::Trailer;
 use crate::http::version::Version;
@@ -44,6 +45,10 @@ pub(crate) struct ResponseContext {
     pub(crate) now: Timestamp,
     /// The version served, once it is known to be one (T-2.7).
     pub(crate) version: Option<Version>,
+    /// Counts the request until it is answered.
+    pub(crate) flight: Flight,
+    /// Which of the account's keys signed the request, if one did.
+    pub(crate) signing_key: Option<usize>,
     /// Whether the credentials were found good.
     pub(crate) is_authenticated: bool,
     /// Whether the account addressed is one of ours, and more is wanted than a preflight.
@@ -67,6 +72,7 @@ impl ResponseContext {
     pub(crate) fn new(
         id: RequestId,
         now: Timestamp,
+        flight: Flight,
         method: &Method,
         headers: &RequestHeaders<'_>,
         explain: bool,
@@ -78,6 +84,8 @@ impl ResponseContext {
             id,
             now,
             version: None,
+            flight,
+            signing_key: None,
             is_authenticated: false,
             is_addressed: false,
             is_head: *method == Method::HEAD,

@@ -13,7 +13,7 @@ use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::http::respond::ResponseContext;
 use crate::http::shared::Shared;
-use crate::operation::{Facts, Verb};
+use crate::operation::{Facts, ServiceName, Verb};
 use http::HeaderValue;
 use http::request::Parts;
 use lazuli_model::{AccountName, ServiceProperties};
@@ -24,6 +24,9 @@ use std::sync::Arc;
 pub(crate) trait Service: Credentials + Send + Sync + 'static {
     /// Its operations, each with its row.
     type Operation: Operation;
+
+    /// What metrics and logs call it.
+    const NAME: ServiceName;
 
     /// What the `Server` header of an answer says. Tools recognise the service by the first word.
     const SERVER: HeaderValue;
@@ -49,6 +52,9 @@ pub(crate) trait Service: Credentials + Send + Sync + 'static {
     /// The answer to a request that failed.
     fn error_reply(&self, failed: &Failed<'_>) -> Reply;
 
+    /// The table, queue or container that a path after the account names, for the log.
+    fn resource_name(path: &str) -> Option<&str>;
+
     /// The settings of an account: CORS rules, analytics.
     fn properties(
         &self,
@@ -63,7 +69,12 @@ pub(crate) trait Service: Credentials + Send + Sync + 'static {
 pub(crate) type Resource<S> = <<S as Credentials>::Grant as Grant>::Resource;
 
 /// An operation of a service.
-pub(crate) trait Operation: Copy + Send + Sync {
+pub(crate) trait Operation: Copy + Send + Sync + 'static {
+    /// Every operation, in the order of [`index`](Self::index).
+    fn all() -> &'static [Self];
+
+    fn index(self) -> usize;
+
     fn facts(self) -> &'static Facts;
 }
 

@@ -3,12 +3,15 @@
 
 use crate::auth::accounts::Accounts;
 use crate::auth::authenticate::AuthOptions;
+use crate::http::access_log::AccessLog;
 use crate::http::answer_memory::AnswerMemory;
 use crate::http::body::BodyMemory;
+use crate::http::disk_guard::DiskGuard;
 use crate::http::profile::Profile;
 use crate::http::version::VersionCheck;
 use crate::request_id::RequestIds;
 use http::HeaderValue;
+use lazuli_meter::{Counter, Family, Source, Value};
 use lazuli_model::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +36,9 @@ pub struct FrontOptions {
     pub request_id_seed: u64,
     pub auth: AuthOptions,
     pub profile: Profile,
+    pub access_log: AccessLog,
+    /// Refuses writes while the disk is nearly full.
+    pub disk: Arc<DiskGuard>,
 }
 
 impl Default for FrontOptions {
@@ -47,6 +53,8 @@ impl Default for FrontOptions {
             request_id_seed: 0,
             auth: AuthOptions::default(),
             profile: Profile::default(),
+            access_log: AccessLog::default(),
+            disk: Arc::default(),
         }
     }
 }
@@ -59,6 +67,8 @@ pub struct Shared {
     pub(crate) ids: RequestIds,
     pub(crate) bodies: BodyMemory,
     pub(crate) answers: AnswerMemory,
+    /// Requests refused because all connections were taken.
+    pub(crate) connections_refused: Counter,
     /// What a 401 sends clients to.
     pub(crate) challenge: HeaderValue,
 }
@@ -72,8 +82,35 @@ impl Shared {
             ids: RequestIds::new(options.request_id_seed),
             bodies: BodyMemory::new(body_bytes_max, options.memory_wait_max),
             answers: AnswerMemory::new(queries_max, answer_bytes_max, options.memory_wait_max),
+            connections_refused: Counter::default(),
             challenge: options.auth.challenge(),
             options,
         }
+    }
+}
+
+impl Source for Shared {
+    fn report(&self) -> Vec<Family> {
+        let pages = self.answers.pages_refused();
+        let busy = [
+            ("connections", self.connections_refused.value()),
+            ("bodies", self.bodies.memory().refused()),
+            ("queries", pages),
+            ("answers", self.answers.memory().refused().saturating_sub(pages)),
+        ];
+        let mut refused =
+            Family::new("lazuli_busy", "Requests refused with ServerBusy, by the bound they met");
+        for (bound, count) in busy {
+            refused = refused.with(vec![("bound", bound.into())], &Value::Counter(count as f64));
+        }
+        let mut used = Family::new("lazuli_memory_bytes", "Memory in use");
+        let mut limits = Family::new("lazuli_memory_limit_bytes", "Memory that may be used");
+        for (pool, memory) in [("bodies", self.bodies.memory()), ("answers", self.answers.memory())]
+        {
+            let gauge = |bytes: usize| Value::Gauge(bytes as f64);
+            used = used.with(vec![("pool", pool.into())], &gauge(memory.bytes_taken()));
+            limits = limits.with(vec![("pool", pool.into())], &gauge(memory.bytes_max()));
+        }
+        vec![refused, used, limits]
     }
 }

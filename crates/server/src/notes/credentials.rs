@@ -38,10 +38,9 @@ pub(crate) fn token_to_sign(note: &str, letters: &str, policy: &str) -> String {
     format!("{note}\n{letters}\n{policy}")
 }
 
-fn is_signed(account: &Account, text: &str, signature: &str) -> bool {
-    let signature = Signature::parse(signature);
-    signature
-        .is_some_and(|found| account.keys.iter().any(|key| key.verify(&[text.as_bytes()], &found)))
+fn signing_key(account: &Account, text: &str, signature: &str) -> Option<usize> {
+    let signature = Signature::parse(signature)?;
+    account.keys.iter().position(|key| key.verify(&[text.as_bytes()], &signature))
 }
 
 impl Credentials for Notes {
@@ -61,9 +60,14 @@ impl Credentials for Notes {
         ErrorCode::NoAuthenticationInformation
     }
 
-    fn is_signed(account: &Account, presented: &Presented<'_>, _: Scheme, signature: &str) -> bool {
+    fn signing_key(
+        account: &Account,
+        presented: &Presented<'_>,
+        _: Scheme,
+        signature: &str,
+    ) -> Option<usize> {
         let text = string_to_sign(presented.method, presented.date(), presented.path);
-        is_signed(account, &text, signature)
+        signing_key(account, &text, signature)
     }
 
     fn explain_signature(p: &Presented<'_>, _: Scheme, _: &str, _: &Keyring<'_>) -> String {
@@ -91,7 +95,7 @@ impl Credentials for Notes {
         _: &Caller,
     ) -> ApiResult<Result<NoteGrant, SasError>> {
         let text = token_to_sign(token.note, token.letters, token.policy);
-        if !is_signed(account, &text, token.signature) {
+        if signing_key(account, &text, token.signature).is_none() {
             return Ok(Err(SasError::Signature));
         }
         let letters = match token.policy {

@@ -9,7 +9,7 @@ use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::http::service::{Failed, Routed, Service, Unrouted};
 use crate::http::shared::{FrontOptions, Shared};
-use crate::operation::{Answer, Facts};
+use crate::operation::{Answer, Facts, ServiceName};
 use crate::table::analytics::Analytics;
 use crate::table::error_reply;
 use crate::table::handlers::{self, Call};
@@ -111,6 +111,7 @@ impl Front<TableApi> {
 impl Service for TableApi {
     type Operation = Operation;
 
+    const NAME: ServiceName = ServiceName::Table;
     /// Tools recognise the service by the first word (T-2.58).
     const SERVER: HeaderValue = HeaderValue::from_static(concat!(
         "Windows-Azure-Table/1.0 Lazuli/",
@@ -162,6 +163,16 @@ impl Service for TableApi {
 
     fn error_reply(&self, failed: &Failed<'_>) -> Reply {
         error_reply::of_request(failed)
+    }
+
+    /// The table, also where it is named as one of `Tables`.
+    fn resource_name(path: &str) -> Option<&str> {
+        let path = path.trim_start_matches('/');
+        let name = match path.strip_prefix("Tables('") {
+            Some(rest) => rest.split('\'').next(),
+            None => path.split(['(', '/']).next(),
+        };
+        name.filter(|name| !name.is_empty())
     }
 
     async fn properties(&self, account: &AccountName) -> ApiResult<Arc<ServiceProperties>> {

@@ -4,7 +4,7 @@ use crate::auth::permit::Principal;
 use crate::error::{ApiError, ApiResult, Stage};
 use crate::headers::TUNNEL;
 use crate::http::answer_memory::AnswerMemory;
-use crate::http::reply::Reply;
+use crate::http::reply::{Reply, Work};
 use crate::http::request::RequestContext;
 use crate::operation::Verb;
 use crate::table::api::TableApi;
@@ -68,7 +68,8 @@ async fn answer_changes(
             vec![fault.reply(context, &steps, parts.len())]
         }
     };
-    Ok(multipart_reply(context, &answers, true))
+    let work = Work { operations: parts.len() as u64, ..Work::default() };
+    Ok(Reply { work, ..multipart_reply(context, &answers, true) })
 }
 
 async fn answer_query(
@@ -91,7 +92,8 @@ async fn answer_query(
             step.error_reply(context, &error, Some(0))
         }
     };
-    Ok(multipart_reply(context, &[step.answered(reply)], false))
+    let work = reply.work;
+    Ok(Reply { work, ..multipart_reply(context, &[step.answered(reply)], false) })
 }
 
 /// One operation of a batch: its part, read once.

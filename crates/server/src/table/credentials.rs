@@ -102,14 +102,14 @@ impl Credentials for TableApi {
         }
     }
 
-    fn is_signed(
+    fn signing_key(
         account: &Account,
         presented: &Presented<'_>,
         scheme: Scheme,
         signature: &str,
-    ) -> bool {
+    ) -> Option<usize> {
         let request = signed_request(account, presented);
-        request.is_signed_by(&account.keys, scheme, signature)
+        request.signing_key(&account.keys, scheme, signature)
     }
 
     fn explain_signature(
@@ -219,7 +219,7 @@ impl Principal<TableGrant> {
     /// Refuses an entity outside the credential's range of keys.
     pub(crate) fn permit_key(&self, key: &EntityKey) -> ApiResult<()> {
         match self {
-            Self::Owner | Self::Account(_) | Self::Bearer(..) => Ok(()),
+            Self::Owner { .. } | Self::Account(_) | Self::Bearer(..) => Ok(()),
             Self::Service(grant) => Ok(grant.check_key(key.partition.as_str(), key.row.as_str())?),
         }
     }
@@ -227,7 +227,7 @@ impl Principal<TableGrant> {
     /// The entities a query may show; it leaves out the others without an error.
     pub(crate) fn bounds(&self) -> KeyBounds {
         match self {
-            Self::Owner | Self::Account(_) | Self::Bearer(..) => KeyBounds::default(),
+            Self::Owner { .. } | Self::Account(_) | Self::Bearer(..) => KeyBounds::default(),
             Self::Service(grant) => {
                 let range = grant.range().clone();
                 KeyBounds { start: range.start, end: range.end }

@@ -3,9 +3,9 @@
 use crate::auth::permit::Principal;
 use crate::error::{ApiError, ApiResult};
 use crate::http::profile::Tolerance;
-use crate::http::reply::{DataServiceVersion, Reply};
+use crate::http::reply::{DataServiceVersion, Reply, Work};
 use crate::http::request::RequestContext;
-use crate::operation::Answer;
+use crate::operation::{Answer, Plan};
 use crate::table::api::TableApi;
 use crate::table::encode::{self, Encoder};
 use crate::table::error::{body_key_error, filter_error};
@@ -20,7 +20,7 @@ use lazuli_model::{
     TableName, Timestamp,
 };
 use lazuli_table::{
-    Continuation, EntityQuery, KeyBounds, Mutation, MutationKind, TableError, TablesQuery,
+    Continuation, EntityQuery, KeyBounds, Mutation, MutationKind, PlanKind, TableError, TablesQuery,
 };
 use lazuli_wire::continuation;
 use lazuli_wire::error_code::{ErrorCode, message};
@@ -234,13 +234,13 @@ async fn query_entities(
             );
         })
         .await?;
-    tracing::debug!(
-        plan = end.plan.name(),
-        read = end.rows_read,
-        returned = end.rows_returned,
-        "query"
-    );
     let mut reply = entities.finish();
+    reply.work = Work {
+        plan: Some(plan(end.plan)),
+        examined: end.rows_read,
+        returned: end.rows_returned,
+        operations: 0,
+    };
     if let Some(next) = end.next {
         let token = |text: String| continuation::encode(text.as_bytes());
         reply.more.push(("x-ms-continuation-nextpartitionkey", token(next.partition)));
@@ -264,7 +264,20 @@ async fn get_entity(
     let entity = api.tables.get(&context.account.name, table, key).await?;
     let properties = entity.properties()?.into_iter();
     let reply = encoder.entity(200, table, select.as_ref(), key, entity.timestamp, properties);
-    Ok(Reply { etag: Some(ETag(entity.timestamp)), ..reply })
+    let work = Work { plan: Some(Plan::Point), examined: 1, returned: 1, operations: 0 };
+    Ok(Reply { etag: Some(ETag(entity.timestamp)), work, ..reply })
+}
+
+/// What metrics and logs call a plan.
+fn plan(kind: PlanKind) -> Plan {
+    match kind {
+        PlanKind::Point => Plan::Point,
+        PlanKind::MultiPoint => Plan::MultiPoint,
+        PlanKind::RowRange => Plan::RowRange,
+        PlanKind::Partition => Plan::Partition,
+        PlanKind::PartitionRange => Plan::PartitionRange,
+        PlanKind::Table => Plan::Table,
+    }
 }
 
 /// Changes one entity. That a merge makes it too wide is found out where it is stored (TR-29).

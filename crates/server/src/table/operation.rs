@@ -329,6 +329,14 @@ pub(crate) const PREFLIGHT: Facts = Facts {
 };
 
 impl service::Operation for Operation {
+    fn all() -> &'static [Self] {
+        Self::ALL
+    }
+
+    fn index(self) -> usize {
+        self as usize
+    }
+
     fn facts(self) -> &'static Facts {
         Self::facts(self)
     }

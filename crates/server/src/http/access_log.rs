@@ -1,0 +1,165 @@
+//! The access log: one line for a request, or for those that an operator should see.
+
+use crate::http::meter::Outcome;
+use crate::http::record::Record;
+use crate::operation::ServiceName;
+use http::header::{self, HeaderMap};
+use lazuli_meter::Label;
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// The target of access lines, by which the log tells them from others.
+pub const ACCESS: &str = "lazuli_access";
+
+/// Bytes of a User-Agent that are logged.
+const AGENT_BYTES_MAX: usize = 128;
+
+/// Which requests are logged, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct AccessLog {
+    pub lines: AccessLines,
+    /// A request that takes longer is logged like one that failed.
+    pub slow: Duration,
+    /// Whether the query is logged with the path, its signature masked.
+    pub query: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessLines {
+    Off,
+    /// Failures of the server, throttled requests, and slow ones.
+    Errors,
+    All,
+}
+
+impl Default for AccessLog {
+    fn default() -> Self {
+        Self { lines: AccessLines::Off, slow: Duration::from_secs(1), query: false }
+    }
+}
+
+impl AccessLog {
+    pub(crate) fn wants(&self, record: &Record<'_>) -> bool {
+        match self.lines {
+            AccessLines::Off => false,
+            AccessLines::All => true,
+            AccessLines::Errors => {
+                let failed = matches!(record.outcome(), Outcome::ServerError | Outcome::Throttled);
+                failed || record.elapsed() >= self.slow
+            }
+        }
+    }
+
+    /// Logs a request. `resource` is the table, queue or container it names.
+    pub(crate) fn write(&self, record: &Record<'_>, service: ServiceName, resource: Option<&str>) {
+        let Record { context, request, work, .. } = record;
+        let headers = &request.headers;
+        let query = request.uri.query().filter(|_| self.query);
+        let path = match query {
+            Some(query) => Cow::Owned(format!("{}?{}", request.uri.path(), masked(query))),
+            None => Cow::Borrowed(request.uri.path()),
+        };
+        let target = context.target.as_ref();
+        tracing::info!(
+            target: ACCESS,
+            id = context.id.as_str(),
+            client_id = text(headers, "x-ms-client-request-id"),
+            trace_id = trace_id(headers),
+            service = service.name(),
+            account = target.map(|(account, _)| account.name.as_str()),
+            op = context.operation.map(|facts| facts.name),
+            resource,
+            method = request.method.as_str(),
+            path = path.as_ref(),
+            status = record.status,
+            code = record.failure.map(|code| code.name()),
+            us = u64::try_from(record.elapsed().as_micros()).unwrap_or(u64::MAX),
+            "in" = some(record.bytes_in()),
+            out = some(record.bytes_out),
+            ops = some(work.operations),
+            plan = work.plan.map(Label::name),
+            examined = work.plan.map(|_| work.examined),
+            returned = work.plan.map(|_| work.returned),
+            auth = credential(record).as_deref(),
+            peer = %record.peer.address,
+            agent = agent(headers),
+            api = context.version.as_ref().and_then(|version| version.text.to_str().ok()),
+            would_fail = context.would_fail.map(|code| code.name()),
+            "request"
+        );
+    }
+}
+
+/// A number that is left out when it is zero.
+fn some(number: u64) -> Option<u64> {
+    (number > 0).then_some(number)
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// The second field of `traceparent`, which W3C's Trace Context defines: `00-<trace id>-<parent>-<flags>`.
+fn trace_id(headers: &HeaderMap) -> Option<&str> {
+    const TRACE_ID_BYTES: usize = 32;
+    let id = text(headers, "traceparent")?.split('-').nth(1)?;
+    (id.len() == TRACE_ID_BYTES && id.bytes().all(|b| b.is_ascii_hexdigit())).then_some(id)
+}
+
+fn agent(headers: &HeaderMap) -> Option<&str> {
+    let agent = headers.get(header::USER_AGENT)?.to_str().ok()?;
+    // It is ASCII, so that it can be cut anywhere.
+    agent.get(..agent.len().min(AGENT_BYTES_MAX))
+}
+
+/// How the request was authenticated; `None` if it was not.
+fn credential(record: &Record<'_>) -> Option<Cow<'static, str>> {
+    if !record.context.is_authenticated {
+        return None;
+    }
+    if let Some(place) = record.context.signing_key {
+        return Some(Cow::Borrowed(if place == 0 { "key1" } else { "key2" }));
+    }
+    if record.request.headers.contains_key(header::AUTHORIZATION) {
+        return Some(Cow::Borrowed("bearer"));
+    }
+    let query = record.request.uri.query().unwrap_or_default();
+    let policy = query.split('&').find_map(|pair| pair.strip_prefix("si="));
+    Some(policy.map_or(Cow::Borrowed("sas"), |policy| Cow::Owned(format!("sas:{policy}"))))
+}
+
+/// A query without its signature, and without anything else that could be one.
+fn masked(query: &str) -> String {
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if name.eq_ignore_ascii_case("sig") || name.contains('%') => {
+            Cow::Owned(format!("{name}=***"))
+        }
+        _ => Cow::Borrowed(pair),
+    });
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_are_masked_however_they_are_spelled() {
+        assert_eq!(masked("sv=1&sig=abc%3D&se=2"), "sv=1&sig=***&se=2");
+        assert_eq!(masked("SIG=abc"), "SIG=***");
+        assert_eq!(masked("%73ig=abc"), "%73ig=***");
+        assert_eq!(masked("$filter=a eq 'b'&x"), "$filter=a eq 'b'&x");
+    }
+
+    #[test]
+    fn a_trace_id_is_the_second_field() {
+        let id = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let headers = |value: &str| {
+            HeaderMap::from_iter([("traceparent".parse().unwrap(), value.parse().unwrap())])
+        };
+        assert_eq!(trace_id(&headers(&format!("00-{id}-00f067aa0ba902b7-01"))), Some(id));
+        assert_eq!(trace_id(&headers("00-xyz-1-01")), None);
+        assert_eq!(trace_id(&headers("")), None);
+        assert_eq!(trace_id(&HeaderMap::new()), None);
+    }
+}

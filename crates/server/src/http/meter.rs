@@ -1,0 +1,336 @@
+//! What is counted of requests and connections. Every label comes from a closed set; nothing that a
+//! client sends becomes one.
+
+use crate::auth::accounts::Account;
+use crate::http::reply::Work;
+use crate::operation::{Facts, Kind, Plan, ServiceName};
+use lazuli_meter::{Counter, Family, Gauge, Histogram, Label, Labels, PerLabel, Source, Value};
+use lazuli_wire::error_code::ErrorCode;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+lazuli_meter::label! {
+    /// How a request ended.
+    pub(crate) enum Outcome {
+        Ok => "ok",
+        ClientError => "client_error",
+        Throttled => "throttled",
+        ServerError => "server_error",
+        Cut => "cut",
+    }
+}
+
+/// Bounds of the number of operations in a transaction.
+const BATCH_BOUNDS: [u64; 7] = [1, 2, 5, 10, 25, 50, 100];
+
+/// The place of an operation in the counters of its service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot(usize);
+
+impl Slot {
+    /// A request that failed before its operation was known.
+    pub(crate) const UNKNOWN: Self = Self(0);
+    pub(crate) const PREFLIGHT: Self = Self(1);
+    const FIRST: usize = 2;
+
+    /// The operation with this place among the rows of its service.
+    pub(crate) fn of(index: usize) -> Self {
+        Self(Self::FIRST + index)
+    }
+}
+
+/// What is counted of the requests of one service.
+pub struct RequestMeter {
+    service: ServiceName,
+    /// By [`Slot`].
+    operations: Vec<OperationMeter>,
+    durations: PerLabel<Kind, Histogram>,
+    /// By the place of the code in [`ErrorCode::ALL`].
+    errors: Vec<Counter>,
+    in_flight: Gauge,
+    bytes_in: Counter,
+    bytes_out: Counter,
+    plans: PerLabel<Plan, PlanMeter>,
+    batch_operations: Histogram,
+}
+
+/// What is counted of one answered request.
+pub(crate) struct Measured<'a> {
+    pub(crate) slot: Slot,
+    pub(crate) outcome: Outcome,
+    pub(crate) elapsed: Duration,
+    pub(crate) account: Option<&'a Account>,
+    pub(crate) bytes_in: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) failure: Option<ErrorCode>,
+    pub(crate) work: Work,
+}
+
+/// A request under way. One that is dropped before it is answered was cut: its connection broke, or
+/// the server stopped.
+pub(crate) struct Flight {
+    meter: Arc<RequestMeter>,
+    /// The operation, as far as it is known.
+    pub(crate) slot: Slot,
+    is_answered: bool,
+}
+
+impl Flight {
+    pub(crate) fn begin(meter: &Arc<RequestMeter>) -> Self {
+        meter.in_flight.add(1);
+        Self { meter: meter.clone(), slot: Slot::UNKNOWN, is_answered: false }
+    }
+
+    pub(crate) fn answered(&mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.meter.in_flight.add(-1);
+        if !self.is_answered {
+            self.meter.count_cut(self.slot);
+        }
+    }
+}
+
+struct OperationMeter {
+    name: &'static str,
+    /// `None` while no operation is known, which is no kind of operation.
+    kind: Option<Kind>,
+    outcomes: PerLabel<Outcome, Counter>,
+}
+
+impl OperationMeter {
+    fn new(name: &'static str, kind: Option<Kind>) -> Self {
+        Self { name, kind, outcomes: PerLabel::default() }
+    }
+
+    fn of(facts: &Facts) -> Self {
+        Self::new(facts.name, Some(facts.kind))
+    }
+}
+
+#[derive(Default)]
+struct PlanMeter {
+    queries: Counter,
+    examined: Counter,
+    returned: Counter,
+}
+
+impl RequestMeter {
+    /// A meter for the operations of a service, in the order of their rows.
+    pub(crate) fn new(
+        service: ServiceName,
+        preflight: &'static Facts,
+        rows: impl Iterator<Item = &'static Facts>,
+    ) -> Self {
+        let first = [OperationMeter::new("Unknown", None), OperationMeter::of(preflight)];
+        let rows = rows.map(OperationMeter::of);
+        Self {
+            service,
+            operations: first.into_iter().chain(rows).collect(),
+            durations: PerLabel::new(Histogram::of_durations),
+            errors: ErrorCode::ALL.iter().map(|_| Counter::default()).collect(),
+            in_flight: Gauge::default(),
+            bytes_in: Counter::default(),
+            bytes_out: Counter::default(),
+            plans: PerLabel::default(),
+            batch_operations: Histogram::of_numbers(&BATCH_BOUNDS),
+        }
+    }
+
+    /// Requests under way.
+    pub fn in_flight(&self) -> i64 {
+        self.in_flight.value()
+    }
+
+    /// Requests that were answered.
+    pub fn answered(&self) -> u64 {
+        let counts = self.operations.iter().flat_map(|operation| operation.outcomes.iter());
+        counts.filter(|(outcome, _)| *outcome != Outcome::Cut).map(|(_, count)| count.value()).sum()
+    }
+
+    fn count_cut(&self, slot: Slot) {
+        if let Some(operation) = self.operations.get(slot.0) {
+            operation.outcomes.of(Outcome::Cut).increment();
+        }
+    }
+
+    /// Counts a request that is answered.
+    pub(crate) fn count(&self, measured: &Measured<'_>) {
+        if let Some(operation) = self.operations.get(measured.slot.0) {
+            operation.outcomes.of(measured.outcome).increment();
+            if let Some(kind) = operation.kind {
+                self.durations.of(kind).observe_duration(measured.elapsed);
+            }
+        }
+        if let Some(account) = measured.account {
+            account.requests.of(self.service).increment();
+        }
+        self.bytes_out.add(measured.bytes_out);
+        if measured.bytes_in > 0 {
+            self.bytes_in.add(measured.bytes_in);
+        }
+        if let Some(code) = measured.failure
+            && let Some(counter) = self.errors.get(code as usize)
+        {
+            counter.increment();
+        }
+        let work = measured.work;
+        if let Some(plan) = work.plan {
+            let plan = self.plans.of(plan);
+            plan.queries.increment();
+            plan.examined.add(work.examined);
+            plan.returned.add(work.returned);
+        }
+        if work.operations > 0 {
+            self.batch_operations.observe(work.operations);
+        }
+    }
+
+    fn labels(&self, more: &[(&'static str, &'static str)]) -> Labels {
+        let service = ("service", self.service.name());
+        [service].iter().chain(more).map(|(name, value)| (*name, (*value).into())).collect()
+    }
+
+    /// Two rows of one name, such as those that are always errors, are one.
+    fn requests(&self) -> Family {
+        let mut counts = BTreeMap::<(&str, Outcome), u64>::new();
+        for operation in &self.operations {
+            for (outcome, count) in operation.outcomes.iter() {
+                *counts.entry((operation.name, outcome)).or_default() += count.value();
+            }
+        }
+        let family = Family::new("lazuli_requests", "Requests that ended");
+        counts.into_iter().fold(family, |family, ((name, outcome), count)| {
+            let labels = self.labels(&[("operation", name), ("outcome", outcome.name())]);
+            family.with(labels, &Value::Counter(count as f64))
+        })
+    }
+
+    /// The codes that were sent, and those of refused credentials and of conflicts apart.
+    fn failures(&self) -> [Family; 3] {
+        let codes = || ErrorCode::ALL.iter().zip(&self.errors);
+        let sum = |status: u16| -> f64 {
+            let of_status = codes().filter(|(code, _)| code.status() == status);
+            of_status.map(|(_, count)| count.value() as f64).sum()
+        };
+        let mut errors = Family::new("lazuli_errors", "Error codes sent");
+        let mut refusals = Family::new("lazuli_auth_refusals", "Credentials that were refused");
+        for (code, count) in codes() {
+            errors = errors.with(self.labels(&[("code", code.name())]), count);
+            if matches!(code.status(), 401 | 403) {
+                refusals = refusals.with(self.labels(&[("reason", code.name())]), count);
+            }
+        }
+        let conflicts = Family::new("lazuli_conflicts", "Writes that met another: 409 and 412")
+            .with(vec![("code", "409".into())], &Value::Counter(sum(409)))
+            .with(vec![("code", "412".into())], &Value::Counter(sum(412)));
+        [errors, refusals, conflicts]
+    }
+
+    fn plans(&self) -> [Family; 3] {
+        let mut families = [
+            Family::new("lazuli_queries", "Queries by how they read"),
+            Family::new("lazuli_entities_examined", "Entities that queries read"),
+            Family::new("lazuli_entities_returned", "Entities that queries returned"),
+        ];
+        for (plan, meter) in self.plans.iter() {
+            let counters = [&meter.queries, &meter.examined, &meter.returned];
+            for (family, counter) in families.iter_mut().zip(counters) {
+                let labels = vec![("plan", plan.name().into())];
+                *family = std::mem::replace(family, Family::new("", "")).with(labels, counter);
+            }
+        }
+        families
+    }
+}
+
+impl Source for RequestMeter {
+    fn report(&self) -> Vec<Family> {
+        let one =
+            |name, help, counter: &Counter| Family::new(name, help).with(self.labels(&[]), counter);
+        let durations = self.durations.iter().fold(
+            Family::new(
+                "lazuli_request_duration_seconds",
+                "From the head of a request to its answer",
+            ),
+            |family, (kind, histogram)| {
+                family.with(self.labels(&[("kind", kind.name())]), histogram)
+            },
+        );
+        let in_flight = Family::new("lazuli_requests_in_flight", "Requests under way")
+            .with(self.labels(&[]), &self.in_flight);
+        let batches = Family::of(
+            "lazuli_batch_operations",
+            "Operations in a transaction",
+            &self.batch_operations,
+        );
+        let mut families = vec![
+            self.requests(),
+            durations,
+            in_flight,
+            one("lazuli_request_bytes", "Bytes of request bodies", &self.bytes_in),
+            one("lazuli_response_bytes", "Bytes of answer bodies", &self.bytes_out),
+            batches,
+        ];
+        families.extend(self.failures());
+        families.extend(self.plans());
+        families
+    }
+}
+
+lazuli_meter::label! {
+    /// Why the server ended a connection.
+    pub(crate) enum CutReason {
+        Limit => "limit",
+        HeaderTime => "header_time",
+        Stalled => "stalled",
+        Shutdown => "shutdown",
+    }
+}
+
+lazuli_meter::label! {
+    pub(crate) enum Handshake {
+        Ok => "ok",
+        Failed => "failed",
+        PlainHttp => "plain_http",
+    }
+}
+
+/// What is counted of the connections of one listener.
+#[derive(Debug)]
+pub struct ConnectionMeter {
+    listener: &'static str,
+    pub(crate) open: Gauge,
+    pub(crate) accepted: Counter,
+    pub(crate) cut: PerLabel<CutReason, Counter>,
+    pub(crate) handshakes: PerLabel<Handshake, Counter>,
+}
+
+impl ConnectionMeter {
+    pub fn new(listener: &'static str) -> Self {
+        let (open, accepted, cut, handshakes) = Default::default();
+        Self { listener, open, accepted, cut, handshakes }
+    }
+}
+
+impl Source for ConnectionMeter {
+    fn report(&self) -> Vec<Family> {
+        let labels = || -> Labels { vec![("listener", self.listener.into())] };
+        let cut = Family::new("lazuli_connections_cut", "Connections that the server ended");
+        let cut = self.cut.iter().fold(cut, |family, (reason, count)| {
+            family.with([labels(), vec![("reason", reason.name().into())]].concat(), count)
+        });
+        vec![
+            Family::new("lazuli_connections", "Open connections").with(labels(), &self.open),
+            Family::new("lazuli_connections", "Connections accepted")
+                .with(labels(), &self.accepted),
+            cut,
+            Family::by("lazuli_tls_handshakes", "TLS handshakes", "result", &self.handshakes),
+        ]
+    }
+}

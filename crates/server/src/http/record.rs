@@ -1,0 +1,88 @@
+//! What became of a request: made once when its answer is ready, read by metrics, by the access log
+//! and by analytics.
+
+use crate::http::meter::{Measured, Outcome};
+use crate::http::peer::Peer;
+use crate::http::reply::{Reply, Work};
+use crate::http::respond::ResponseContext;
+use http::Method;
+use http::header;
+use http::request::Parts;
+use lazuli_model::Timestamp;
+use lazuli_wire::error_code::ErrorCode;
+use std::time::Duration;
+
+/// A request that is answered.
+pub(crate) struct Record<'a> {
+    pub(crate) context: &'a ResponseContext,
+    pub(crate) request: &'a Parts,
+    pub(crate) peer: Peer,
+    pub(crate) status: u16,
+    /// Why it failed; a batch that failed is answered like one that did not.
+    pub(crate) failure: Option<ErrorCode>,
+    /// Bytes of the answer's body.
+    pub(crate) bytes_out: u64,
+    /// What it took to answer.
+    pub(crate) work: Work,
+    /// When the answer was ready.
+    pub(crate) ended: Timestamp,
+}
+
+impl<'a> Record<'a> {
+    pub(crate) fn new(
+        context: &'a ResponseContext,
+        request: &'a Parts,
+        peer: Peer,
+        reply: &Reply,
+        ended: Timestamp,
+    ) -> Self {
+        Self {
+            context,
+            request,
+            peer,
+            status: reply.status,
+            failure: reply.failure,
+            bytes_out: if context.is_head { 0 } else { reply.body.len() as u64 },
+            work: reply.work,
+            ended,
+        }
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        let ticks = self.ended.ticks().saturating_sub(self.context.now.ticks());
+        Duration::from_nanos(ticks.saturating_mul(100))
+    }
+
+    /// Bytes of the request's body, as its head announces them.
+    pub(crate) fn bytes_in(&self) -> u64 {
+        if self.request.method == Method::GET {
+            return 0;
+        }
+        let length = self.request.headers.get(header::CONTENT_LENGTH);
+        let length = length.and_then(|value| value.to_str().ok());
+        length.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// What metrics count of it.
+    pub(crate) fn measured(&self) -> Measured<'_> {
+        Measured {
+            slot: self.context.flight.slot,
+            outcome: self.outcome(),
+            elapsed: self.elapsed(),
+            account: self.context.target.as_ref().map(|(account, _)| &**account),
+            bytes_in: self.bytes_in(),
+            bytes_out: self.bytes_out,
+            failure: self.failure,
+            work: self.work,
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self.failure {
+            None => Outcome::Ok,
+            Some(ErrorCode::ServerBusy) => Outcome::Throttled,
+            Some(code) if code.status() >= 500 => Outcome::ServerError,
+            Some(_) => Outcome::ClientError,
+        }
+    }
+}
