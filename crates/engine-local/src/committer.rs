@@ -26,7 +26,7 @@ const WRITES_REFUSED: &str = "a write failed, and writes are refused until the s
 pub(crate) enum Job {
     Commit {
         commit: Prepared,
-        /// The place in the queue, given back when the job is taken up.
+        /// The place in the queue, given back when the job starts.
         place: OwnedSemaphorePermit,
         reply: oneshot::Sender<Result<Revision, CommitError>>,
     },

@@ -1,6 +1,6 @@
 //! The engine contract: an ordered map from bytes to bytes, with snapshots and conditional commits.
 //!
-//! Small enough to hold in the head, wide enough for a tuned local engine and for a store that several
+//! Small enough to remember, wide enough for a tuned local engine and for a store that several
 //! processes share: point reads, read views, and a one-shot conditional commit. There are no
 //! interactive write transactions. Engines know bytes only; `lazuli-layout` says what the bytes mean.
 //!
@@ -78,7 +78,7 @@ pub trait Engine: Send + Sync + 'static {
     /// with the end of the range may still write there: a later call finds it.
     fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>>;
 
-    /// Whether the engine takes reads and commits now. Cheap: asked by whoever asks the server.
+    /// Whether the engine takes reads and commits now. Cheap, because readiness probes ask often.
     fn health(&self) -> BoxFuture<'_, Result<(), EngineError>>;
 
     /// One bounded step of the engine's own upkeep. Call again soon while it says

@@ -1,8 +1,8 @@
 //! The one loop that tries again: with a budget, growing pauses, and chance in their length.
 //!
-//! Whoever meets another writer tries again at once, for most often the other is done by then. Whoever
-//! meets one again waits, each time up to twice as long, and for a random part of that, so that those
-//! who met do not meet again.
+//! A commit that met another writer is tried again at once, because most often the other is done by then.
+//! If it meets one again, it waits: each time up to twice as long, and for a random part of that, so that
+//! two writers that met do not meet again.
 
 use crate::BoxFuture;
 use std::future::{Future, poll_fn};

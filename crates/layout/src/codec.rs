@@ -43,7 +43,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins behind the version byte, which must be `version`.
+    /// Begins after the version byte, which must be `version`.
     pub(crate) fn new(
         what: &'static str,
         version: u8,

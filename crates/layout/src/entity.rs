@@ -56,7 +56,7 @@ pub fn encode<'a>(properties: impl Iterator<Item = (&'a str, ValueRef<'a>)> + Cl
     out
 }
 
-/// Writes `bytes` at the front of `room`, which is then what is left behind them.
+/// Writes `bytes` at the front of `room`, which is then the rest of it.
 fn put(room: &mut &mut [u8], bytes: &[u8]) {
     if let Some(place) = room.split_off_mut(..bytes.len()) {
         place.copy_from_slice(bytes);

@@ -43,9 +43,9 @@ const KIND_RECLAIM: u8 = b'r';
 
 const TERMINATOR: u8 = 0x00;
 const ESCAPE: u8 = 0x01;
-/// Put after a text, names the place behind it: behind the text itself and behind all that its
-/// terminated form begins, before every longer text, for those go on with at least 01 01.
-const BEHIND: u8 = 0x01;
+/// Put after a text, names the place after it: after the text itself and after all keys that its
+/// terminated form begins, before every longer text, because those go on with at least 01 01.
+const AFTER: u8 = 0x01;
 /// Greater than every byte of a text.
 const END: u8 = 0xFF;
 /// Bytes of the longest key as text: three bytes of UTF-8 for each UTF-16 code unit.
@@ -186,13 +186,13 @@ fn text_range(prefix: Vec<u8>, low: Bound<&str>, high: Bound<&str>) -> Range<Vec
         place
     };
     let end = match high {
-        Bound::Included(text) => place(text, &[BEHIND]),
+        Bound::Included(text) => place(text, &[AFTER]),
         Bound::Excluded(text) => place(text, &[]),
         Bound::Unbounded => place("", &[END]),
     };
     let start = match low {
         Bound::Included(text) => place(text, &[]),
-        Bound::Excluded(text) => place(text, &[BEHIND]),
+        Bound::Excluded(text) => place(text, &[AFTER]),
         Bound::Unbounded => prefix,
     };
     start..end
@@ -200,9 +200,9 @@ fn text_range(prefix: Vec<u8>, low: Bound<&str>, high: Bound<&str>) -> Range<Vec
 
 /// Appends `text` in its ordered form.
 ///
-/// Only the end of a range can be longer than the longest key; it is cut one byte behind that,
-/// where it still compares alike with every key there can be. So no stored key, and no place in a
-/// range, grows with what a client sends.
+/// Only the end of a range can be longer than the longest key; it is cut one byte after that, where
+/// it still compares the same with every possible key. So no stored key, and no place in a range, grows
+/// with what a client sends.
 fn push_text(out: &mut Vec<u8>, text: &str) {
     if text.len() <= TEXT_BYTES_MAX && is_itself(text.as_bytes()) {
         return out.extend_from_slice(text.as_bytes());

@@ -35,7 +35,7 @@ pub enum TableError {
     /// Nothing was written, and the same request may succeed later.
     #[error("the service is busy")]
     Busy,
-    /// The write may have happened, and nobody can tell.
+    /// The write may have happened; there is no way to find out.
     #[error("the outcome of the write is unknown")]
     Undetermined,
     /// More than the engine takes at once; our own limits lie below those of every engine.

@@ -30,8 +30,8 @@ impl Derive for Shadow {
             };
             derived.write(change.index, write);
             let length = (change.key.len() as u16).to_be_bytes();
-            let told = [&length, change.key, change.after.unwrap_or_default()].concat();
-            derived.write(change.index, Write::Append(Key::from(FEED.to_vec()), told.into()));
+            let recorded = [&length, change.key, change.after.unwrap_or_default()].concat();
+            derived.write(change.index, Write::Append(Key::from(FEED.to_vec()), recorded.into()));
         }
         Ok(())
     }
@@ -62,11 +62,11 @@ pub(super) async fn check(engine: &MemoryEngine) -> Result<(), String> {
     agree("feed", &entities, &replayed(&feed), &live)
 }
 
-/// What is left of the entities when all told changes are made again.
+/// What is left of the entities when all recorded changes are made again.
 fn replayed(feed: &Entries) -> Entries {
     let mut replayed = Entries::new();
-    for (told, revision) in feed.values() {
-        let Some((length, rest)) = told.split_first_chunk() else { continue };
+    for (recorded, revision) in feed.values() {
+        let Some((length, rest)) = recorded.split_first_chunk() else { continue };
         let Some((key, value)) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))
         else {
             continue;

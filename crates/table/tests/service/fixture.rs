@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A clock that stands still unless it is turned, or told to move whenever it is looked at.
+/// A clock that stands still unless a test turns it, or makes it move at each look.
 pub(crate) struct ManualClock {
     ticks: AtomicU64,
     step: AtomicU64,
@@ -47,7 +47,7 @@ pub(crate) enum Fault {
     LoseAnswer,
     /// The commit is lost, and so is its answer.
     LoseCommit,
-    /// The store is gone, and nobody knows what became of the commit.
+    /// The store is gone, and the commit's outcome is unknown.
     LoseStore,
     Conflict,
     Busy,

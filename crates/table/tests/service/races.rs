@@ -61,7 +61,7 @@ async fn policies_do_not_outlive_a_drop_that_overtakes_them() {
     assert!(matches!(result, Err(TableError::TableNotFound)));
 }
 
-/// Inserts rows until told to stop; returns those that were acknowledged, each with the number of
+/// Inserts rows; returns those that were acknowledged, each with the number of
 /// drops that were done before it began and had begun when it ended.
 async fn insert_on(
     service: TableService,

@@ -74,7 +74,7 @@ pub fn concurrent_compare_and_swap_loses_nothing(make: Make<'_>) {
     });
 }
 
-/// Reads the counter and writes its successor if nobody was faster.
+/// Reads the counter and writes its successor if no other writer was faster.
 async fn swap_once(engine: &dyn Engine) -> bool {
     let found = find(engine, "counter").await.unwrap();
     let next = (number(&found.value) + 1).to_be_bytes();
@@ -200,7 +200,7 @@ pub fn scan_sees_one_snapshot_while_commits_go_on(make: Make<'_>) {
     });
 }
 
-/// Whoever learns of an acknowledgement, by whatever way, sees the commit.
+/// A reader that learns of an acknowledgement, in whatever way, sees the commit.
 pub fn acknowledged_commit_is_seen_by_all(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -211,10 +211,10 @@ pub fn acknowledged_commit_is_seen_by_all(make: Make<'_>) {
             let (engine, acknowledged) = (fixture.engine.clone(), acknowledged.clone());
             readers.spawn(async move {
                 loop {
-                    let told = acknowledged.load(Ordering::SeqCst);
+                    let known = acknowledged.load(Ordering::SeqCst);
                     let seen = number(&value(engine.as_ref(), "k").await.unwrap());
-                    assert!(seen >= told, "told of {told}, saw {seen}");
-                    if told == 300 {
+                    assert!(seen >= known, "{known} was acknowledged, saw {seen}");
+                    if known == 300 {
                         return;
                     }
                     tokio::task::yield_now().await;

@@ -111,7 +111,7 @@ pub fn read_answers_in_order(make: Make<'_>) {
     });
 }
 
-/// Whoever learns of an acknowledgement, by whatever way, reads the commit.
+/// A reader that learns of an acknowledgement, in whatever way, reads the commit.
 pub fn read_sees_every_acknowledged_commit(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -122,10 +122,10 @@ pub fn read_sees_every_acknowledged_commit(make: Make<'_>) {
             let (engine, acknowledged) = (fixture.engine.clone(), acknowledged.clone());
             readers.spawn(async move {
                 loop {
-                    let told = acknowledged.load(Ordering::SeqCst);
+                    let known = acknowledged.load(Ordering::SeqCst);
                     let found = engine.read(&[key("k")]).await.unwrap().pop().flatten().unwrap();
-                    assert!(number(&found.value) >= told as u64, "told of {told}");
-                    if told == 200 {
+                    assert!(number(&found.value) >= known as u64, "{known} was acknowledged");
+                    if known == 200 {
                         return;
                     }
                     tokio::task::yield_now().await;

@@ -12,7 +12,7 @@ const ROWS: &str = "row/";
 const INDEX: &str = "index/";
 /// Where their values are claimed, one row each.
 const UNIQUE: &str = "unique/";
-/// Where changes are told in their order.
+/// Where changes are recorded in their order.
 const FEED: &str = "feed/";
 
 /// An index of rows by value, in which several rows may have one value. Other keys are not in it.
@@ -74,7 +74,7 @@ impl Derive for Unique {
     }
 }
 
-/// Tells each change in a feed.
+/// Records each change in a feed.
 #[derive(Debug)]
 pub(crate) struct Feed;
 
@@ -258,7 +258,7 @@ pub fn refused_function_of_a_derived_write_is_blamed_on_its_cause(make: Make<'_>
     });
 }
 
-/// A conflict of keys is told before one of values: guards, checks, then what is derived.
+/// A conflict of keys is reported before one of values: guards, checks, then what is derived.
 pub fn checks_of_the_commit_are_judged_before_what_is_derived(make: Make<'_>) {
     run(async {
         let fixture = make();

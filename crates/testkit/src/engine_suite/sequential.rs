@@ -132,7 +132,7 @@ fn check_resumption(make: Make<'_>, bounds: impl IntoIterator<Item = (usize, usi
     });
 }
 
-/// A range in as many scans as it takes, each of which must keep its bounds and make progress.
+/// A range in as many scans as it takes. Each must keep its bounds and make progress.
 pub(crate) async fn collect(
     view: &dyn View,
     mut range: KeyRange,
