@@ -4,6 +4,7 @@ import { entitiesOf, equal, plain, refused, test } from "./harness.js";
 
 const KEYS = { partitionKey: "p", rowKey: "r" };
 const NOT_MET = "The update condition specified in the request was not satisfied.";
+const FOREIGN = "The condition specified using HTTP conditional header(s) is not met.";
 const MISSING = "The specified resource does not exist.";
 
 const writes = (table) => ({
@@ -26,7 +27,7 @@ test("conditions.a_stale_or_foreign_etag_stops_the_write", async ({ table }) => 
   await table.upsertEntity({ ...KEYS, a: 2 });
   for (const write of Object.values(writes(table))) {
     await refused(412, "UpdateConditionNotSatisfied", NOT_MET, () => write({ etag }));
-    await refused(412, "UpdateConditionNotSatisfied", NOT_MET, () => write({ etag: 'W/"wrong"' }));
+    await refused(412, "ConditionNotMet", FOREIGN, () => write({ etag: 'W/"wrong"' }));
   }
   equal(plain(await table.getEntity("p", "r")), { ...KEYS, a: 2 });
 });

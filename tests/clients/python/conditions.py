@@ -9,6 +9,7 @@ from harness import case, equal, refused
 
 KEYS = {"PartitionKey": "p", "RowKey": "r"}
 NOT_MET = "The update condition specified in the request was not satisfied."
+FOREIGN = "The condition specified using HTTP conditional header(s) is not met."
 MISSING = "The specified resource does not exist."
 IF_SAME = MatchConditions.IfNotModified
 
@@ -50,7 +51,7 @@ def a_stale_etag_stops_the_write(table):
 def a_foreign_weak_etag_matches_nothing(table):
     table.create_entity({**KEYS, "a": 1})
     for _, write in writes(table):
-        with refused(412, "UpdateConditionNotSatisfied", NOT_MET):
+        with refused(412, "ConditionNotMet", FOREIGN):
             write(etag='W/"wrong"', match_condition=IF_SAME)
 
 
