@@ -24,6 +24,16 @@ impl LiveServer {
     /// Starts a server with the well-known account; its threads are named `threads`. If `engine` says
     /// that it has one writer, nobody else may write to it.
     pub fn start(engine: Arc<dyn Engine>, threads: &str) -> io::Result<Self> {
+        Self::start_with(engine, threads, FrontOptions::default(), ListenOptions::default())
+    }
+
+    /// The same with bounds of the test's choice.
+    pub fn start_with(
+        engine: Arc<dyn Engine>,
+        threads: &str,
+        front: FrontOptions,
+        listen: ListenOptions,
+    ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name(threads)
@@ -34,11 +44,10 @@ impl LiveServer {
         let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}"))
             .and_then(Accounts::new)
             .map_err(io::Error::other)?;
-        let front = Front::of_tables(service, Arc::new(accounts), clock, FrontOptions::default());
+        let front = Arc::new(Front::of_tables(service, Arc::new(accounts), clock, front));
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
         let address = listener.local_addr()?;
-        let (front, limits) = (Arc::new(front), ListenOptions::default());
-        runtime.spawn(lazuli_server::serve(listener, front, limits, std::future::pending()));
+        runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));
         Ok(Self { address, _runtime: runtime })
     }
 

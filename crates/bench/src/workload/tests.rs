@@ -1,4 +1,4 @@
-//! Every workload against the real front on the reference engine: it asks what it says it asks.
+//! Every workload against the real front on the memory engine: the server answers what it expects.
 
 use super::*;
 use crate::exchange::{create_table, exchange};
@@ -6,39 +6,14 @@ use crate::interrupt::Interrupt;
 use crate::load::{self, Bounds, Outcome};
 use crate::process::ProcessId;
 use lazuli_engine::MemoryEngine;
-use lazuli_model::SystemClock;
-use lazuli_server::{
-    Accounts, Front, FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
-};
-use lazuli_table::TableService;
+use lazuli_testkit::live::LiveServer;
 use std::net::SocketAddr;
 
 const DATASET: Dataset = Dataset { partitions: 1 };
 const OWN_TABLE: &str = "Own";
 
-/// A server that lives as long as the test.
-struct Served {
-    address: SocketAddr,
-    _runtime: tokio::runtime::Runtime,
-}
-
-fn serve() -> Served {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let clock = Arc::new(SystemClock);
-    let service = TableService::new(Arc::new(MemoryEngine::default()), clock.clone());
-    let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}"));
-    let accounts = Arc::new(accounts.and_then(Accounts::new).unwrap());
-    let front = Arc::new(Front::of_tables(service, accounts, clock, FrontOptions::default()));
-    let local = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = runtime.block_on(tokio::net::TcpListener::bind(local)).unwrap();
-    let address = listener.local_addr().unwrap();
-    runtime.spawn(lazuli_server::serve(
-        listener,
-        front,
-        ListenOptions::default(),
-        std::future::pending(),
-    ));
-    Served { address, _runtime: runtime }
+fn serve() -> LiveServer {
+    LiveServer::start(Arc::new(MemoryEngine::default()), "server").unwrap()
 }
 
 fn run(address: SocketAddr, scripts: Vec<Script>, operations: u64) -> Outcome {
@@ -47,32 +22,32 @@ fn run(address: SocketAddr, scripts: Vec<Script>, operations: u64) -> Outcome {
     load::run(address, ProcessId::this(), scripts, &bounds, &interrupt).unwrap()
 }
 
-fn loaded() -> Served {
+fn loaded() -> LiveServer {
     let served = serve();
-    create_table(served.address, TABLE).unwrap();
-    let signer = Arc::new(Signer::new(served.address).unwrap());
+    create_table(served.address(), TABLE).unwrap();
+    let signer = Arc::new(Signer::new(served.address()).unwrap());
     let (scripts, batches) = load_scripts(&signer, 4, 0, DATASET.entities());
-    let outcome = run(served.address, scripts, batches);
+    let outcome = run(served.address(), scripts, batches);
     assert_eq!((outcome.operations, outcome.first_error), (batches, None));
     served
 }
 
 /// Runs `operations` of `workload` on three connections; each must be good.
 #[track_caller]
-fn check(served: &Served, workload: Workload, operations: u64) {
-    let signer = Signer::new(served.address).unwrap();
+fn check(served: &LiveServer, workload: Workload, operations: u64) {
+    let signer = Signer::new(served.address()).unwrap();
     let scripts = workload.scripts(&signer, 3, DATASET, OWN_TABLE);
-    let outcome = run(served.address, scripts, operations);
+    let outcome = run(served.address(), scripts, operations);
     assert_eq!(outcome.first_error, None, "{workload:?}");
     assert_eq!(outcome.errors, 0, "{workload:?}");
     assert_eq!(outcome.operations, operations, "{workload:?}");
 }
 
 /// The entities of a partition of the table that inserts go to.
-fn rows_in(served: &Served, filter: &str) -> usize {
+fn rows_in(served: &LiveServer, filter: &str) -> usize {
     let target = query_target(OWN_TABLE, filter);
-    let (request, _) = Signer::new(served.address).unwrap().sign(&Plain::get(&target));
-    exchange(served.address, &request, |answer| {
+    let (request, _) = Signer::new(served.address()).unwrap().sign(&Plain::get(&target));
+    exchange(served.address(), &request, |answer| {
         assert_eq!((answer.status, answer.continuation), (200, ""));
         Ok(memchr::memmem::find_iter(answer.body, "\"RowKey\":").count())
     })
@@ -95,7 +70,7 @@ fn reads_find_exactly_what_was_loaded_also_after_updates() {
 #[test]
 fn inserts_are_spread_over_partitions() {
     let served = serve();
-    create_table(served.address, OWN_TABLE).unwrap();
+    create_table(served.address(), OWN_TABLE).unwrap();
     check(&served, Workload::Insert, 300);
     assert_eq!(rows_in(&served, ""), 300);
     assert_eq!(rows_in(&served, "PartitionKey eq '000000000007'"), 1);
@@ -104,7 +79,7 @@ fn inserts_are_spread_over_partitions() {
 #[test]
 fn hot_partition_inserts_into_one() {
     let served = serve();
-    create_table(served.address, OWN_TABLE).unwrap();
+    create_table(served.address(), OWN_TABLE).unwrap();
     check(&served, Workload::HotPartition, 300);
     assert_eq!(rows_in(&served, "PartitionKey eq '000000000000'"), 300);
 }
@@ -112,7 +87,7 @@ fn hot_partition_inserts_into_one() {
 #[test]
 fn a_transaction_inserts_a_hundred_into_a_partition_of_its_own() {
     let served = serve();
-    create_table(served.address, OWN_TABLE).unwrap();
+    create_table(served.address(), OWN_TABLE).unwrap();
     check(&served, Workload::Egt100, 9);
     assert_eq!(rows_in(&served, ""), 900);
     assert_eq!(rows_in(&served, "PartitionKey eq '000000000003'"), 100);
@@ -121,9 +96,9 @@ fn a_transaction_inserts_a_hundred_into_a_partition_of_its_own() {
 #[test]
 fn a_refused_operation_is_counted_as_an_error() {
     let served = serve();
-    let signer = Signer::new(served.address).unwrap();
+    let signer = Signer::new(served.address()).unwrap();
     let scripts = Workload::Point.scripts(&signer, 2, DATASET, OWN_TABLE);
-    let outcome = run(served.address, scripts, 10);
+    let outcome = run(served.address(), scripts, 10);
     assert_eq!((outcome.operations, outcome.errors), (0, 10));
     assert!(outcome.first_error.unwrap().contains("404"));
 }

@@ -1,21 +1,12 @@
 //! A server in this process, on a free port, with bounds of the test's choice.
 
 use lazuli_engine::Engine;
-use lazuli_model::SystemClock;
-use lazuli_server::{
-    Accounts, Front, FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
-};
-use lazuli_table::TableService;
+use lazuli_server::{FrontOptions, ListenOptions};
 use lazuli_testkit::http::{Connection, Request, Response};
-use std::net::SocketAddr;
+use lazuli_testkit::live::LiveServer;
 use std::sync::Arc;
-use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
 
-pub(crate) struct Server {
-    pub(crate) address: SocketAddr,
-    _runtime: Runtime,
-}
+pub(crate) struct Server(LiveServer);
 
 impl Server {
     /// A server with one table, `Orders`.
@@ -24,29 +15,17 @@ impl Server {
         front: FrontOptions,
         listen: ListenOptions,
     ) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .build()
-            .unwrap();
-        let clock = Arc::new(SystemClock);
-        let service = TableService::new(engine, clock.clone());
-        let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}")).unwrap();
-        let accounts = Arc::new(Accounts::new(accounts).unwrap());
-        let front = Arc::new(Front::of_tables(service, accounts, clock, front));
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let address = listener.local_addr().unwrap();
-        runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));
-        let server = Self { address, _runtime: runtime };
+        let live = LiveServer::start_with(engine, "overload-server", front, listen).unwrap();
+        let server = Self(live);
         let create = Request::new("POST", "/Tables").json(r#"{"TableName":"Orders"}"#);
-        // It closes, lest it count among the connections of the test.
+        // This connection closes, so that it does not count among those of the test.
         let create = create.headers(&[("Connection", "close")]);
         assert_eq!(server.connect().send(&create).unwrap().status, 201);
         server
     }
 
     pub(crate) fn connect(&self) -> Connection {
-        Connection::open(self.address).unwrap()
+        self.0.connect().unwrap()
     }
 
     /// Sends a request on a connection of its own.
