@@ -60,8 +60,8 @@ pub struct MessageRecord {
     pub expires: Timestamp,
     /// How often Get Messages returned it.
     pub dequeue_count: u32,
-    /// Earlier next-visible times of the message that still lie ahead. Receipts name a message by
-    /// that time, so it must not be given again while an old holder could use it. At most
+    /// Earlier next-visible times of the message that may come up again. Receipts name a message by
+    /// that time, so that one which an old holder has must not be given again. At most
     /// [`VOIDED_MAX`].
     pub voided: Vec<Timestamp>,
     pub text: StoredText,

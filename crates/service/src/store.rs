@@ -34,11 +34,6 @@ impl Store {
         self.nature
     }
 
-    /// Any number, by the pace of the store; the same each time where nobody shares the engine.
-    pub fn random(&self) -> u64 {
-        self.pace.random()
-    }
-
     /// The time before which no commit that begins now is stamped.
     pub fn now(&self) -> Revision {
         Revision(self.clock.now().ticks())

@@ -38,6 +38,16 @@ impl Position {
     pub const fn first_at(next_visible: Timestamp) -> Self {
         Self { next_visible, id: MessageId::from_bytes([0; 16]) }
     }
+
+    /// The position right after this one.
+    pub fn next(self) -> Self {
+        match u128::from_be_bytes(self.id.bytes()).checked_add(1) {
+            Some(id) => Self { id: MessageId::from_bytes(id.to_be_bytes()), ..self },
+            None => Self::first_at(
+                Timestamp::from_ticks(self.next_visible.ticks() + 1).unwrap_or(Timestamp::MAX),
+            ),
+        }
+    }
 }
 
 /// The key of a queue's catalog record.
@@ -45,6 +55,13 @@ pub fn catalog(account: &AccountName, name: &QueueName) -> Vec<u8> {
     let mut key = catalog_prefix(account);
     push_text(&mut key, name.as_str());
     key
+}
+
+/// The name of the queue whose catalog record lies under `key`.
+pub fn decode_catalog(key: &[u8]) -> Result<QueueName, CorruptRecord> {
+    let name = key.rsplit(|byte| *byte == TERMINATOR).next().unwrap_or_default();
+    let name = std::str::from_utf8(name).ok().and_then(|name| QueueName::parse(name).ok());
+    name.ok_or(CorruptRecord("queue catalog key"))
 }
 
 /// The catalog records of `account` whose names lie between `low` and `high`.
@@ -185,6 +202,12 @@ mod tests {
         }
 
         #[test]
+        fn nothing_lies_between_a_position_and_the_next(a in position(), b in position()) {
+            prop_assume!(a.next_visible < Timestamp::MAX);
+            prop_assert!(a < a.next() && (b <= a || b >= a.next()));
+        }
+
+        #[test]
         fn message_keys_round_trip(generation in generation(), position in position()) {
             let key = message(generation, position);
             prop_assert_eq!(decode_message(&key), Ok((generation, position)));
@@ -234,6 +257,7 @@ mod tests {
                 let from_b = catalog_range(&account, Bound::Included(&b), Bound::Unbounded);
                 prop_assert_eq!(from_b.contains(&catalog(&account, &x)), a >= b);
                 prop_assert!(catalogs().contains(&catalog(&account, &x)));
+                prop_assert_eq!(decode_catalog(&catalog(&account, &x)), Ok(x));
             }
         }
     }

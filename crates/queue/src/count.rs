@@ -1,0 +1,146 @@
+//! How many messages a queue holds, by the second in which they expire.
+
+use lazuli_model::Timestamp;
+use std::collections::BTreeMap;
+
+/// Counts of messages by the second of their expiry. Seconds that are over are not counted, so that
+/// the count is at most one second behind the truth, and never below it.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    by_second: BTreeMap<u64, u64>,
+    total: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, expires: Timestamp) {
+        *self.by_second.entry(expires.unix_seconds()).or_default() += 1;
+        self.total += 1;
+    }
+
+    /// Takes a message out. One whose second is over was taken out by [`Tally::live`].
+    pub(crate) fn remove(&mut self, expires: Timestamp) {
+        let second = expires.unix_seconds();
+        if let Some(count) = self.by_second.get_mut(&second) {
+            *count -= 1;
+            self.total -= 1;
+            if *count == 0 {
+                self.by_second.remove(&second);
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+
+    /// The messages that are not expired; forgets the others.
+    pub(crate) fn live(&mut self, now: Timestamp) -> u64 {
+        while let Some(first) = self.by_second.first_entry() {
+            if *first.key() >= now.unix_seconds() {
+                break;
+            }
+            self.total -= first.remove();
+        }
+        self.total
+    }
+}
+
+/// What this process knows of the count of a queue to which it alone writes.
+#[derive(Debug, Default)]
+pub(crate) enum Count {
+    #[default]
+    Unknown,
+    /// The messages of a view are being counted: what was added and removed since.
+    Loading(Vec<Delta>),
+    Known(Tally),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Delta {
+    Added(Timestamp),
+    Removed(Timestamp),
+}
+
+/// Changes that a load gathers before it is given up: the next one has fewer to wait for.
+const DELTAS_MAX: usize = 1 << 20;
+
+impl Count {
+    pub(crate) fn change(&mut self, delta: Delta) {
+        match self {
+            Self::Unknown => {}
+            Self::Loading(deltas) if deltas.len() >= DELTAS_MAX => *self = Self::Unknown,
+            Self::Loading(deltas) => deltas.push(delta),
+            Self::Known(tally) => tally.change(delta),
+        }
+    }
+
+    pub(crate) fn is_known_zero(&self) -> bool {
+        matches!(self, Self::Known(tally) if tally.is_empty())
+    }
+
+    /// Ends a load with what it counted, unless it was given up. Returns the count.
+    pub(crate) fn finish(&mut self, mut tally: Tally, now: Timestamp) -> u64 {
+        match std::mem::take(self) {
+            Self::Loading(deltas) => {
+                deltas.into_iter().for_each(|delta| tally.change(delta));
+                let live = tally.live(now);
+                *self = Self::Known(tally);
+                live
+            }
+            other => {
+                *self = other;
+                tally.live(now)
+            }
+        }
+    }
+}
+
+impl Tally {
+    fn change(&mut self, delta: Delta) {
+        match delta {
+            Delta::Added(expires) => self.add(expires),
+            Delta::Removed(expires) => self.remove(expires),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_unix_seconds(seconds)
+    }
+
+    #[test]
+    fn messages_are_counted_until_their_second_is_over() {
+        let mut tally = Tally::default();
+        [at(5), at(5), at(9), Timestamp::MAX].into_iter().for_each(|expires| tally.add(expires));
+        assert_eq!((tally.live(at(5)), tally.live(at(6)), tally.live(at(10))), (4, 2, 1));
+        tally.remove(at(5));
+        tally.remove(Timestamp::MAX);
+        assert_eq!(tally.live(at(10)), 0);
+    }
+
+    #[test]
+    fn what_changes_during_a_load_is_counted() {
+        let mut count = Count::Loading(Vec::new());
+        count.change(Delta::Added(at(7)));
+        count.change(Delta::Removed(at(8)));
+        let mut view = Tally::default();
+        [at(8), at(9)].into_iter().for_each(|expires| view.add(expires));
+        assert_eq!(count.finish(view, at(1)), 2);
+        count.change(Delta::Removed(at(9)));
+        let Count::Known(mut tally) = count else { panic!("the load has ended") };
+        assert_eq!(tally.live(at(1)), 1);
+    }
+
+    #[test]
+    fn a_load_that_was_given_up_answers_and_is_not_kept() {
+        let mut count = Count::Unknown;
+        let mut view = Tally::default();
+        view.add(at(9));
+        assert_eq!(count.finish(view, at(1)), 1);
+        assert!(matches!(count, Count::Unknown));
+    }
+}

@@ -1,0 +1,65 @@
+//! Counts the messages of a queue: once by a scan, then by what is added and removed.
+
+use crate::count::Tally;
+use crate::error::QueueError;
+use crate::service::QueueService;
+use lazuli_engine::retry::give_way;
+use lazuli_engine::{ScanEnd, View, Visit};
+use lazuli_layout::queue::MessageRecord;
+use lazuli_layout::{Generation, key};
+use lazuli_model::Timestamp;
+use lazuli_service::{Rows, key_range, step};
+
+impl QueueService {
+    /// How many messages a queue holds, visible or not, without those that expired.
+    pub(crate) async fn count(&self, generation: Generation) -> Result<u64, QueueError> {
+        if !self.only_we_write() {
+            return self.count_spread(generation).await;
+        }
+        let dispenser = self.dispenser(generation);
+        let now = dispenser.now(self.clock());
+        if let Some(count) = dispenser.known_count(now) {
+            return Ok(count);
+        }
+        let _turn = dispenser.counting.lock().await;
+        let now = dispenser.now(self.clock());
+        if let Some(count) = dispenser.known_count(now) {
+            return Ok(count);
+        }
+        // While the gate is held, no commit that changes the count is on its way: each is in the view,
+        // or is gathered.
+        let (load, view) = {
+            let _all = dispenser.gate.write().await;
+            (dispenser.begin_count(self.clock()), self.store.engine.view().await?)
+        };
+        let tally = self.tally(&*view, generation, now).await?;
+        Ok(load.finish(tally, dispenser.now(self.clock())))
+    }
+
+    /// Counts the messages of a view whose second of expiry is not over at `now`.
+    pub(crate) async fn tally(
+        &self,
+        view: &dyn View,
+        generation: Generation,
+        now: Timestamp,
+    ) -> Result<Tally, QueueError> {
+        let mut tally = Tally::default();
+        let mut next = Some(key_range(key::queue::message_range(generation)));
+        while let Some(range) = next.take() {
+            let mut visit = |_: &[u8], value: &[u8], _| {
+                let expires = MessageRecord::decode_expires(value)?;
+                // By the second, as the tally counts: the removal of each that it holds is reported.
+                if expires.unix_seconds() >= now.unix_seconds() {
+                    tally.add(expires);
+                }
+                Ok(Visit::Continue)
+            };
+            let rows = Rows::at_most(usize::MAX);
+            if let ScanEnd::More(rest) = step(view, range, rows, &mut visit).await? {
+                next = Some(rest);
+                give_way().await;
+            }
+        }
+        Ok(tally)
+    }
+}

@@ -1,0 +1,174 @@
+//! Delivery where this process alone writes: messages come from the queue's [`Dispenser`], so that
+//! consumers of one queue neither scan the same messages nor meet in a commit.
+
+use crate::deliver::{Undelivered, gather};
+use crate::dispenser::{Claim, Dispenser, Stored};
+use crate::error::QueueError;
+use crate::messages::{PeekedMessage, ReceivedMessage};
+use crate::open::OpenQueue;
+use crate::service::QueueService;
+use lazuli_engine::Key;
+use lazuli_engine::retry::Attempt;
+use lazuli_layout::key;
+use lazuli_layout::queue::MessageRecord;
+use lazuli_model::{AccountName, QueueName, Timestamp, VisibilityTimeout};
+use std::sync::Arc;
+
+impl QueueService {
+    pub(crate) async fn try_to_dispense(
+        &self,
+        account: &AccountName,
+        name: &QueueName,
+        max: usize,
+        visibility: VisibilityTimeout,
+    ) -> Attempt<Result<Vec<ReceivedMessage>, QueueError>> {
+        let queue = match self.open(account, name).await {
+            Ok(queue) => queue,
+            Err(error) => return Attempt::Done(Err(error)),
+        };
+        let dispenser = self.dispenser(queue.generation);
+        let mut claim = match self.claim(&dispenser, max).await {
+            Ok(claim) => claim,
+            Err(error) => return Attempt::Done(Err(error)),
+        };
+        if claim.taken().is_empty() {
+            return self.empty_if_it_lives(&queue).await;
+        }
+        loop {
+            match self.deliver(&queue, &dispenser, claim.taken(), visibility).await {
+                Ok(received) => {
+                    claim.delivered();
+                    return Attempt::Done(Ok(received));
+                }
+                Err(Undelivered::Stale(index)) => claim.forget(index),
+                Err(Undelivered::QueueChanged) => {
+                    self.forget(&queue);
+                    return Attempt::Again;
+                }
+                Err(Undelivered::Conflict) => return Attempt::Again,
+                Err(Undelivered::Error(error)) => return Attempt::Done(Err(error)),
+            }
+            if claim.taken().is_empty() {
+                return Attempt::Again;
+            }
+        }
+    }
+
+    pub(crate) async fn try_to_peek_dispensed(
+        &self,
+        account: &AccountName,
+        name: &QueueName,
+        max: usize,
+    ) -> Attempt<Result<Vec<PeekedMessage>, QueueError>> {
+        let queue = match self.open(account, name).await {
+            Ok(queue) => queue,
+            Err(error) => return Attempt::Done(Err(error)),
+        };
+        let dispenser = self.dispenser(queue.generation);
+        let peeked = self.peek_from_floor(&queue, &dispenser, max).await;
+        match peeked {
+            Ok(Some(peeked)) => Attempt::Done(Ok(peeked)),
+            Ok(None) => {
+                self.forget(&queue);
+                Attempt::Again
+            }
+            Err(error) => Attempt::Done(Err(error)),
+        }
+    }
+
+    /// `None` when the queue is not what it was.
+    async fn peek_from_floor(
+        &self,
+        queue: &OpenQueue,
+        dispenser: &Arc<Dispenser>,
+        max: usize,
+    ) -> Result<Option<Vec<PeekedMessage>>, QueueError> {
+        self.settle_doubts(dispenser).await?;
+        // The floor before the view: what a message moves to later lies ahead of it.
+        let floor = dispenser.floor();
+        let view = self.store.engine.view().await?;
+        let record = view.get(queue.lives.key.as_slice()).await?;
+        if !queue.is_proven_by(record.as_ref()) {
+            return Ok(None);
+        }
+        let now = dispenser.now(self.clock());
+        let range = key::queue::visible_range(queue.generation, floor, now);
+        let mut taken = gather(&*view, range, now, max).await?.taken;
+        taken.truncate(max);
+        Ok(Some(self.peeked(&*view, queue.generation, taken).await?))
+    }
+
+    /// Answers that there is no message, if the queue lives. It did when none was found: its record has
+    /// not changed since before.
+    async fn empty_if_it_lives<T: Default>(
+        &self,
+        queue: &OpenQueue,
+    ) -> Attempt<Result<T, QueueError>> {
+        match self.lives(queue).await {
+            Ok(true) => Attempt::Done(Ok(T::default())),
+            Ok(false) => Attempt::Again,
+            Err(error) => Attempt::Done(Err(error)),
+        }
+    }
+
+    /// Claims up to `max` messages, after a scan for more if the buffer has not enough.
+    async fn claim(&self, dispenser: &Arc<Dispenser>, max: usize) -> Result<Claim, QueueError> {
+        let now = dispenser.now(self.clock());
+        let mut claim = dispenser.claim(max, now);
+        if claim.taken().len() < max {
+            let _turn = dispenser.refilling.lock().await;
+            let now = dispenser.now(self.clock());
+            // Another request may have scanned meanwhile.
+            claim.top_up(max, now);
+            let missing = max.saturating_sub(claim.taken().len());
+            if missing > 0 {
+                self.refill(dispenser, missing, now).await?;
+                claim.top_up(max, now);
+            }
+        }
+        Ok(claim)
+    }
+
+    /// Scans on from the cursor until `wanted` messages are found, or all that are visible.
+    async fn refill(
+        &self,
+        dispenser: &Dispenser,
+        wanted: usize,
+        now: Timestamp,
+    ) -> Result<(), QueueError> {
+        self.settle_doubts(dispenser).await?;
+        let refill = dispenser.begin_refill(now);
+        let range = key::queue::visible_range(dispenser.generation, refill.start, refill.now);
+        if range.start >= range.end || dispenser.is_empty(now) {
+            refill.finish(Vec::new(), None);
+            return Ok(());
+        }
+        let view = self.store.engine.view().await?;
+        let gathered = gather(&*view, range, now, wanted).await?;
+        refill.finish(gathered.taken, gathered.reached);
+        Ok(())
+    }
+
+    /// Looks up messages whose commit nobody waited for.
+    async fn settle_doubts(&self, dispenser: &Dispenser) -> Result<(), QueueError> {
+        let clock = self.clock();
+        let doubts = dispenser.doubts_to_look_up(clock);
+        if doubts.is_empty() {
+            return Ok(());
+        }
+        let key = |position| Key::from(key::queue::message(dispenser.generation, position));
+        let keys: Vec<Key> = doubts.iter().map(|position| key(*position)).collect();
+        let found = self.store.engine.read(&keys).await?;
+        for (position, found) in doubts.into_iter().zip(found) {
+            let stored = match found {
+                None => None,
+                Some(found) => {
+                    let record = MessageRecord::decode(&found.value)?;
+                    Some(Stored { record, revision: found.revision })
+                }
+            };
+            dispenser.looked_up(position, stored, clock);
+        }
+        Ok(())
+    }
+}

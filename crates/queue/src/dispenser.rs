@@ -1,0 +1,335 @@
+//! [`Dispenser`]: what this process knows of the messages of one queue, and who is to get which.
+//!
+//! In an engine that only this process writes to, every live message of a queue is at each moment
+//!
+//! - at or after the *cursor*, where the next scan finds it; or
+//! - in the *buffer* of messages that a scan found and nobody took; or
+//! - in a [`Claim`], which puts it back into the buffer unless it was delivered or is stale; or
+//! - being written by a request, which hands it over when the commit is done ([`Sending`]); or
+//! - in *doubt*: written by a commit whose outcome nobody waited for. Doubts are looked up by their
+//!   keys until the commit must have ended.
+//!
+//! So a scan begins where the last one ended, and passes each deleted message once; and where the queue
+//! is known to be empty, the cursor passes them without a scan. What is remembered need only be
+//! complete, not exact: a message that is taken twice fails the check of the second commit, and is
+//! dropped there.
+
+mod holds;
+
+pub(crate) use holds::{Claim, CountLoad, Refill, Sending};
+
+use crate::count::{Count, Delta, Tally};
+use lazuli_engine::Revision;
+use lazuli_layout::queue::MessageRecord;
+use lazuli_layout::{Generation, Position};
+use lazuli_model::Timestamp;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Messages held in memory for one queue; more are left to the next scan.
+const BUFFER_MAX: usize = 1024;
+/// How long after its request a commit may still happen: twice what a request may take.
+const DOUBT_MS: u64 = 2 * lazuli_model::limits::REQUEST_MS_MAX;
+/// How often a doubt is looked up.
+const DOUBT_LOOK_MS: u64 = 1_000;
+/// Doubts that one look reads.
+const DOUBTS_PER_LOOK: usize = 64;
+/// Doubts of one queue. With more, the next scan begins at the oldest instead.
+const DOUBTS_MAX: usize = 4096;
+
+/// A stored message.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) record: MessageRecord,
+    pub(crate) revision: Revision,
+}
+
+/// A message that someone is to get.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    pub(crate) position: Position,
+    pub(crate) stored: Stored,
+}
+
+pub(crate) struct Dispenser {
+    pub(crate) generation: Generation,
+    state: Mutex<State>,
+    /// Held by the one request that scans for more messages.
+    pub(crate) refilling: tokio::sync::Mutex<()>,
+    /// Held by the one request that counts.
+    pub(crate) counting: tokio::sync::Mutex<()>,
+    /// Held shared by what changes the count, exclusively while a view to count is opened.
+    pub(crate) gate: tokio::sync::RwLock<()>,
+}
+
+struct State {
+    /// The last tick that was given out.
+    last: Timestamp,
+    cursor: Position,
+    /// Where the scan that is under way began; the cursor is already at its end.
+    scanning: Option<Position>,
+    buffer: BTreeMap<Position, Stored>,
+    /// How many claims have taken each position.
+    claimed: BTreeMap<Position, usize>,
+    doubts: BTreeMap<Position, Doubt>,
+    count: Count,
+    /// Until then the count is not kept, for a commit of unknown outcome may still change it.
+    uncounted_until: Timestamp,
+    hint: Hint,
+}
+
+#[derive(Clone, Copy)]
+struct Doubt {
+    since: Timestamp,
+    looked: Option<Timestamp>,
+}
+
+/// Where several processes write: where the first message was, and how far apart they take theirs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hint {
+    pub(crate) start: Timestamp,
+    /// When a scan last began at the beginning.
+    pub(crate) full_scan: Timestamp,
+    pub(crate) width: usize,
+    /// A count, and when it was taken.
+    pub(crate) counted: Option<(Timestamp, u64)>,
+}
+
+impl Dispenser {
+    pub(crate) fn new(generation: Generation) -> Self {
+        let hint =
+            Hint { start: Timestamp::MIN, full_scan: Timestamp::MIN, width: 0, counted: None };
+        let state = State {
+            last: Timestamp::MIN,
+            cursor: Position::first_at(Timestamp::MIN),
+            scanning: None,
+            buffer: BTreeMap::new(),
+            claimed: BTreeMap::new(),
+            doubts: BTreeMap::new(),
+            count: Count::Unknown,
+            uncounted_until: Timestamp::MIN,
+            hint,
+        };
+        Self {
+            generation,
+            state: Mutex::new(state),
+            refilling: tokio::sync::Mutex::default(),
+            counting: tokio::sync::Mutex::default(),
+            gate: tokio::sync::RwLock::default(),
+        }
+    }
+
+    /// The time of this queue: the clock's, but not before any tick that was given out. It stands
+    /// while the clock is behind, and never steps back.
+    pub(crate) fn now(&self, clock: Timestamp) -> Timestamp {
+        self.state().last.max(clock)
+    }
+
+    /// A tick after all that were given out, and not before the clock. Messages put one after another
+    /// are so in order, also within one tick of the clock.
+    pub(crate) fn tick(&self, clock: Timestamp) -> Timestamp {
+        let mut state = self.state();
+        state.last = next_tick(state.last).max(clock);
+        state.last
+    }
+
+    /// Claims up to `max` messages from the buffer that are visible at `now` and not expired.
+    pub(crate) fn claim(self: &Arc<Self>, max: usize, now: Timestamp) -> Claim {
+        Claim::new(self, max, now)
+    }
+
+    /// Begins a scan for what is visible at `now`. Messages that are written from here on are handed
+    /// over by their writers, so that it does not matter whether the scan sees them.
+    pub(crate) fn begin_refill(&self, now: Timestamp) -> Refill<'_> {
+        let mut state = self.state();
+        let start = state.cursor;
+        let end = Position::first_at(next_tick(now));
+        state.cursor = start.max(end);
+        state.scanning = Some(start);
+        Refill::new(self, start, now)
+    }
+
+    /// Whether no message is live, or will be but for those that writers hand over: then there is
+    /// nothing to scan for.
+    pub(crate) fn is_empty(&self, now: Timestamp) -> bool {
+        let mut state = self.state();
+        if let Count::Known(tally) = &mut state.count {
+            tally.live(now);
+        }
+        state.is_empty()
+    }
+
+    /// The queue is about to be created by this process: nothing is in it.
+    pub(crate) fn begins_empty(&self) {
+        self.state().count = Count::Known(Tally::default());
+    }
+
+    /// The position before which no message is live, but for those in doubt.
+    pub(crate) fn floor(&self) -> Position {
+        let state = self.state();
+        let buffered = state.buffer.keys().next().copied();
+        let claimed = state.claimed.keys().next().copied();
+        [buffered, claimed, state.scanning].into_iter().flatten().fold(state.cursor, Position::min)
+    }
+
+    /// The message at `position` was moved or deleted.
+    pub(crate) fn left(&self, position: Position) {
+        self.state().buffer.remove(&position);
+    }
+
+    /// The count has changed by an acknowledged commit.
+    pub(crate) fn counted(&self, delta: Delta) {
+        self.state().count.change(delta);
+    }
+
+    /// Doubts that it is time to look up.
+    pub(crate) fn doubts_to_look_up(&self, clock: Timestamp) -> Vec<Position> {
+        let state = self.state();
+        let is_due = |doubt: &Doubt| {
+            doubt.looked.is_none_or(|looked| clock.millis_since(looked) >= DOUBT_LOOK_MS)
+        };
+        let due = state.doubts.iter().filter(|(_, doubt)| is_due(doubt));
+        due.map(|(position, _)| *position).take(DOUBTS_PER_LOOK).collect()
+    }
+
+    /// A doubt was looked up: the message is there, or is not yet, or never will be.
+    pub(crate) fn looked_up(&self, position: Position, found: Option<Stored>, clock: Timestamp) {
+        let mut state = self.state();
+        match found {
+            Some(stored) => {
+                state.doubts.remove(&position);
+                state.arrived(position, stored);
+            }
+            None => state.keep_doubt(position, clock),
+        }
+    }
+
+    /// The count, if it is known.
+    pub(crate) fn known_count(&self, now: Timestamp) -> Option<u64> {
+        match &mut self.state().count {
+            Count::Known(tally) => Some(tally.live(now)),
+            Count::Unknown | Count::Loading(_) => None,
+        }
+    }
+
+    /// Begins to load the count: from here on changes are gathered.
+    pub(crate) fn begin_count(&self, clock: Timestamp) -> CountLoad<'_> {
+        let mut state = self.state();
+        let is_settled = state.uncounted_until <= clock;
+        state.count = if is_settled { Count::Loading(Vec::new()) } else { Count::Unknown };
+        CountLoad::new(self)
+    }
+
+    pub(crate) fn hint(&self) -> Hint {
+        self.state().hint
+    }
+
+    pub(crate) fn set_hint(&self, change: impl FnOnce(&mut Hint)) {
+        change(&mut self.state().hint);
+    }
+
+    /// Whether forgetting it could lose sight of a message.
+    pub(crate) fn is_needed(&self) -> bool {
+        !self.state().doubts.is_empty()
+    }
+
+    /// Nothing done under the lock can panic halfway.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_empty(&self) -> bool {
+        self.count.is_known_zero() && self.doubts.is_empty()
+    }
+
+    /// A commit has written messages. One step, so that no one finds a message neither counted nor
+    /// handed over.
+    fn happened(
+        &mut self,
+        written: Vec<(Position, MessageRecord)>,
+        delta: Option<Delta>,
+        revision: Revision,
+    ) {
+        if self.is_empty()
+            && let Some((first, _)) = written.first()
+        {
+            // A message put with a delay lies far ahead, and the next may come before it.
+            self.cursor = self.cursor.max(Position::first_at(self.last).min(*first));
+        }
+        for (position, record) in written {
+            self.arrived(position, Stored { record, revision });
+        }
+        if let Some(delta) = delta {
+            self.count.change(delta);
+        }
+    }
+
+    fn arrived(&mut self, position: Position, stored: Stored) {
+        // What lies ahead of the cursor, the next scan finds.
+        if position < self.cursor {
+            self.buffer.insert(position, stored);
+            self.trim();
+        }
+    }
+
+    /// Leaves the last messages of a full buffer to a later scan.
+    fn trim(&mut self) {
+        while self.buffer.len() > BUFFER_MAX {
+            if let Some((position, _)) = self.buffer.pop_last() {
+                self.cursor = self.cursor.min(position);
+            }
+        }
+    }
+
+    fn doubt(&mut self, position: Position, clock: Timestamp) {
+        if self.doubts.len() >= DOUBTS_MAX
+            && let Some((oldest, _)) = self.doubts.pop_first()
+        {
+            self.cursor = self.cursor.min(oldest);
+        }
+        self.doubts.insert(position, Doubt { since: clock, looked: None });
+    }
+
+    fn keep_doubt(&mut self, position: Position, clock: Timestamp) {
+        if let Some(doubt) = self.doubts.get_mut(&position) {
+            doubt.looked = Some(clock);
+            if clock.millis_since(doubt.since) > DOUBT_MS {
+                self.doubts.remove(&position);
+            }
+        }
+    }
+
+    fn take(&mut self, max: usize, now: Timestamp) -> Vec<Taken> {
+        let mut taken = Vec::new();
+        while taken.len() < max
+            && let Some(first) = self.buffer.first_entry()
+            && first.key().next_visible <= now
+        {
+            let (position, stored) = first.remove_entry();
+            // An expired message is left to the chore that deletes them.
+            if stored.record.expires > now {
+                *self.claimed.entry(position).or_default() += 1;
+                taken.push(Taken { position, stored });
+            }
+        }
+        taken
+    }
+
+    fn unclaim(&mut self, position: Position) {
+        if let Some(claims) = self.claimed.get_mut(&position) {
+            *claims -= 1;
+            if *claims == 0 {
+                self.claimed.remove(&position);
+            }
+        }
+    }
+}
+
+pub(crate) fn next_tick(time: Timestamp) -> Timestamp {
+    Timestamp::from_ticks(time.ticks().saturating_add(1)).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests;

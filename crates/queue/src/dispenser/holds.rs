@@ -1,0 +1,189 @@
+//! What a request holds of a [`Dispenser`] while it waits, and gives back when it is dropped at any
+//! point.
+
+use super::{DOUBT_MS, Dispenser, Taken};
+use crate::count::{Count, Delta, Tally};
+use lazuli_engine::{CommitError, Revision};
+use lazuli_layout::Position;
+use lazuli_layout::queue::MessageRecord;
+use lazuli_model::Timestamp;
+use std::sync::Arc;
+
+/// Messages taken out of the buffer. Those that are still in it when it is dropped go back.
+pub(crate) struct Claim {
+    dispenser: Arc<Dispenser>,
+    taken: Vec<Taken>,
+}
+
+impl Claim {
+    pub(super) fn new(dispenser: &Arc<Dispenser>, max: usize, now: Timestamp) -> Self {
+        let mut claim = Self { dispenser: Arc::clone(dispenser), taken: Vec::new() };
+        claim.top_up(max, now);
+        claim
+    }
+
+    pub(crate) fn taken(&self) -> &[Taken] {
+        &self.taken
+    }
+
+    pub(crate) fn top_up(&mut self, max: usize, now: Timestamp) {
+        let missing = max.saturating_sub(self.taken.len());
+        let more = self.dispenser.state().take(missing, now);
+        self.taken.extend(more);
+    }
+
+    /// The message is no longer what the buffer held.
+    pub(crate) fn forget(&mut self, index: usize) {
+        if index < self.taken.len() {
+            let stale = self.taken.remove(index);
+            self.dispenser.state().unclaim(stale.position);
+        }
+    }
+
+    /// All messages were delivered.
+    pub(crate) fn delivered(mut self) {
+        let mut state = self.dispenser.state();
+        for taken in self.taken.drain(..) {
+            state.unclaim(taken.position);
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let mut state = self.dispenser.state();
+        for Taken { position, stored } in self.taken.drain(..) {
+            state.unclaim(position);
+            state.buffer.insert(position, stored);
+        }
+        state.trim();
+    }
+}
+
+/// A scan for more messages. If it is dropped before it is finished, the next one begins where it
+/// did.
+pub(crate) struct Refill<'d> {
+    dispenser: &'d Dispenser,
+    pub(crate) start: Position,
+    pub(crate) now: Timestamp,
+    is_finished: bool,
+}
+
+impl<'d> Refill<'d> {
+    pub(super) fn new(dispenser: &'d Dispenser, start: Position, now: Timestamp) -> Self {
+        Self { dispenser, start, now, is_finished: false }
+    }
+
+    /// The scan found `found`, and all messages before `reached`; all that are visible if `None`.
+    pub(crate) fn finish(mut self, found: Vec<Taken>, reached: Option<Position>) {
+        self.is_finished = true;
+        let mut state = self.dispenser.state();
+        state.scanning = None;
+        for Taken { position, stored } in found {
+            // A claim that ends without delivery gives its messages back itself.
+            if !state.claimed.contains_key(&position) {
+                state.buffer.insert(position, stored);
+            }
+        }
+        if let Some(reached) = reached {
+            state.cursor = state.cursor.min(reached);
+        }
+        state.trim();
+    }
+}
+
+impl Drop for Refill<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let mut state = self.dispenser.state();
+            state.scanning = None;
+            state.cursor = state.cursor.min(self.start);
+        }
+    }
+}
+
+/// A load of the count.
+pub(crate) struct CountLoad<'d> {
+    dispenser: &'d Dispenser,
+}
+
+impl<'d> CountLoad<'d> {
+    pub(super) fn new(dispenser: &'d Dispenser) -> Self {
+        Self { dispenser }
+    }
+
+    pub(crate) fn finish(self, tally: Tally, now: Timestamp) -> u64 {
+        self.dispenser.state().count.finish(tally, now)
+    }
+}
+
+impl Drop for CountLoad<'_> {
+    fn drop(&mut self) {
+        let count = &mut self.dispenser.state().count;
+        if matches!(count, Count::Loading(_)) {
+            *count = Count::Unknown;
+        }
+    }
+}
+
+/// A commit on its way that writes messages. Unless its outcome becomes known, what it would have
+/// written is in doubt, and so is the count.
+pub(crate) struct Sending {
+    dispenser: Arc<Dispenser>,
+    written: Vec<(Position, MessageRecord)>,
+    delta: Option<Delta>,
+    clock: Timestamp,
+    is_known: bool,
+}
+
+impl Sending {
+    pub(crate) fn new(
+        dispenser: &Arc<Dispenser>,
+        written: Vec<(Position, MessageRecord)>,
+        delta: Option<Delta>,
+        clock: Timestamp,
+    ) -> Self {
+        Self { dispenser: Arc::clone(dispenser), written, delta, clock, is_known: false }
+    }
+
+    /// The commit has ended so. What may have happened all the same stays in doubt.
+    pub(crate) fn ended(mut self, outcome: &Result<Revision, CommitError>) {
+        match outcome {
+            Ok(revision) => {
+                self.is_known = true;
+                let written = std::mem::take(&mut self.written);
+                self.dispenser.state().happened(written, self.delta, *revision);
+            }
+            Err(error) => self.is_known = did_not_happen(error),
+        }
+    }
+}
+
+/// Whether a commit that failed so has not happened and will not.
+fn did_not_happen(error: &CommitError) -> bool {
+    matches!(
+        error,
+        CommitError::GuardFailed { .. }
+            | CommitError::CheckFailed { .. }
+            | CommitError::Refused { .. }
+            | CommitError::Conflict
+            | CommitError::TooLarge { .. }
+            | CommitError::Busy
+    )
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        if self.is_known {
+            return;
+        }
+        let mut state = self.dispenser.state();
+        for (position, _) in &self.written {
+            state.doubt(*position, self.clock);
+        }
+        if self.delta.is_some() {
+            state.count = Count::Unknown;
+            state.uncounted_until = self.clock.plus_seconds(DOUBT_MS / 1000);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Delivery where other processes write too, or where what was acknowledged may vanish: nothing that is
+//! remembered is believed.
+//!
+//! Each Get looks at a view, from a little before where the first message was the last time, and takes
+//! messages under the condition that they are as the view shows them. One consumer takes the first, so
+//! that it gets messages in order. Consumers that meet take from a window at random, and double the
+//! window each time they meet: then the order is approximate, which the service allows.
+
+use crate::deliver::{Undelivered, gather};
+use crate::dispenser::Dispenser;
+use crate::error::QueueError;
+use crate::messages::{PeekedMessage, ReceivedMessage};
+use crate::open::OpenQueue;
+use crate::service::QueueService;
+use lazuli_engine::retry::Attempt;
+use lazuli_engine::{Key, View};
+use lazuli_layout::{Generation, Position, key};
+use lazuli_model::{AccountName, QueueName, Timestamp, VisibilityTimeout};
+use std::sync::Arc;
+
+/// Messages among which consumers that meet spread.
+const WIDTH_MAX: usize = 256;
+/// How far before the first message a scan begins, in seconds: longer than a commit may take, and than
+/// the clocks of two servers differ.
+const LOOK_BACK_SECONDS: u64 = 60;
+/// How often a scan begins at the beginning, for what a recovered store brings back.
+const FULL_SCAN_SECONDS: u64 = 300;
+
+impl QueueService {
+    pub(crate) async fn try_to_spread(
+        &self,
+        account: &AccountName,
+        name: &QueueName,
+        max: usize,
+        visibility: VisibilityTimeout,
+    ) -> Attempt<Result<Vec<ReceivedMessage>, QueueError>> {
+        let spread = self.spread(account, name, max, visibility).await;
+        Attempt::Done(match spread {
+            Ok(received) => Ok(received),
+            Err(Undelivered::Error(error)) => Err(error),
+            Err(Undelivered::Stale(_) | Undelivered::QueueChanged | Undelivered::Conflict) => {
+                return Attempt::Again;
+            }
+        })
+    }
+
+    async fn spread(
+        &self,
+        account: &AccountName,
+        name: &QueueName,
+        max: usize,
+        visibility: VisibilityTimeout,
+    ) -> Result<Vec<ReceivedMessage>, Undelivered> {
+        let view = self.store.engine.view().await?;
+        let queue = self.open_in(&*view, account, name).await?;
+        let dispenser = self.dispenser(queue.generation);
+        let width = dispenser.hint().width;
+        let mut taken = self.scan_from_hint(&*view, &dispenser, max + width).await?;
+        if taken.is_empty() {
+            return Ok(Vec::new());
+        }
+        let room = taken.len().saturating_sub(max).min(width) as u64;
+        let first = (self.random)() % (room + 1);
+        taken.drain(..first as usize);
+        taken.truncate(max);
+        let delivered = self.deliver(&queue, &dispenser, &taken, visibility).await;
+        dispenser.set_hint(|hint| match &delivered {
+            Ok(_) => hint.width = hint.width.saturating_sub(1),
+            Err(_) => hint.width = (2 * hint.width).clamp(max, WIDTH_MAX),
+        });
+        delivered
+    }
+
+    pub(crate) async fn try_to_peek_spread(
+        &self,
+        account: &AccountName,
+        name: &QueueName,
+        max: usize,
+    ) -> Attempt<Result<Vec<PeekedMessage>, QueueError>> {
+        Attempt::Done(self.peek_spread(account, name, max).await)
+    }
+
+    async fn peek_spread(
+        &self,
+        account: &AccountName,
+        name: &QueueName,
+        max: usize,
+    ) -> Result<Vec<PeekedMessage>, QueueError> {
+        let view = self.store.engine.view().await?;
+        let queue = self.open_in(&*view, account, name).await?;
+        let dispenser = self.dispenser(queue.generation);
+        let mut taken = self.scan_from_hint(&*view, &dispenser, max).await?;
+        taken.truncate(max);
+        self.peeked(&*view, queue.generation, taken).await
+    }
+
+    /// How many messages a queue holds, as counted within the last second.
+    pub(crate) async fn count_spread(&self, generation: Generation) -> Result<u64, QueueError> {
+        let dispenser = self.dispenser(generation);
+        let now = dispenser.now(self.clock());
+        match dispenser.hint().counted {
+            Some((at, count)) if now >= at && now.millis_since(at) < 1_000 => Ok(count),
+            _ => {
+                let view = self.store.engine.view().await?;
+                let count = self.tally(&*view, generation, now).await?.live(now);
+                dispenser.set_hint(|hint| hint.counted = Some((now, count)));
+                Ok(count)
+            }
+        }
+    }
+
+    async fn open_in(
+        &self,
+        view: &dyn View,
+        account: &AccountName,
+        name: &QueueName,
+    ) -> Result<OpenQueue, QueueError> {
+        let catalog = Key::from(key::queue::catalog(account, name));
+        let found = view.get(catalog.as_slice()).await?.ok_or(QueueError::QueueNotFound)?;
+        OpenQueue::new(catalog, &found)
+    }
+
+    /// The first visible messages of a view, and some after them.
+    async fn scan_from_hint(
+        &self,
+        view: &dyn View,
+        dispenser: &Arc<Dispenser>,
+        wanted: usize,
+    ) -> Result<Vec<crate::dispenser::Taken>, QueueError> {
+        let now = dispenser.now(self.clock());
+        let hint = dispenser.hint();
+        let is_full = now >= hint.full_scan.plus_seconds(FULL_SCAN_SECONDS);
+        let start = if is_full { Timestamp::MIN } else { hint.start };
+        let start = Position::first_at(start);
+        let range = key::queue::visible_range(dispenser.generation, start, now);
+        let taken = gather(view, range, now, wanted).await?.taken;
+        let first = taken.first().map_or(now, |taken| taken.position.next_visible);
+        dispenser.set_hint(|hint| {
+            hint.start = first.min(before(now, LOOK_BACK_SECONDS));
+            if is_full {
+                hint.full_scan = now;
+            }
+        });
+        Ok(taken)
+    }
+}
+
+fn before(time: Timestamp, seconds: u64) -> Timestamp {
+    let ticks = Timestamp::MIN.plus_seconds(seconds).ticks();
+    Timestamp::from_ticks(time.ticks().saturating_sub(ticks)).unwrap_or(Timestamp::MIN)
+}

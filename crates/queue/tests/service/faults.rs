@@ -1,0 +1,195 @@
+//! Commits that fail, whose answers are lost, or for which nobody waits any more.
+
+use crate::engines::Fault;
+use crate::fixture::{Fixture, memory, text, visible_in};
+use lazuli_engine::Writers;
+use lazuli_model::{PutTimes, VisibilityTimeout};
+use lazuli_queue::QueueError;
+use lazuli_service::StoreError;
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+/// Polls a request until its commit hangs, then drops it.
+fn abandon<T>(request: impl Future<Output = T>) {
+    let mut request = pin!(request);
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..1000 {
+        assert!(request.as_mut().poll(&mut context).is_pending(), "the request was to hang");
+    }
+}
+
+fn is_undetermined<T: std::fmt::Debug>(result: Result<T, QueueError>) -> bool {
+    matches!(result, Err(QueueError::Store(StoreError::Undetermined)))
+}
+
+#[tokio::test]
+async fn an_abandoned_put_that_happened_is_delivered() {
+    let fixture = Fixture::new().await;
+    fixture.get(1, 30).await;
+    fixture.engine.plan([Fault::HangAfter]);
+    abandon(fixture.try_to_put("abandoned", PutTimes::default()));
+    fixture.put("after").await;
+    assert_eq!(fixture.peek_texts().await, ["abandoned", "after"]);
+    assert_eq!(fixture.get_texts().await, ["abandoned", "after"]);
+    assert_eq!(fixture.count().await, 2);
+}
+
+#[tokio::test]
+async fn an_abandoned_put_that_happens_later_is_delivered() {
+    let fixture = Fixture::new().await;
+    fixture.put("first").await;
+    fixture.engine.plan([Fault::Hang]);
+    abandon(fixture.try_to_put("never", PutTimes::default()));
+    assert_eq!(fixture.get_texts().await, ["first"]);
+    assert_eq!(fixture.count().await, 1);
+    // A count that was loaded while a commit was in doubt is not kept.
+    fixture.clock.advance_seconds(90);
+    assert_eq!(fixture.get_texts().await, ["first"]);
+    assert_eq!(fixture.count().await, 1);
+}
+
+#[tokio::test]
+async fn an_abandoned_get_gives_its_messages_back() {
+    let fixture = Fixture::new().await;
+    for message in ["a", "b"] {
+        fixture.put(message).await;
+    }
+    for _ in 0..3 {
+        fixture.engine.plan([Fault::Hang]);
+        abandon(fixture.try_to_get(2, 30));
+        assert_eq!(fixture.peek_texts().await, ["a", "b"]);
+    }
+    assert_eq!(fixture.get_texts().await, ["a", "b"]);
+}
+
+#[tokio::test]
+async fn an_abandoned_get_that_happened_hides_its_messages_for_their_time() {
+    let fixture = Fixture::new().await;
+    for message in ["a", "b", "c"] {
+        fixture.put(message).await;
+    }
+    fixture.engine.plan([Fault::HangAfter]);
+    abandon(fixture.try_to_get(2, 30));
+    assert_eq!(fixture.get_texts().await, ["c"]);
+    fixture.clock.advance_seconds(31);
+    assert_eq!(fixture.get_texts().await, ["a", "b", "c"]);
+    assert_eq!(fixture.count().await, 3);
+}
+
+#[tokio::test]
+async fn abandoned_updates_and_deletes_lose_nothing() {
+    for (fault, expect) in [(Fault::Hang, 2), (Fault::HangAfter, 1)] {
+        let fixture = Fixture::new().await;
+        let Fixture { service, account, queue, engine, .. } = &fixture;
+        let (kept, gone) = (fixture.put("updated").await, fixture.put("deleted").await);
+        assert_eq!(fixture.count().await, 2);
+        let is_lost = matches!(fault, Fault::Hang);
+        engine.plan([fault]);
+        abandon(service.delete_message(account, queue, gone.id, gone.receipt));
+        assert_eq!(fixture.count().await, expect);
+        engine.plan([if is_lost { Fault::Hang } else { Fault::HangAfter }]);
+        let held = (kept.id, kept.receipt);
+        let other = text("new");
+        abandon(service.update_message(account, queue, held, visible_in(0), Some(&other)));
+        let mut texts = fixture.get_texts().await;
+        texts.sort();
+        let expect: &[&str] = if is_lost { &["deleted", "updated"] } else { &["new"] };
+        assert_eq!(texts, expect);
+    }
+}
+
+/// A request dropped at any point of its way: before, in or after its scan and its commit.
+#[tokio::test]
+async fn a_get_dropped_at_any_point_locks_nothing() {
+    for polls in 0..8 {
+        let fixture = Fixture::new().await;
+        for message in 0..5 {
+            fixture.put(&message.to_string()).await;
+        }
+        let fixture = fixture.elsewhere();
+        {
+            fixture.engine.plan([Fault::After(Box::pin(lazuli_engine::retry::give_way()))]);
+            let mut request = pin!(fixture.try_to_get(2, 30));
+            let mut context = Context::from_waker(Waker::noop());
+            for _ in 0..polls {
+                if request.as_mut().poll(&mut context).is_ready() {
+                    break;
+                }
+            }
+        }
+        fixture.clock.advance_seconds(31);
+        assert_eq!(fixture.get_texts().await.len(), 5, "after {polls} polls");
+        assert_eq!(fixture.count().await, 5);
+    }
+}
+
+#[tokio::test]
+async fn busy_commits_leave_everything_as_it_was() {
+    for writers in [Writers::Sole, Writers::Many] {
+        let fixture = Fixture::on(memory(writers)).await;
+        let put = fixture.put("m").await;
+        let Fixture { service, account, queue, engine, .. } = &fixture;
+        engine.plan([Fault::Busy, Fault::Busy, Fault::Busy, Fault::Busy]);
+        let busy = [
+            fixture.try_to_put("other", PutTimes::default()).await.err(),
+            fixture.try_to_get(1, 30).await.err(),
+            service.delete_message(account, queue, put.id, put.receipt).await.err(),
+            fixture.clear().await.err(),
+        ];
+        for error in busy {
+            assert!(matches!(error, Some(QueueError::Store(StoreError::Busy))), "{error:?}");
+        }
+        assert_eq!((fixture.count().await, fixture.get_texts().await), (1, vec!["m".into()]));
+    }
+}
+
+#[tokio::test]
+async fn conflicts_are_tried_again() {
+    for writers in [Writers::Sole, Writers::Many] {
+        let fixture = Fixture::on(memory(writers)).await;
+        let conflict = || fixture.engine.plan([Fault::Conflict, Fault::Conflict]);
+        conflict();
+        fixture.put("m").await;
+        conflict();
+        let got = fixture.get(1, 30).await.remove(0);
+        conflict();
+        fixture.delete(&got).await.unwrap();
+        conflict();
+        fixture.clear().await.unwrap();
+        assert_eq!(fixture.count().await, 0);
+    }
+}
+
+#[tokio::test]
+async fn lost_answers_are_told_from_lost_commits_where_they_can_be() {
+    let fixture = Fixture::new().await;
+    let Fixture { service, account, queue, engine, clock, .. } = &fixture;
+    engine.plan([Fault::LoseAnswer]);
+    let put = fixture.put("put").await;
+    assert_eq!(fixture.count().await, 1);
+    clock.advance_seconds(1);
+    engine.plan([Fault::LoseCommit]);
+    assert!(is_undetermined(fixture.try_to_put("lost", PutTimes::default()).await));
+    engine.plan([Fault::LoseCommit]);
+    service.delete_message(account, queue, put.id, put.receipt).await.unwrap();
+    assert_eq!(fixture.count().await, 0);
+    let put = fixture.put("again").await;
+    engine.plan([Fault::LoseAnswer]);
+    let deleted = service.delete_message(account, queue, put.id, put.receipt).await;
+    assert!(is_undetermined(deleted));
+    assert_eq!(fixture.count().await, 0);
+    assert!(fixture.get_texts().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_get_whose_answer_was_lost_keeps_its_messages_hidden() {
+    let fixture = Fixture::new().await;
+    fixture.put("m").await;
+    fixture.engine.plan([Fault::LoseAnswer]);
+    let visibility = VisibilityTimeout::of_get(30).unwrap();
+    let Fixture { service, account, queue, .. } = &fixture;
+    assert!(is_undetermined(service.get_messages(account, queue, 1, visibility).await));
+    assert!(fixture.get_texts().await.is_empty());
+    fixture.clock.advance_seconds(31);
+    assert_eq!(fixture.get_texts().await, ["m"]);
+}
