@@ -49,7 +49,7 @@ macro_rules! request_headers {
 
 request_headers! {
     accept: &'a str = "accept", text;
-    /// Empty when it is not text: a credential that cannot be read is not the same as none.
+    /// Empty when it is not text: an unreadable credential differs from a missing one.
     authorization: &'a str = "authorization", text_or_empty;
     client_request_id: &'a HeaderValue = "x-ms-client-request-id", raw;
     content_md5: &'a str = "content-md5", text;

@@ -1,6 +1,6 @@
 //! What every service shares: listener, TLS, limits, bodies, answers, ids, deadlines, CORS, analytics.
 //!
-//! [`front::Front`] runs one service, of which it knows what [`service::Service`] says.
+//! [`front::Front`] runs one service, and knows of it what [`service::Service`] says.
 
 pub(crate) mod access_log;
 pub(crate) mod analytics;
@@ -20,6 +20,7 @@ pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod respond;
 pub(crate) mod service;
+pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod stall;
 pub(crate) mod target;

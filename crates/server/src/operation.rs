@@ -90,7 +90,7 @@ pub(crate) enum Access {
 }
 
 lazuli_meter::label! {
-    /// The kinds of operations that metrics tell apart.
+    /// The kinds of operations that metrics distinguish.
     pub(crate) enum Kind {
         PointRead => "point_read",
         Query => "query",
@@ -111,7 +111,7 @@ lazuli_meter::label! {
 }
 
 lazuli_meter::label! {
-    /// How a query reads, from cheap to dear.
+    /// How a query reads, from cheap to expensive.
     pub(crate) enum Plan {
         Point => "Point",
         MultiPoint => "MultiPoint",

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Makes ids such as `7f3a9c04-1002-0000-2a00-000000000000`: a seed that tells server runs apart,
-/// and a counter that tells requests apart.
+/// Makes ids such as `7f3a9c04-1002-0000-2a00-000000000000`: a seed that differs from run to
+/// run, and a counter that differs from request to request.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     seed: u64,

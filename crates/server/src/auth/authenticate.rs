@@ -14,22 +14,22 @@ use lazuli_wire::sas::SasError;
 use lazuli_wire::shared_key::{Authorization, Scheme};
 use std::sync::Arc;
 
-/// Where clients are sent for a token unless the operator says otherwise: a tenant that is none.
+/// Where clients are sent for a token unless the operator says otherwise: a tenant that does not exist.
 const AUTHORIZATION_URI: &str =
     "https://login.microsoftonline.com/00000000-0000-0000-0000-000000000000/oauth2/authorize";
 
-/// Which credentials are taken beside account keys and the tokens signed with them.
+/// Which credentials are accepted in addition to account keys and the tokens signed with them.
 #[derive(Clone, Debug)]
 pub struct AuthOptions {
-    /// Whose bearer tokens are taken; without one, nobody's.
+    /// Whose bearer tokens are accepted; without one, nobody's.
     pub issuer: Option<Arc<TokenIssuer>>,
-    /// Whether they are also taken where others can read them.
+    /// Whether they are also accepted over plain HTTP, where others can read them.
     pub bearer_over_http: bool,
     /// Where the challenge sends clients for a token.
     pub authorization_uri: String,
-    /// Whether keys for user delegation are given out, and tokens signed with them taken.
+    /// Whether keys for user delegation are issued, and tokens signed with them accepted.
     pub user_delegation: bool,
-    /// Whether callers are told why their credential was refused. For those who write clients.
+    /// Whether answers say why a credential was refused. For people who write clients.
     pub explain: bool,
 }
 
@@ -84,7 +84,7 @@ impl<S: Credentials> Authenticator<'_, S> {
                 Ok(principal) => Ok(principal),
                 Err(error) => Err(self.refused(error, account, presented, &sas)),
             },
-            // Two credentials at once are none.
+            // A request with two credentials is refused.
             (Some(_), Some(_)) => Err(ApiError::from(ErrorCode::AuthenticationFailed).explained(
                 "The request has both an Authorization header and a shared access signature.",
             )),

@@ -92,7 +92,7 @@ impl TokenIssuer {
         }
     }
 
-    /// Reads the keys now, so that what is wrong with them is told at the start.
+    /// Reads the keys now, so that a fault in them is reported at the start.
     pub async fn load_keys(&self, now: Timestamp) -> Result<usize, KeysError> {
         self.keys.load(now).await
     }

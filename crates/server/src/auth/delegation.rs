@@ -2,8 +2,8 @@
 //!
 //! Nothing is stored. A key's value is an HMAC, under a key of the account, over whom it was given
 //! to, from when until when, and what their roles then permitted on objects. A token repeats all of
-//! that but the last, so whoever checks one makes the key for each set of letters that roles may have:
-//! the one that signed tells what its owner may grant. A change of role counts from the next
+//! that but the last, so a check makes the key for each set of letters that roles may have:
+//! the one that signed shows what its owner may grant. A change of role counts from the next
 //! key on, a week later at most; replacing the account's key ends all of them at once.
 
 use crate::auth::accounts::Account;
@@ -86,7 +86,7 @@ fn window(body: &[u8], now: Timestamp) -> ApiResult<(Timestamp, Timestamp)> {
     Ok((start, expiry))
 }
 
-/// The value of a key. Its times count by the second: clients spell them anew.
+/// The value of a key. Its times count to the second, because clients rewrite them.
 fn derive(
     account: &Account,
     secret: &SigningKey,

@@ -28,7 +28,7 @@ pub(crate) struct Keyring<'a> {
     pub(crate) all: Vec<Arc<Account>>,
 }
 
-/// Explains a date that lies too far from the server's, or is none.
+/// Explains a date that is too far from the server's, or that cannot be read.
 pub(crate) fn date(text: &str, now: Timestamp, seconds_max: u64) -> String {
     if text.is_empty() {
         return "The request has neither an x-ms-date nor a Date header.".to_owned();
@@ -123,7 +123,7 @@ pub(crate) fn edit(lines: &mut [String], index: usize, make: impl FnOnce(&mut St
     }
 }
 
-/// Percent-encodes a value; the resource is none.
+/// Percent-encodes a value. The resource, which begins with a slash, stays as it is.
 pub(crate) fn encode(line: &mut String) {
     if line.starts_with('/') {
         return;

@@ -1,7 +1,7 @@
 //! Counts answered requests for the accounts that want analytics (9.7).
 //!
 //! A request is counted when it is answered, in memory, under one of a few locks that hardly ever
-//! meet. Who keeps the counts takes them out once a minute. So no request waits for analytics, and a
+//! meet. A chore of the service takes the counts out once a minute and keeps them. So no request waits for analytics, and a
 //! crash loses a minute of counts.
 
 use crate::auth::accounts::Account;

@@ -34,9 +34,9 @@ pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> ApiResult<Re
 
 /// Adds what a browser wants to know about the answer to a real request (T-2.61, T-9.27).
 ///
-/// Answers to reads may be kept by caches, which must know that they depend on the origin; unless
-/// every origin may have them, which even a request that names none is told. So says the table of the
-/// reference, and that other verbs get no `Vary`.
+/// Caches may keep answers to reads, and must know that they depend on the origin: `Vary` says so. Where
+/// every origin may read, the answer allows all of them, even if the request names none. Other verbs
+/// get no `Vary`. All this is the table of the reference.
 pub(crate) fn decorate(rules: &[CorsRule], method: &str, headers: &HeaderMap, reply: &mut Reply) {
     if rules.is_empty() {
         return;

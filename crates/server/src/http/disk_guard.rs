@@ -3,7 +3,7 @@
 use lazuli_meter::{Family, Source, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Set by whoever measures the disk, read by requests that write.
+/// Set by the chore that measures the disk, read by requests that write.
 #[derive(Debug, Default)]
 pub struct DiskGuard {
     is_full: AtomicBool,

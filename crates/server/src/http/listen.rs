@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_rustls::server::TlsStream;
 
-/// The header lines that hyper allows unless it is told otherwise.
+/// The header lines that hyper allows by default.
 const HYPER_HEADERS_MAX: usize = 100;
 
 /// What connections speak, and their bounds.
@@ -196,9 +196,9 @@ async fn recover(error: &io::Error) {
 struct Server<S> {
     front: Arc<Front<S>>,
     options: ListenOptions,
-    /// Whether the log has already told of a client that speaks TLS where there is none.
+    /// Whether the log already names a client that speaks TLS to a plain port.
     tls_seen_on_plain: AtomicBool,
-    /// Whether the log has already told that connections are refused.
+    /// Whether the log already says that connections are refused.
     full_seen: AtomicBool,
 }
 
@@ -236,7 +236,7 @@ impl<S: Service> Connection<S> {
         if !self.place.refused {
             return self.serve_connection(stream).await;
         }
-        self.server.tell_of_refusal(self.peer);
+        self.server.log_refusal(self.peer);
         self.open.cut(CutReason::Limit);
         // One that takes longer is cut: others wait for its place.
         let _ = tokio::time::timeout(REFUSAL_TIME_MAX, self.serve_connection(stream)).await;
@@ -327,7 +327,7 @@ impl<S> Server<S> {
                 let first = tls::opens_with_tls(&stream);
                 let first = tokio::time::timeout(self.options.header_read_timeout, first).await??;
                 if first == Some(true) {
-                    self.tell_of_tls(&stream);
+                    self.log_tls_on_plain(&stream);
                 }
                 Ok((first == Some(false)).then_some(Opened::Plain(stream)))
             }
@@ -335,7 +335,7 @@ impl<S> Server<S> {
     }
 
     /// The first refusal is worth a line; a crowd is not worth thousands.
-    fn tell_of_refusal(&self, peer: Peer) {
+    fn log_refusal(&self, peer: Peer) {
         let (peer, connections) = (peer.address, self.options.connections_max);
         if self.full_seen.swap(true, Ordering::Relaxed) {
             tracing::debug!(%peer, "refused: all connections are taken");
@@ -344,13 +344,13 @@ impl<S> Server<S> {
                 %peer,
                 connections,
                 "all connections are taken, and newcomers are answered ServerBusy \
-                 (further ones are told of at debug)"
+                 (further ones are logged at debug)"
             );
         }
     }
 
     /// The first such client is worth a line; a misconfigured fleet is not worth thousands.
-    fn tell_of_tls(&self, stream: &TcpStream) {
+    fn log_tls_on_plain(&self, stream: &TcpStream) {
         let peer = stream.peer_addr().ok();
         if self.tls_seen_on_plain.swap(true, Ordering::Relaxed) {
             tracing::debug!(?peer, "closed: the client speaks TLS, this port plain HTTP");
@@ -358,7 +358,7 @@ impl<S> Server<S> {
             tracing::info!(
                 ?peer,
                 "a client speaks TLS to this port, which speaks plain HTTP: let it use http://, \
-                 or start with --tls (further clients are told of at debug)"
+                 or start with --tls (further clients are logged at debug)"
             );
         }
     }
@@ -375,7 +375,7 @@ impl Handshake {
     }
 }
 
-/// Agrees on TLS with a client that speaks it, and tells others what to speak.
+/// Agrees on TLS with a client that speaks it, and answers others with what to speak.
 async fn handshake(stream: TcpStream, tls: &Tls) -> io::Result<Option<Opened>> {
     match tls::opens_with_tls(&stream).await? {
         Some(true) => {

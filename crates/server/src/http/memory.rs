@@ -1,7 +1,7 @@
-//! Memory that requests share: a fixed amount, of which each takes its part before it uses any.
+//! Memory that requests share: a fixed amount. Each request takes its share before it uses any.
 //!
-//! Whoever finds too little free waits in line, though not for long: a server that cannot keep up
-//! says so (`ServerBusy`) instead of letting its clients wait without end.
+//! A request that finds too little free waits in line for a bounded time, then gets `ServerBusy`: a
+//! server that cannot keep up says so instead of letting its clients wait without end.
 
 use crate::error::{ApiError, ApiResult};
 use lazuli_meter::Counter;
@@ -48,7 +48,7 @@ impl Memory {
     }
 
     /// Makes a share fit what it turned out to be needed for. What is too much goes back; what is
-    /// missing is taken if it is free, and nobody waits who has done the work already.
+    /// missing is taken if it is free, without waiting: the work is already done.
     pub(crate) fn fit(&self, mut share: Share, bytes: usize) -> Share {
         let units = self.units(bytes) as usize;
         if let Some(fitting) = share.split(units) {

@@ -8,11 +8,11 @@ use lazuli_wire::version::ApiVersion;
 use std::borrow::Cow;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// An answer. The common headers (request id, version, date) are added by whoever sends it.
+/// An answer. The common headers (request id, version, date) are added when it is sent.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// What the status line says beside the status, if not the usual: errors that are no OData repeat
+    /// The reason in the status line, if not the usual one: errors that are not OData repeat
     /// their message there, and old clients show it (asserted by the tests of the .NET and Java ones).
     pub(crate) reason: Option<String>,
     pub(crate) content_type: Option<Cow<'static, str>>,

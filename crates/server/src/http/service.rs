@@ -1,4 +1,4 @@
-//! What a service tells the front: the one contract that a folder such as `table` implements.
+//! What the front asks of a service: the one contract that a folder such as `table` implements.
 //!
 //! The front reads a request top to bottom and asks the service at each step: where its hosts are,
 //! which operation this is, what its properties are, what the answer is, how an error looks. All else

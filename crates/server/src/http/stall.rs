@@ -1,4 +1,4 @@
-//! A stream that gives up on a peer who takes nothing.
+//! A stream that fails when its peer reads nothing.
 //!
 //! An answer lies in memory until its client has taken it. A client that stops reading must not
 //! keep it there for ever.

@@ -87,7 +87,7 @@ impl<'a> Target<'a> {
 }
 
 /// The authority of the request: that of an absolute target, else the Host header. One that could
-/// not be the authority of a URI is as none, since answers repeat it.
+/// not be the authority of a URI is ignored, because answers repeat it.
 fn host<'a>(uri: &'a Uri, headers: &RequestHeaders<'a>) -> Option<&'a str> {
     let absolute = uri.authority().map(|authority| authority.as_str());
     let plain = |byte: u8| {

@@ -1,4 +1,4 @@
-//! HTTPS: the certificate a server shows, and what a client of the wrong protocol is told.
+//! HTTPS: the certificate of a server, and the answer to a client that speaks the wrong protocol.
 
 mod validity;
 
@@ -108,7 +108,7 @@ impl fmt::Debug for Certificate {
     }
 }
 
-/// A certificate signed with its own key, as PEM, for clients that are told to trust it.
+/// A certificate signed with its own key, as PEM, for clients that trust it explicitly.
 pub struct SelfSigned {
     pub certificate: String,
     pub key: String,
@@ -124,13 +124,13 @@ impl SelfSigned {
         let key = KeyPair::generate().map_err(CertificateError::Generate)?;
         let mut params = CertificateParams::new(names).map_err(CertificateError::Generate)?;
         let not_after = now.plus_seconds(Self::VALID_SECONDS);
-        // Clocks of clients may be behind ours.
+        // Clocks of clients may be slower than ours.
         params.not_before = date_time_ymd(1970, 1, 1)
             + Duration::from_secs(now.unix_seconds().saturating_sub(24 * 3600));
         params.not_after =
             date_time_ymd(1970, 1, 1) + Duration::from_secs(not_after.unix_seconds());
         params.distinguished_name.push(DnType::CommonName, "Lazuli self-signed certificate");
-        // Who trusts it trusts this server and nobody else that holds the key of another.
+        // A client that trusts it trusts this server alone, and no certificate that it might sign.
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

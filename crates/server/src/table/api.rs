@@ -24,7 +24,7 @@ use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri::ResourcePath;
 use std::sync::Arc;
 
-/// How the Table service behaves, beside what all services share.
+/// How the Table service behaves, in addition to what all services share.
 #[derive(Clone, Debug)]
 pub struct TableOptions {
     /// Names under which the account is the first label of the host, such as `table.localhost`.

@@ -22,7 +22,7 @@ use lazuli_wire::multipart::{self, BatchBody, BatchWriter, Part};
 use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri::{self, Query, ResourcePath, Target};
 
-/// Room for what a part of an answer has beside its body and its location.
+/// Room for what a part of an answer has in addition to its body and its location.
 const PART_BYTES_EXPECTED: usize = 512;
 /// Room for what is taken over from the body of a batch: an inserted entity is echoed with
 /// annotations, and keys stand in several addresses, escaped.
@@ -445,7 +445,7 @@ fn multipart_reply(
 }
 
 /// The headers of a part, in the recorded order, which is not the same with and without a body. An
-/// empty `etag` is none.
+/// empty `etag` is left out.
 fn part_headers<'r>(
     reply: &'r Reply,
     content_id: Option<&'r str>,

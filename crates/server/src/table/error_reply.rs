@@ -85,7 +85,7 @@ pub(crate) enum ErrorForm {
     Xml(AtomForm),
     /// `<m:error …>`: the ACL and service operations.
     PrefixedXml,
-    /// `<error …>`, indented and with a byte-order mark: a version that is none (T-7.4a).
+    /// `<error …>`, indented and with a byte-order mark: an unknown version (T-7.4a).
     MarkedXml,
 }
 

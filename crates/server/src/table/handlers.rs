@@ -299,8 +299,8 @@ async fn mutate(
     }
 }
 
-/// Whether an entity has its keys is asked after whether its table exists; the official clients tell
-/// by it that a table name stands in the URL of an account.
+/// Whether the table exists is checked before whether an entity has its keys: the official clients
+/// recognise by that answer a table name in the URL of an account.
 pub(crate) async fn blame(
     api: &TableApi,
     context: &RequestContext<'_>,

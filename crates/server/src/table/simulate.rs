@@ -56,7 +56,7 @@ impl Simulator {
 
     /// The rows that the next page may look at.
     ///
-    /// Of two pages one at the most looks at none, so whoever follows the tokens comes to the end.
+    /// Of two pages one at the most looks at none, so a client that follows the tokens comes to the end.
     pub(crate) fn page_rows(&self) -> u64 {
         let Some(seed) = self.options.early_pages else { return u64::MAX };
         let page = self.pages.fetch_add(1, Ordering::Relaxed);

@@ -68,7 +68,7 @@ impl KeySet {
         Self { source, known, asked: Mutex::new(None) }
     }
 
-    /// Reads the keys and tells how many there are.
+    /// Reads the keys and returns how many there are.
     pub(super) async fn load(&self, now: Timestamp) -> Result<usize, KeysError> {
         self.read(&mut *self.asked.lock().await, now).await
     }
@@ -100,7 +100,7 @@ impl KeySet {
             return Ok(key.clone());
         }
         match &found {
-            // Old but known: whoever comes while another reads goes on with it.
+            // Old but known: a request that comes while another reads uses it.
             Some(_) => {
                 if let Ok(mut asked) = self.asked.try_lock() {
                     self.reread(&mut asked, now).await;

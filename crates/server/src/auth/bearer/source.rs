@@ -22,7 +22,7 @@ use tokio_rustls::client::TlsStream;
 /// Bytes of a set of keys.
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 
-/// A file, or a URL. Whoever answers for an `https` one must be known to the system's authorities.
+/// A file, or a URL. The certificate of an `https` one must be trusted by the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
     File(PathBuf),
