@@ -99,7 +99,7 @@ pub async fn serve<S: Service>(
     options: ListenOptions,
     shutdown: impl Future<Output = ()>,
 ) -> usize {
-    let places = Places::new(options.connections_max);
+    let slots = ConnectionSlots::new(options.connections_max);
     let (stop, stopping) = watch::channel(false);
     let server = Arc::new(Server {
         front,
@@ -110,14 +110,14 @@ pub async fn serve<S: Service>(
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accept(&listener, &slots) => accepted,
             () = &mut shutdown => break,
         };
-        let (stream, peer, place) = accepted;
+        let (stream, peer, slot) = accepted;
         let peer = Peer::new(peer, server.options.tls.is_some());
         let open = OpenConnection::new(server.options.meter.clone());
         let stopping = stopping.clone();
-        let connection = Connection { server: server.clone(), peer, place, stopping, open };
+        let connection = Connection { server: server.clone(), peer, slot, stopping, open };
         tokio::spawn(connection.run(stream));
     }
     drop(listener);
@@ -125,41 +125,41 @@ pub async fn serve<S: Service>(
     let _ = stop.send(true);
     let options = &server.options;
     let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
-    match tokio::time::timeout(options.shutdown_grace, places.served.acquire_many(all)).await {
+    match tokio::time::timeout(options.shutdown_grace, slots.served.acquire_many(all)).await {
         Ok(_) => 0,
         Err(_) => {
-            let cut = options.connections_max - places.served.available_permits();
+            let cut = options.connections_max - slots.served.available_permits();
             options.meter.cut.of(CutReason::Shutdown).add(cut as u64);
             cut
         }
     }
 }
 
-/// The next connection, and its place.
-async fn accept(listener: &TcpListener, places: &Places) -> (TcpStream, SocketAddr, Place) {
+/// The next connection, and its slot.
+async fn accept(listener: &TcpListener, slots: &ConnectionSlots) -> (TcpStream, SocketAddr, Slot) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) => return (stream, peer, places.next().await),
+            Ok((stream, peer)) => return (stream, peer, slots.next().await),
             Err(error) => recover(&error).await,
         }
     }
 }
 
 /// The bounds on connections.
-struct Places {
+struct ConnectionSlots {
     served: Arc<Semaphore>,
     refused: Arc<Semaphore>,
 }
 
-/// What becomes of a connection.
-struct Place {
+/// One connection among those served, or among those being refused.
+struct Slot {
     refused: bool,
     /// Given back when the connection ends, however it ends. Neither semaphore is ever closed, so
     /// there always is one.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Places {
+impl ConnectionSlots {
     fn new(connections_max: usize) -> Self {
         Self {
             served: Arc::new(Semaphore::new(connections_max)),
@@ -168,13 +168,13 @@ impl Places {
     }
 
     /// A server that is full of refusals too leaves newcomers in the backlog.
-    async fn next(&self) -> Place {
+    async fn next(&self) -> Slot {
         let (refused, permit) = tokio::select! {
             biased;
             permit = self.served.clone().acquire_owned() => (false, permit),
             permit = self.refused.clone().acquire_owned() => (true, permit),
         };
-        Place { refused, _permit: permit.ok() }
+        Slot { refused, _permit: permit.ok() }
     }
 }
 
@@ -206,7 +206,7 @@ struct Connection<S> {
     server: Arc<Server<S>>,
     peer: Peer,
     stopping: watch::Receiver<bool>,
-    place: Place,
+    slot: Slot,
     open: OpenConnection,
 }
 
@@ -233,12 +233,12 @@ impl Drop for OpenConnection {
 
 impl<S: Service> Connection<S> {
     async fn run(self, stream: TcpStream) {
-        if !self.place.refused {
+        if !self.slot.refused {
             return self.serve_connection(stream).await;
         }
         self.server.log_refusal(self.peer);
         self.open.cut(CutReason::Limit);
-        // One that takes longer is cut: others wait for its place.
+        // One that takes longer is cut: others wait for its slot.
         let _ = tokio::time::timeout(REFUSAL_TIME_MAX, self.serve_connection(stream)).await;
     }
 
@@ -269,12 +269,12 @@ impl<S: Service> Connection<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin,
     {
-        let Self { server, peer, stopping, place, .. } = self;
+        let Self { server, peer, stopping, slot, .. } = self;
         let options = &server.options;
         let stream = StallGuard::new(stream, options.write_timeout);
         let stream = UnreadGuard::new(stream, |status| server.front.refuse_unread(status, *peer));
         let service = service_fn(|request| async {
-            Ok::<_, Infallible>(match place.refused {
+            Ok::<_, Infallible>(match slot.refused {
                 false => server.front.handle(request, *peer).await,
                 true => server.front.refuse(request, *peer).await,
             })

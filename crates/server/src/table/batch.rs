@@ -310,7 +310,7 @@ async fn decode_all<'s>(
         match decode(context, &step.call(*operation, resource), principal) {
             Ok(decoded) => mutations.push(decoded),
             Err(error) => {
-                let error = handlers::blame(api, context, resource, error).await;
+                let error = handlers::check_table_first(api, context, resource, error).await;
                 return (mutations, Some(Fault { index, error }));
             }
         }

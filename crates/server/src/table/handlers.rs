@@ -108,7 +108,9 @@ pub(crate) async fn handle(
         _ => {
             let (table, mutation) = match decode_mutation(context, call) {
                 Ok(decoded) => decoded,
-                Err(error) => return Err(blame(api, context, call.resource, error).await),
+                Err(error) => {
+                    return Err(check_table_first(api, context, call.resource, error).await);
+                }
             };
             principal.permit_key(mutation.key())?;
             admit(api, context, table, mutation.key(), 1)?;
@@ -301,7 +303,7 @@ async fn mutate(
 
 /// Whether the table exists is checked before whether an entity has its keys: the official clients
 /// recognise by that answer a table name in the URL of an account.
-pub(crate) async fn blame(
+pub(crate) async fn check_table_first(
     api: &TableApi,
     context: &RequestContext<'_>,
     resource: &Resource,
