@@ -29,10 +29,6 @@ impl Tally {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.total == 0
-    }
-
     /// The messages that are not expired; forgets the others.
     pub(crate) fn live(&mut self, now: Timestamp) -> u64 {
         while let Some(first) = self.by_second.first_entry() {
@@ -74,8 +70,9 @@ impl Count {
         }
     }
 
-    pub(crate) fn is_known_zero(&self) -> bool {
-        matches!(self, Self::Known(tally) if tally.is_empty())
+    /// Whether it is known to be `count`, expired messages that were not forgotten yet included.
+    pub(crate) fn is_known_to_be(&self, count: u64) -> bool {
+        matches!(self, Self::Known(tally) if tally.total == count)
     }
 
     /// Ends a load with what it counted, unless it was given up. Returns the count.

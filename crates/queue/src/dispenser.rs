@@ -149,8 +149,7 @@ impl Dispenser {
         Refill::new(self, start, now)
     }
 
-    /// Whether no message is live, or will be but for those that writers hand over: then there is
-    /// nothing to scan for.
+    /// Whether no message is live, or on its way: then there is nothing to scan for.
     pub(crate) fn is_empty(&self, now: Timestamp) -> bool {
         let mut state = self.state();
         if let Count::Known(tally) = &mut state.count {
@@ -241,28 +240,19 @@ impl Dispenser {
 
 impl State {
     fn is_empty(&self) -> bool {
-        self.count.is_known_zero() && self.doubts.is_empty()
+        self.count.is_known_to_be(0) && self.doubts.is_empty()
     }
 
-    /// A commit has written messages. One step, so that no one finds a message neither counted nor
-    /// handed over.
-    fn happened(
-        &mut self,
-        written: Vec<(Position, MessageRecord)>,
-        delta: Option<Delta>,
-        revision: Revision,
-    ) {
-        if self.is_empty()
-            && let Some((first, _)) = written.first()
-        {
-            // A message put with a delay lies far ahead, and the next may come before it.
+    /// A commit has written messages.
+    fn happened(&mut self, written: Vec<(Position, MessageRecord)>, revision: Revision) {
+        let is_alone = self.count.is_known_to_be(1) && self.doubts.is_empty();
+        if let ([(first, _)], true) = (&written[..], is_alone) {
+            // The only message there is. One that was put with a delay lies far ahead, and the next
+            // may come before it.
             self.cursor = self.cursor.max(Position::first_at(self.last).min(*first));
         }
         for (position, record) in written {
             self.arrived(position, Stored { record, revision });
-        }
-        if let Some(delta) = delta {
-            self.count.change(delta);
         }
     }
 

@@ -143,18 +143,31 @@ impl Sending {
         delta: Option<Delta>,
         clock: Timestamp,
     ) -> Self {
+        // Added before it can be removed, so that the count is never below the truth.
+        if let Some(added @ Delta::Added(_)) = delta {
+            dispenser.counted(added);
+        }
         Self { dispenser: Arc::clone(dispenser), written, delta, clock, is_known: false }
     }
 
     /// The commit has ended so. What may have happened all the same stays in doubt.
     pub(crate) fn ended(mut self, outcome: &Result<Revision, CommitError>) {
-        match outcome {
-            Ok(revision) => {
+        let mut state = self.dispenser.state();
+        match (outcome, self.delta) {
+            (Ok(revision), delta) => {
                 self.is_known = true;
-                let written = std::mem::take(&mut self.written);
-                self.dispenser.state().happened(written, self.delta, *revision);
+                state.happened(std::mem::take(&mut self.written), *revision);
+                if let Some(removed @ Delta::Removed(_)) = delta {
+                    state.count.change(removed);
+                }
             }
-            Err(error) => self.is_known = did_not_happen(error),
+            (Err(error), delta) if did_not_happen(error) => {
+                self.is_known = true;
+                if let Some(Delta::Added(expires)) = delta {
+                    state.count.change(Delta::Removed(expires));
+                }
+            }
+            (Err(_), _) => {}
         }
     }
 }

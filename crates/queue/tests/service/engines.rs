@@ -18,10 +18,14 @@ pub(crate) enum Fault {
     HangAfter,
     /// Nothing happens, and no answer comes.
     Hang,
+    /// The commit happens when the test says so, and no answer comes.
+    Hold,
     Busy,
     Conflict,
     /// Something else happens first.
     After(BoxFuture<'static, ()>),
+    /// Something else happens before the answer.
+    Before(BoxFuture<'static, ()>),
 }
 
 /// Counts what an engine shows and takes.
@@ -83,15 +87,26 @@ pub(crate) struct Watched {
     pub(crate) inner: Arc<dyn Engine>,
     pub(crate) seen: Arc<Seen>,
     faults: Mutex<VecDeque<Fault>>,
+    held: Mutex<Vec<Commit>>,
 }
 
 impl Watched {
     pub(crate) fn new(inner: Arc<dyn Engine>) -> Self {
-        Self { inner, seen: Arc::default(), faults: Mutex::default() }
+        Self { inner, seen: Arc::default(), faults: Mutex::default(), held: Mutex::default() }
     }
 
     pub(crate) fn plan(&self, faults: impl IntoIterator<Item = Fault>) {
         self.faults.lock().unwrap().extend(faults);
+    }
+
+    /// Lets the commits happen that were held, as far as their checks hold now; returns how many did.
+    pub(crate) async fn release(&self) -> usize {
+        let held = std::mem::take(&mut *self.held.lock().unwrap());
+        let mut happened = 0;
+        for commit in held {
+            happened += usize::from(self.inner.commit(commit).await.is_ok());
+        }
+        happened
     }
 }
 
@@ -135,8 +150,17 @@ impl Engine for Watched {
                     std::future::pending().await
                 }
                 Some(Fault::Hang) => std::future::pending().await,
+                Some(Fault::Hold) => {
+                    self.held.lock().unwrap().push(commit);
+                    std::future::pending().await
+                }
                 Some(Fault::Conflict) => Err(CommitError::Conflict),
                 Some(Fault::Busy) => Err(CommitError::Busy),
+                Some(Fault::Before(second)) => {
+                    let answer = self.inner.commit(commit).await;
+                    second.await;
+                    answer
+                }
                 Some(Fault::After(first)) => {
                     first.await;
                     self.inner.commit(commit).await

@@ -35,17 +35,58 @@ async fn an_abandoned_put_that_happened_is_delivered() {
 }
 
 #[tokio::test]
-async fn an_abandoned_put_that_happens_later_is_delivered() {
+async fn an_abandoned_put_that_never_happens_is_forgotten() {
     let fixture = Fixture::new().await;
     fixture.put("first").await;
     fixture.engine.plan([Fault::Hang]);
     abandon(fixture.try_to_put("never", PutTimes::default()));
     assert_eq!(fixture.get_texts().await, ["first"]);
     assert_eq!(fixture.count().await, 1);
-    // A count that was loaded while a commit was in doubt is not kept.
     fixture.clock.advance_seconds(90);
     assert_eq!(fixture.get_texts().await, ["first"]);
     assert_eq!(fixture.count().await, 1);
+}
+
+/// The cursor has long passed the place of a commit that the engine finishes late.
+#[tokio::test]
+async fn an_abandoned_put_that_happens_later_is_delivered() {
+    let fixture = Fixture::new().await;
+    let Fixture { engine, clock, .. } = &fixture;
+    engine.plan([Fault::Hold]);
+    abandon(fixture.try_to_put("late", PutTimes::default()));
+    for message in 0..10 {
+        fixture.put(&message.to_string()).await;
+        clock.advance_seconds(1);
+        let got = fixture.get(1, 30).await.remove(0);
+        fixture.delete(&got).await.unwrap();
+    }
+    assert_eq!(fixture.count().await, 0);
+    assert_eq!(engine.release().await, 1);
+    assert_eq!(fixture.count().await, 1);
+    clock.advance_seconds(1);
+    assert_eq!(fixture.peek_texts().await, ["late"]);
+    assert_eq!(fixture.get_texts().await, ["late"]);
+}
+
+/// Of an abandoned delivery and one that came after it, one happens, whichever the engine finishes
+/// first.
+#[tokio::test]
+async fn an_abandoned_get_that_happens_later_does_not_deliver_twice() {
+    let fixture = Fixture::new().await;
+    let Fixture { engine, clock, .. } = &fixture;
+    fixture.put("m").await;
+    engine.plan([Fault::Hold]);
+    abandon(fixture.try_to_get(1, 30));
+    let got = fixture.get(1, 30).await.remove(0);
+    assert_eq!((got.message.dequeue_count, engine.release().await), (1, 0));
+    engine.plan([Fault::Hold]);
+    clock.advance_seconds(31);
+    abandon(fixture.try_to_get(1, 30));
+    assert_eq!(engine.release().await, 1);
+    assert!(fixture.get_texts().await.is_empty());
+    assert!(matches!(fixture.delete(&got).await, Err(QueueError::MessageNotFound)));
+    clock.advance_seconds(31);
+    assert_eq!(fixture.get(1, 30).await[0].message.dequeue_count, 3);
 }
 
 #[tokio::test]
@@ -121,6 +162,25 @@ async fn a_get_dropped_at_any_point_locks_nothing() {
         assert_eq!(fixture.get_texts().await.len(), 5, "after {polls} polls");
         assert_eq!(fixture.count().await, 5);
     }
+}
+
+/// A removal was counted before the addition, and found nothing to remove: the count stayed at 1, and a
+/// queue that was taken for empty hid the next message.
+#[tokio::test]
+async fn a_message_deleted_before_its_put_was_answered_is_counted_out() {
+    let fixture = Fixture::new().await;
+    let consumer = fixture.clone();
+    fixture.engine.plan([Fault::Before(Box::pin(async move {
+        assert_eq!(consumer.count().await, 1);
+        let got = consumer.get(1, 30).await.remove(0);
+        consumer.delete(&got).await.unwrap();
+        assert_eq!(consumer.count().await, 0);
+    }))]);
+    fixture.put("gone").await;
+    assert_eq!(fixture.count().await, 0);
+    assert!(fixture.get_texts().await.is_empty());
+    fixture.put("here").await;
+    assert_eq!((fixture.count().await, fixture.get_texts().await), (1, vec!["here".into()]));
 }
 
 #[tokio::test]

@@ -3,20 +3,24 @@
 use crate::fixture::{Fixture, memory};
 use lazuli_engine::{Engine, Writers};
 use lazuli_engine_local::{LocalEngine, LocalOptions};
+use lazuli_model::PutTimes;
 use lazuli_queue::QueueError;
-use std::collections::BTreeMap;
+use lazuli_testkit::seed::Seeded;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 const CONSUMERS: usize = 100;
 
-/// Consumers get and delete until every message was got; returns how often the service was busy.
-async fn consume(fixture: &Fixture, messages: usize) -> u64 {
+/// Consumers of all `processes` get and delete until every message was got; returns how often a
+/// service was busy.
+async fn consume(processes: &[Fixture], messages: usize) -> u64 {
     let got = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
     let (left, busy) = (Arc::new(AtomicUsize::new(messages)), Arc::new(AtomicU64::new(0)));
     let mut tasks = tokio::task::JoinSet::new();
     for consumer in 0..CONSUMERS {
-        let (fixture, got) = (fixture.clone(), got.clone());
+        let (fixture, got) = (processes[consumer % processes.len()].clone(), got.clone());
         let (left, busy) = (left.clone(), busy.clone());
         tasks.spawn(async move {
             while left.load(Ordering::SeqCst) > 0 {
@@ -53,7 +57,13 @@ async fn race(engine: Arc<dyn Engine>, messages: usize) -> u64 {
     for message in 0..messages {
         fixture.put(&message.to_string()).await;
     }
-    let busy = consume(&fixture, messages).await;
+    let mut processes = vec![fixture.clone()];
+    if fixture.service.nature().writers == Writers::Many {
+        processes.extend((0..3).map(|_| fixture.elsewhere()));
+    }
+    // So that all see all messages, whatever ticks the first has given out.
+    fixture.clock.advance_seconds(1);
+    let busy = consume(&processes, messages).await;
     assert!(fixture.get_texts().await.is_empty());
     fixture.clock.advance_seconds(2);
     assert_eq!(fixture.count().await, 0);
@@ -104,12 +114,91 @@ async fn puts_gets_and_counts_at_once() {
     });
     let consumers = fixture.clone();
     tasks.spawn(async move {
-        consume(&consumers, (producers * each) as usize).await;
+        consume(&[consumers], (producers * each) as usize).await;
     });
     while let Some(ended) = tasks.join_next().await {
         ended.unwrap();
     }
     assert_eq!(fixture.count().await, 0);
+}
+
+/// Polls a request so many times at most, and drops it then.
+async fn within<T>(polls: usize, request: impl Future<Output = T>) -> Option<T> {
+    let mut request = std::pin::pin!(request);
+    let mut polled = 0;
+    std::future::poll_fn(move |context| {
+        if polled == polls {
+            return Poll::Ready(None);
+        }
+        polled += 1;
+        context.waker().wake_by_ref();
+        request.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
+/// Clients that hang up at any moment, on an engine that finishes what it was sent: every message whose
+/// put was answered comes until its deletion was answered, and none after.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn dropped_requests_lose_nothing_and_bring_nothing_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
+    let fixture = Fixture::on(Arc::new(engine)).await;
+    let [put, maybe_deleted, deleted] = [(); 3].map(|()| Arc::<Mutex<BTreeSet<String>>>::default());
+    let mut tasks = tokio::task::JoinSet::new();
+    for client in 0..16_u64 {
+        let fixture = fixture.clone();
+        let (put, deleted) = (put.clone(), deleted.clone());
+        let maybe_deleted = maybe_deleted.clone();
+        tasks.spawn(async move {
+            let mut choose = Seeded::new(client);
+            for step in 0..150 {
+                let polls = [1, 2, 3, 5, 20, usize::MAX][choose.below(6)];
+                let text = format!("{client}-{step}");
+                let times = PutTimes::default();
+                if let Some(answer) = within(polls, fixture.try_to_put(&text, times)).await {
+                    answer.unwrap();
+                    put.lock().unwrap().insert(text);
+                }
+                let got = within(polls, fixture.try_to_get(2, 1)).await;
+                for got in got.into_iter().flat_map(Result::unwrap) {
+                    let text = got.message.text.as_str().to_owned();
+                    maybe_deleted.lock().unwrap().insert(text.clone());
+                    if let Some(Ok(())) = within(polls, fixture.delete(&got)).await {
+                        deleted.lock().unwrap().insert(text);
+                    }
+                }
+                fixture.clock.advance_ticks(choose.next_u64() % 1_000_000);
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    let rest = drain(&fixture).await;
+    assert_eq!(rest.len() as u64, fixture.count().await);
+    let [put, maybe_deleted, deleted] =
+        [put, maybe_deleted, deleted].map(|set| set.lock().unwrap().clone());
+    assert!(rest.is_disjoint(&deleted));
+    let missing: Vec<_> =
+        put.difference(&rest).filter(|text| !maybe_deleted.contains(*text)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    assert!(!rest.is_empty() && deleted.len() > 100, "{} and {}", rest.len(), deleted.len());
+}
+
+/// All messages of the queue, once those on their way have come back.
+async fn drain(fixture: &Fixture) -> BTreeSet<String> {
+    let mut rest = BTreeSet::new();
+    let mut rounds_without = 0;
+    while rounds_without < 3 {
+        fixture.clock.advance_seconds(2);
+        let got = fixture.get(32, 3600).await;
+        rounds_without = if got.is_empty() { rounds_without + 1 } else { 0 };
+        for text in crate::fixture::texts(&got) {
+            assert!(rest.insert(text));
+        }
+    }
+    rest
 }
 
 /// A put that races the deletion or the clearing of its queue is before it or finds it gone.
