@@ -3,20 +3,37 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use lazuli_engine::Engine;
-use lazuli_engine_local::{Durability, LocalEngine, LocalOptions};
+use lazuli_engine_local::{Durability, LocalEngine, LocalOptions, OpenError};
 use lazuli_testkit::engine_suite::reopen;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 fn open(dir: &Path) -> Arc<dyn Engine> {
-    Arc::new(LocalEngine::open(dir, LocalOptions::default()).unwrap())
+    open_with(dir, &LocalOptions::default())
 }
+
+/// The tests of this file run side by side, and some start processes: between fork and exec such a
+/// process has a copy of every lock that is held, which outlasts the engine by that moment.
+fn open_with(dir: &Path, options: &LocalOptions) -> Arc<dyn Engine> {
+    let started = Instant::now();
+    loop {
+        match LocalEngine::open(dir, options.clone()) {
+            Err(OpenError::Locked { .. }) if started.elapsed() < LOCKED_MAX => {
+                std::thread::yield_now();
+            }
+            opened => return Arc::new(opened.unwrap()),
+        }
+    }
+}
+
+const LOCKED_MAX: Duration = Duration::from_secs(60);
 
 /// Memory durability promises nothing against the loss of power, but all against the end of the
 /// process.
 fn open_unsynced(dir: &Path) -> Arc<dyn Engine> {
     let options = LocalOptions { durability: Durability::Memory, ..LocalOptions::default() };
-    Arc::new(LocalEngine::open(dir, options).unwrap())
+    open_with(dir, &options)
 }
 
 fn directory() -> tempfile::TempDir {
