@@ -5,6 +5,7 @@
 pub(crate) mod analytics;
 pub(crate) mod api;
 mod batch;
+mod batch_answer;
 pub(crate) mod credentials;
 mod encode;
 mod error;
@@ -12,6 +13,7 @@ mod error_reply;
 mod explain;
 mod faults;
 mod handlers;
+mod mutations;
 mod operation;
 mod request;
 mod route;

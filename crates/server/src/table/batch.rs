@@ -8,9 +8,11 @@ use crate::http::reply::{Reply, Work};
 use crate::http::request::RequestContext;
 use crate::operation::Verb;
 use crate::table::api::TableApi;
+use crate::table::batch_answer::{self, Answered, PART_BYTES_EXPECTED};
 use crate::table::error_reply::{ErrorForm, error_reply};
 use crate::table::faults;
 use crate::table::handlers::{self, Call};
+use crate::table::mutations;
 use crate::table::operation::{Operation, Resource};
 use crate::table::request::{CallHeaders, Preference};
 use crate::table::route;
@@ -18,12 +20,10 @@ use lazuli_model::{AccountName, EntityError, TableName, Timestamp};
 use lazuli_table::{Batch, BatchFailure, Mutation, TableError};
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::media;
-use lazuli_wire::multipart::{self, BatchBody, BatchWriter, Part};
+use lazuli_wire::multipart::{self, BatchBody, Part};
 use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri::{self, Query, ResourcePath, Target};
 
-/// Room for what a part of an answer has in addition to its body and its location.
-const PART_BYTES_EXPECTED: usize = 512;
 /// Room for what is taken over from the body of a batch: an inserted entity is echoed with
 /// annotations, and keys stand in several addresses, escaped.
 const ANSWER_TO_BODY_EXPECTED: usize = 4;
@@ -69,7 +69,7 @@ async fn answer_changes(
         }
     };
     let work = Work { operations: parts.len() as u64, ..Work::default() };
-    Ok(Reply { work, ..multipart_reply(context, &answers, true) })
+    Ok(Reply { work, ..batch_answer::reply(context, &answers, true) })
 }
 
 async fn answer_query(
@@ -93,7 +93,7 @@ async fn answer_query(
         }
     };
     let work = reply.work;
-    Ok(Reply { work, ..multipart_reply(context, &[step.answered(reply)], false) })
+    Ok(Reply { work, ..batch_answer::reply(context, &[step.answered(reply)], false) })
 }
 
 /// One operation of a batch: its part, read once.
@@ -114,13 +114,6 @@ struct PartHeaders<'a> {
     content_id: Option<&'a str>,
     /// Whether there is an `X-HTTP-Method`.
     is_tunnelled: bool,
-}
-
-/// The answer to one operation of a batch.
-struct Answered<'a> {
-    reply: Reply,
-    /// Repeated by its part, also by one that failed (T-6.49).
-    content_id: Option<&'a str>,
 }
 
 impl<'a> PartHeaders<'a> {
@@ -291,7 +284,7 @@ async fn change<'a>(
         let missing = || failed(ErrorCode::InternalError.into());
         let (operation, resource) = step.request.as_ref().ok_or_else(missing)?;
         let call = step.call(*operation, resource);
-        let reply = handlers::mutation_reply(context, &call, batch.table(), mutation, timestamp);
+        let reply = mutations::reply(context, &call, batch.table(), mutation, timestamp);
         Ok(step.answered(reply.map_err(failed)?))
     };
     steps.iter().zip(batch.mutations()).enumerate().map(answer).collect()
@@ -310,7 +303,7 @@ async fn decode_all<'s>(
         match decode(context, &step.call(*operation, resource), principal) {
             Ok(decoded) => mutations.push(decoded),
             Err(error) => {
-                let error = handlers::check_table_first(api, context, resource, error).await;
+                let error = mutations::check_table_first(api, context, resource, error).await;
                 return (mutations, Some(Fault { index, error }));
             }
         }
@@ -364,7 +357,7 @@ fn decode<'a>(
     principal: &Principal<TableGrant>,
 ) -> ApiResult<(&'a TableName, Mutation<'a>)> {
     principal.permit(call.operation.facts(), call.resource)?;
-    let (table, mutation) = handlers::decode_mutation(context, call)?;
+    let (table, mutation) = mutations::decode(context, call)?;
     principal.permit_key(mutation.key())?;
     Ok((table, mutation))
 }
@@ -412,63 +405,4 @@ fn without_account<'a>(path: &'a str, account: &AccountName, path_style: bool) -
         }
         _ => path,
     }
-}
-
-/// Writes the replies as the parts of one multipart answer (T-6.25 to T-6.35).
-fn multipart_reply(
-    context: &RequestContext<'_>,
-    answers: &[Answered<'_>],
-    change_set: bool,
-) -> Reply {
-    // The id of the request is as fresh a GUID as any, and ties the answer to the log.
-    let id = context.id.as_str();
-    let part_bytes = |answer: &Answered<'_>| {
-        let location = answer.reply.location.as_ref().map_or(0, String::len);
-        PART_BYTES_EXPECTED + 2 * location + answer.reply.body.len()
-    };
-    let mut body =
-        Vec::with_capacity(PART_BYTES_EXPECTED + answers.iter().map(part_bytes).sum::<usize>());
-    let mut writer = match change_set {
-        true => BatchWriter::answer_change_set(&mut body, id, id),
-        false => BatchWriter::answer_query(&mut body, id),
-    };
-    let content_type = writer.content_type();
-    let mut etag = Vec::with_capacity(64);
-    for Answered { reply, content_id } in answers {
-        etag.clear();
-        reply.etag.iter().for_each(|tag| tag.write(&mut etag));
-        writer.response(reply.status, part_headers(reply, *content_id, &etag), &reply.body);
-    }
-    writer.finish();
-    let failure = answers.iter().find_map(|answer| answer.reply.failure);
-    Reply { content_type: Some(content_type.into()), failure, body, ..Reply::odata(202) }
-}
-
-/// The headers of a part, in the recorded order, which is not the same with and without a body. An
-/// empty `etag` is left out.
-fn part_headers<'r>(
-    reply: &'r Reply,
-    content_id: Option<&'r str>,
-    etag: &'r [u8],
-) -> impl Iterator<Item = (&'r str, &'r [u8])> {
-    let header = |name: &'r str, text: &'r str| (name, text.as_bytes());
-    let version = Some(header("DataServiceVersion", reply.data_service_version.text()));
-    let content_type = reply.content_type.as_deref().map(|text| header("Content-Type", text));
-    let content_id = content_id.map(|id| header("Content-ID", id));
-    let sniffing = Some(header("X-Content-Type-Options", "nosniff"));
-    let uncached = reply.no_cache.then_some(header("Cache-Control", "no-cache"));
-    let preference = reply.preference_applied.map(|text| header("Preference-Applied", text));
-    let location = reply.location.as_deref().map(|uri| header("Location", uri));
-    let id = reply.location.as_deref().map(|uri| header("DataServiceId", uri));
-    let etag = (!etag.is_empty()).then_some(("ETag", etag));
-    let order = match (reply.is_error(), reply.body.is_empty()) {
-        (true, _) => {
-            [content_id, sniffing, uncached, preference, version, content_type, None, None]
-        }
-        (false, false) => {
-            [version, content_type, content_id, sniffing, uncached, preference, location, etag]
-        }
-        (false, true) => [content_id, sniffing, uncached, preference, version, location, id, etag],
-    };
-    order.into_iter().flatten()
 }

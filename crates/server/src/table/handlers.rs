@@ -8,24 +8,20 @@ use crate::http::request::RequestContext;
 use crate::operation::{Answer, Plan};
 use crate::table::api::TableApi;
 use crate::table::encode::{self, Encoder};
-use crate::table::error::{body_key_error, filter_error};
+use crate::table::error::filter_error;
 use crate::table::faults::Fault;
+use crate::table::mutations;
 use crate::table::operation::{Operation, Resource};
 use crate::table::request::{
     BodyFormat, CallHeaders, Preference, body_format, check_options, response_format,
 };
 use lazuli_model::limits::PAGE_ITEMS_MAX;
-use lazuli_model::{
-    ETag, EntityError, EntityKey, Filter, IfMatch, IfMatchError, PartitionKey, Properties, RowKey,
-    TableName, Timestamp,
-};
-use lazuli_table::{
-    Continuation, EntityQuery, KeyBounds, Mutation, MutationKind, PlanKind, TableError, TablesQuery,
-};
+use lazuli_model::{ETag, EntityKey, Filter, TableName};
+use lazuli_table::{Continuation, EntityQuery, KeyBounds, PlanKind, TableError, TablesQuery};
 use lazuli_wire::continuation;
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::media::{self, Accepted, Format};
-use lazuli_wire::odata::{self, EntityBody, Select};
+use lazuli_wire::odata::{self, Select};
 use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri::{self, Query};
 use lazuli_wire::version::ApiVersion;
@@ -49,7 +45,7 @@ impl Call<'_> {
         self.headers.preference(self.operation.facts().answer)
     }
 
-    fn encoder<'e>(&self, context: &'e RequestContext<'e>) -> ApiResult<Encoder<'e>> {
+    pub(crate) fn encoder<'e>(&self, context: &'e RequestContext<'e>) -> ApiResult<Encoder<'e>> {
         let format = response_format(self.accepted(), context.version)?;
         Ok(Encoder { context, format, data_service_version: self.version_of(format, context) })
     }
@@ -65,7 +61,7 @@ impl Call<'_> {
 
     /// The version of an answer that has no body because the client prefers none. Where no format can
     /// be negotiated, none is needed, and the answer counts as JSON.
-    fn version_without_body(&self, context: &RequestContext<'_>) -> DataServiceVersion {
+    pub(crate) fn version_without_body(&self, context: &RequestContext<'_>) -> DataServiceVersion {
         let is_update = self.operation.facts().answer == Answer::NoContent;
         match response_format(self.accepted(), context.version) {
             Ok(Format::Atom(_)) if is_update => DataServiceVersion::V1,
@@ -106,16 +102,18 @@ pub(crate) async fn handle(
             Err(ApiError::invalid_input(text).while_parsing())
         }
         _ => {
-            let (table, mutation) = match decode_mutation(context, call) {
+            let (table, mutation) = match mutations::decode(context, call) {
                 Ok(decoded) => decoded,
                 Err(error) => {
-                    return Err(check_table_first(api, context, call.resource, error).await);
+                    return Err(
+                        mutations::check_table_first(api, context, call.resource, error).await
+                    );
                 }
             };
             principal.permit_key(mutation.key())?;
             admit(api, context, table, mutation.key(), 1)?;
-            let timestamp = mutate(api, context, table, &mutation).await?;
-            mutation_reply(context, call, table, &mutation, timestamp)
+            let timestamp = mutations::apply(api, context, table, &mutation).await?;
+            mutations::reply(context, call, table, &mutation, timestamp)
         }
     }
 }
@@ -279,171 +277,6 @@ fn plan(kind: PlanKind) -> Plan {
         PlanKind::Partition => Plan::Partition,
         PlanKind::PartitionRange => Plan::PartitionRange,
         PlanKind::Table => Plan::Table,
-    }
-}
-
-/// Changes one entity. That a merge makes it too wide is found out where it is stored (TR-29).
-async fn mutate(
-    api: &TableApi,
-    context: &RequestContext<'_>,
-    table: &TableName,
-    mutation: &Mutation<'_>,
-) -> ApiResult<Timestamp> {
-    let account = &context.account.name;
-    match api.tables.mutate(account, table, mutation).await {
-        Err(TableError::Entity(error @ EntityError::TooManyProperties))
-            if context.tolerance.is_lenient() =>
-        {
-            context.tolerance.tolerate_properties(error)?;
-            Ok(api.tables.mutate(account, table, &mutation.clone().relaxed()).await?)
-        }
-        outcome => Ok(outcome?),
-    }
-}
-
-/// Whether the table exists is checked before whether an entity has its keys: the official clients
-/// recognise by that answer a table name in the URL of an account.
-pub(crate) async fn check_table_first(
-    api: &TableApi,
-    context: &RequestContext<'_>,
-    resource: &Resource,
-    error: ApiError,
-) -> ApiError {
-    match resource.table() {
-        Some(table) if error.code == ErrorCode::PropertiesNeedValue => {
-            let found = api.tables.get_table(&context.account.name, table).await;
-            found.map_or_else(ApiError::from, |_| error)
-        }
-        _ => error,
-    }
-}
-
-/// Turns a call into the change it asks for; the same for a lone request and a part of a batch.
-pub(crate) fn decode_mutation<'a>(
-    context: &RequestContext<'_>,
-    call: &Call<'a>,
-) -> ApiResult<(&'a TableName, Mutation<'a>)> {
-    let (table, url_key) = match call.resource {
-        Resource::Entities { table } => (table, None),
-        Resource::Entity { table, key, .. } => (table, Some(key)),
-        _ => return Err(ErrorCode::MethodNotAllowed.into()),
-    };
-    let kind = mutation_kind(call, context.version)?;
-    if matches!(kind, MutationKind::Insert) && call.preference() != Some(Preference::NoContent) {
-        // The answer will have a body, so its format must be one we may use (T-2.14).
-        response_format(call.accepted(), context.version)?;
-    }
-    let body = match kind {
-        MutationKind::Delete(_) => EntityBody::default(),
-        _ => decode_entity(context, call)?,
-    };
-    // The keys of the URL win over those of the body (T-3.51, T-3.52).
-    let key = match url_key {
-        Some(key) => key.clone(),
-        None => body_key(&body)?,
-    };
-    let limits = context.tolerance.property_limits(&body.properties)?;
-    let properties = Properties::within(limits, body.properties)?;
-    Ok((table, Mutation::new(key, kind, properties)?))
-}
-
-/// The answer to a change that was made.
-pub(crate) fn mutation_reply(
-    context: &RequestContext<'_>,
-    call: &Call<'_>,
-    table: &TableName,
-    mutation: &Mutation<'_>,
-    timestamp: Timestamp,
-) -> ApiResult<Reply> {
-    let key = mutation.key();
-    let preference = call.preference();
-    let reply = match (mutation.kind(), preference) {
-        (MutationKind::Delete(_), _) => return Ok(Reply::odata(204)),
-        (_, Some(Preference::NoContent)) => {
-            let data_service_version = call.version_without_body(context);
-            Reply { data_service_version, ..Reply::odata(204) }
-        }
-        (MutationKind::Insert, _) => {
-            let properties = mutation.properties().iter();
-            call.encoder(context)?.entity(201, table, None, key, timestamp, properties)
-        }
-        _ => Reply::odata(204),
-    };
-    let location = matches!(mutation.kind(), MutationKind::Insert).then(|| {
-        encode::uri(context, |out| {
-            uri::write_entity_uri(out, table.as_str(), key.partition.as_str(), key.row.as_str());
-        })
-    });
-    let preference_applied = preference.map(Preference::text);
-    Ok(Reply { etag: Some(ETag(timestamp)), location, preference_applied, ..reply })
-}
-
-fn decode_entity<'a>(context: &RequestContext<'_>, call: &Call<'a>) -> ApiResult<EntityBody<'a>> {
-    match body_format(call.headers.content_type, context.version)? {
-        BodyFormat::Json => Ok(odata::json::read_entity(call.body)?),
-        BodyFormat::Atom => Ok(odata::atom::read_entity(call.body)?),
-    }
-}
-
-fn body_key(body: &EntityBody<'_>) -> ApiResult<EntityKey> {
-    if body.has_mistyped_key {
-        return Err(ApiError::invalid_input(message::INPUT_NOT_VALID));
-    }
-    let missing = ErrorCode::PropertiesNeedValue;
-    let partition = body.partition_key.as_deref().ok_or(missing)?;
-    let row = body.row_key.as_deref().ok_or(missing)?;
-    let partition_key = PartitionKey::parse(partition)
-        .map_err(|error| body_key_error(error, "PartitionKey", partition))?;
-    let row_key = RowKey::parse(row).map_err(|error| body_key_error(error, "RowKey", row))?;
-    Ok(EntityKey::new(partition_key, row_key))
-}
-
-/// Reads the condition headers (T-5.1 to T-5.12).
-fn mutation_kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind> {
-    let CallHeaders { if_match, if_none_match, .. } = call.headers;
-    let deletes = match call.operation {
-        Operation::InsertEntity => return Ok(MutationKind::Insert),
-        Operation::DeleteEntity => true,
-        Operation::UpdateEntity
-        | Operation::InsertOrReplaceEntity
-        | Operation::MergeEntity
-        | Operation::InsertOrMergeEntity => false,
-        _ => return Err(ErrorCode::MethodNotAllowed.into()),
-    };
-    match (if_match, if_none_match) {
-        (Some(_), Some(_)) => {
-            return Err(ApiError::invalid_input(message::IF_MATCH_AND_IF_NONE_MATCH));
-        }
-        (None, Some(_)) if deletes => {
-            return Err(ApiError::invalid_input(message::IF_NONE_MATCH_ON_DELETE));
-        }
-        (None, Some(_)) => return Err(ApiError::invalid_input(message::IF_NONE_MATCH_ON_PUT)),
-        (_, None) => {}
-    }
-    let condition = match if_match {
-        None => None,
-        Some(text) => Some(
-            IfMatch::parse(text).map_err(|error| if_match_error(error, text).while_parsing())?,
-        ),
-    };
-    match (call.operation, condition) {
-        // An update that must name its condition, like a delete (T-5.40).
-        (_, None) if !version.has_upsert() => Err(ErrorCode::MissingRequiredHeader.into()),
-        (Operation::InsertOrReplaceEntity, None) => Ok(MutationKind::InsertOrReplace),
-        (Operation::InsertOrMergeEntity, None) => Ok(MutationKind::InsertOrMerge),
-        (Operation::UpdateEntity, Some(condition)) => Ok(MutationKind::Replace(condition)),
-        (Operation::MergeEntity, Some(condition)) => Ok(MutationKind::Merge(condition)),
-        (Operation::DeleteEntity, Some(condition)) => Ok(MutationKind::Delete(condition)),
-        _ => Err(ErrorCode::MissingRequiredHeader.into()),
-    }
-}
-
-/// An `If-Match` that names no version is refused while the request is read, whether the entity
-/// exists or not (T-5.5, T-5.6).
-fn if_match_error(error: IfMatchError, text: &str) -> ApiError {
-    match error {
-        IfMatchError::Foreign => ErrorCode::ConditionNotMet.into(),
-        IfMatchError::Malformed => ApiError::invalid_input(message::etag_not_valid(text)),
     }
 }
 
