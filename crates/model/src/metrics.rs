@@ -3,6 +3,13 @@
 use crate::value::{Value, ValueRef};
 use std::borrow::Cow;
 
+/// The services whose requests are counted, each in tables of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeteredService {
+    Table,
+    Queue,
+}
+
 /// How a request ended, as analytics classify it (T-9.38).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

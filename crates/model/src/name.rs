@@ -3,6 +3,7 @@
 use crate::limits::{
     QUEUE_NAME_CHARS_MAX, QUEUE_NAME_CHARS_MIN, TABLE_NAME_CHARS_MAX, TABLE_NAME_CHARS_MIN,
 };
+use crate::metrics::MeteredService;
 use crate::time::Interval;
 use std::fmt;
 
@@ -108,23 +109,30 @@ impl TableName {
         if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(NameError::Characters);
         }
-        // What the hourly table was called before 2013-08-15, a name that is still answered to.
+        // What the hourly tables were called before 2013-08-15, names that are still answered to.
         let lower = match text.to_ascii_lowercase().as_str() {
             "$metricstransactionstable" => "$metricshourprimarytransactionstable".into(),
+            "$metricstransactionsqueue" => "$metricshourprimarytransactionsqueue".into(),
             lower => lower.into(),
         };
         Ok(Self { given: text.into(), lower: Some(lower) })
     }
 
-    /// The analytics table of a location that has an entity per interval (9.7).
-    pub fn of_metrics(interval: Interval, location: Location) -> Self {
-        let given = match (interval, location) {
-            (Interval::Hour, Location::Primary) => "$MetricsHourPrimaryTransactionsTable",
-            (Interval::Hour, Location::Secondary) => "$MetricsHourSecondaryTransactionsTable",
-            (Interval::Minute, Location::Primary) => "$MetricsMinutePrimaryTransactionsTable",
-            (Interval::Minute, Location::Secondary) => "$MetricsMinuteSecondaryTransactionsTable",
+    /// The analytics table of a service and location that has an entity per interval (9.7, Q-9.12).
+    pub fn of_metrics(service: MeteredService, interval: Interval, location: Location) -> Self {
+        let interval = match interval {
+            Interval::Hour => "Hour",
+            Interval::Minute => "Minute",
         };
-        Self::new(given)
+        let location = match location {
+            Location::Primary => "Primary",
+            Location::Secondary => "Secondary",
+        };
+        let service = match service {
+            MeteredService::Table => "Table",
+            MeteredService::Queue => "Queue",
+        };
+        Self::new(&[METRICS, interval, location, "Transactions", service].concat())
     }
 
     /// Whether it names an analytics table: clients read it and delete its entities, nothing else
@@ -251,7 +259,11 @@ mod tests {
 
     #[test]
     fn names_of_analytics_tables_can_be_read_and_not_given() {
-        let hourly = TableName::of_metrics(Interval::Hour, Location::Primary);
+        let of_service =
+            |service| TableName::of_metrics(service, Interval::Hour, Location::Primary);
+        let hourly = of_service(MeteredService::Table);
+        let of_queues = of_service(MeteredService::Queue);
+        assert_eq!(TableName::parse_any("$MetricsTransactionsQueue"), Ok(of_queues));
         for text in [
             "$MetricsHourPrimaryTransactionsTable",
             "$metricsHOURprimaryTransactionsTable",

@@ -3,6 +3,7 @@
 
 use crate::request_id::RequestId;
 use lazuli_engine::BoxError;
+use lazuli_wire::error_body::{AUTHENTICATION_DETAIL, Detail};
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::sas::SasError;
 use lazuli_wire::xml::{XmlError, XmlFault};
@@ -18,6 +19,8 @@ pub(crate) struct ApiError {
     pub(crate) cause: Option<BoxError>,
     /// Why a credential was refused: for the log, and for the caller if the operator says so.
     pub(crate) explanation: Option<Box<str>>,
+    /// What those services say after the message whose errors have details.
+    pub(crate) details: Vec<Detail>,
 }
 
 /// Where a failure was found. The live service shows it in details of the answer.
@@ -62,6 +65,15 @@ impl ApiError {
         Self { explanation: Some(explanation.into()), ..self }
     }
 
+    pub(crate) fn with_details(self, details: impl IntoIterator<Item = Detail>) -> Self {
+        Self { details: details.into_iter().collect(), ..self }
+    }
+
+    /// The same with what the service says of a credential that it refuses, if it says something.
+    pub(crate) fn with_detail(self, detail: Option<String>) -> Self {
+        self.with_details(detail.map(|text| (AUTHENTICATION_DETAIL, text)))
+    }
+
     /// Logs a failure of ours, where it ends: with the id that its client got.
     pub(crate) fn log(&self, id: RequestId, operation: &str) {
         let (id, Some(cause)) = (id.as_str(), &self.cause) else { return };
@@ -83,7 +95,14 @@ impl ApiError {
 
 impl From<ErrorCode> for ApiError {
     fn from(code: ErrorCode) -> Self {
-        Self { code, text: None, stage: Stage::Request, cause: None, explanation: None }
+        Self {
+            code,
+            text: None,
+            stage: Stage::Request,
+            cause: None,
+            explanation: None,
+            details: Vec::new(),
+        }
     }
 }
 
@@ -95,13 +114,13 @@ impl From<SasError> for ApiError {
 
 impl From<XmlFault> for ApiError {
     fn from(fault: XmlFault) -> Self {
-        fault.error.into()
+        Self::from(fault.error.code()).with_details(fault.details())
     }
 }
 
 impl From<XmlError> for ApiError {
     fn from(error: XmlError) -> Self {
-        error.code().into()
+        XmlFault::from(error).into()
     }
 }
 

@@ -5,8 +5,10 @@
 //!
 //! The folders build on each other in this order, and never the other way round: `error`, `headers`,
 //! `request_id` and `operation` (a row for each operation); `auth` (who, may they, why not); `http` (everything that
-//! services share); and one folder for each service, such as `table`.
+//! services share); `analytics` (the tables that keep counts); and one folder for each service, such as
+//! `table`.
 
+mod analytics;
 mod auth;
 mod error;
 mod headers;
@@ -14,9 +16,11 @@ mod http;
 #[cfg(test)]
 mod notes;
 mod operation;
+mod queue;
 mod request_id;
 mod table;
 
+pub use analytics::{Analytics, Extent};
 pub use auth::accounts::{Account, Accounts, AccountsError, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
 pub use auth::authenticate::AuthOptions;
 pub use auth::bearer::{
@@ -34,9 +38,9 @@ pub use http::respond::ResponseBody;
 pub use http::shared::{FrontOptions, Shared};
 pub use http::tls::{Certificate, CertificateError, SelfSigned, Tls};
 pub use http::version::VersionCheck;
-pub use table::analytics::{Analytics, Extent};
+pub use queue::api::{QueueApi, QueueOptions};
 pub use table::api::{TableApi, TableOptions};
 pub use table::simulate::SimulateOptions;
 
 /// The roles and data actions of every service.
-pub const ROLES: &[&RoleNames] = &[table::credentials::ROLES];
+pub const ROLES: &[&RoleNames] = &[table::credentials::ROLES, queue::credentials::ROLES];

@@ -2,7 +2,6 @@
 //!
 //! [`api::TableApi`] is what the front runs; the rest of the folder is what it is made of.
 
-pub(crate) mod analytics;
 pub(crate) mod api;
 mod batch;
 mod batch_answer;

@@ -65,6 +65,11 @@ impl<'a> Query<'a> {
         self.iter().find_map(|(key, value)| (key == name).then_some(value))
     }
 
+    /// The value of the parameter of this name in any case; the first, when sent twice.
+    pub fn find(&self, name: &str) -> Option<&str> {
+        self.iter().find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value))
+    }
+
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
     }

@@ -2,7 +2,7 @@
 
 use crate::auth::accounts::{Account, Accounts};
 use crate::auth::bearer::TokenIssuer;
-use crate::auth::credentials::{Credentials, Presented, Sas};
+use crate::auth::credentials::{BearerRefusal, Credentials, Presented, Sas};
 use crate::auth::explain::{self, Keyring};
 use crate::auth::permit::Principal;
 use crate::error::{ApiError, ApiResult, sentence};
@@ -72,7 +72,7 @@ impl<S: Credentials> Authenticator<'_, S> {
         presented: &Presented<'_>,
     ) -> ApiResult<Principal<S::Grant>> {
         let header = presented.headers.authorization;
-        let sas = S::parse_sas(presented.query).map_err(|error| {
+        let sas = S::parse_sas(presented).map_err(|error| {
             ApiError::from(error.code()).explained(format!("{}.", sentence(error)))
         })?;
         match (header, sas) {
@@ -135,7 +135,8 @@ impl<S: Credentials> Authenticator<'_, S> {
         if let Some(key) = S::signing_key(account, presented, scheme, signature) {
             return Ok(Principal::Owner { key });
         }
-        Err(self.explained(failed(), || {
+        let detail = S::signature_detail(account, presented, scheme, signature);
+        Err(self.explained(failed().with_detail(detail), || {
             S::explain_signature(presented, scheme, signature, &self.keys(account))
         }))
     }
@@ -146,18 +147,16 @@ impl<S: Credentials> Authenticator<'_, S> {
         presented: &Presented<'_>,
         token: &str,
     ) -> ApiResult<Principal<S::Grant>> {
-        // Before the challenge existed a token was a bad signature like any other.
-        let refused = || match presented.version.has_bearer_challenge() {
-            true => ApiError::from(ErrorCode::InvalidBearerToken),
-            false => ApiError::from(ErrorCode::AuthenticationFailed),
-        };
+        let refused = || ApiError::from(S::refused_bearer(presented, BearerRefusal::Token));
+        let not_taken = || ApiError::from(S::refused_bearer(presented, BearerRefusal::NotTaken));
+        if !S::takes_bearer(presented) {
+            return Err(not_taken().explained("This version takes no bearer tokens."));
+        }
         let Some(issuer) = &self.options.issuer else {
             return Err(refused().explained("No issuer of bearer tokens is configured."));
         };
         if !presented.caller.https && !self.options.bearer_over_http {
-            // Another token would not help, so there is no challenge. The code is unverified.
-            let failed = ApiError::from(ErrorCode::AuthenticationFailed);
-            return Err(failed.explained("Bearer tokens are taken over https only."));
+            return Err(not_taken().explained("Bearer tokens are taken over https only."));
         }
         let now = presented.caller.now;
         match issuer.check(token, &account.name, S::ROLES, now).await {
@@ -202,7 +201,8 @@ impl<S: Credentials> Authenticator<'_, S> {
             }
             _ => error.code().into(),
         };
-        self.explained(answer, || {
+        let detail = S::token_detail(account, sas, error, presented.caller.now);
+        self.explained(answer.with_detail(detail), || {
             explain::sas_error(error, presented).unwrap_or_else(|| match sas {
                 Sas::Account(sas) => explain::account_sas(sas, &self.keys(account)),
                 Sas::Service(token) => S::explain_token(token, &self.keys(account)),

@@ -6,6 +6,7 @@ use crate::auth::explain::Keyring;
 use crate::error::ApiResult;
 use crate::headers::RequestHeaders;
 use crate::operation::Facts;
+use lazuli_model::Timestamp;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::sas::{AccountSas, Caller, SasError};
 use lazuli_wire::shared_key::Scheme;
@@ -29,6 +30,14 @@ pub(crate) trait Credentials {
     /// The code for a request that has no credential.
     fn missing_credential(presented: &Presented<'_>) -> ErrorCode;
 
+    /// The code for a bearer token that is refused.
+    fn refused_bearer(presented: &Presented<'_>, refusal: BearerRefusal) -> ErrorCode;
+
+    /// Whether bearer tokens are taken at all at the version of the request.
+    fn takes_bearer(_: &Presented<'_>) -> bool {
+        true
+    }
+
     /// Which key of the account signed the request, if one did.
     fn signing_key(
         account: &Account,
@@ -45,8 +54,20 @@ pub(crate) trait Credentials {
         keys: &Keyring<'_>,
     ) -> String;
 
-    /// The shared access signature of a query; `None` when it has none.
-    fn parse_sas<'q>(query: &'q Query<'_>) -> Result<Option<Sas<'q, Self::Token<'q>>>, SasError>;
+    /// What the answer says of such a signature after the message, for whoever sent it.
+    fn signature_detail(
+        _: &Account,
+        _: &Presented<'_>,
+        _: Scheme,
+        _signature: &str,
+    ) -> Option<String> {
+        None
+    }
+
+    /// The shared access signature of a request; `None` when it has none.
+    fn parse_sas<'q>(
+        presented: &'q Presented<'_>,
+    ) -> Result<Option<Sas<'q, Self::Token<'q>>>, SasError>;
 
     /// What a token permits. Its signature is checked before a stored access policy is read, so that
     /// strangers learn nothing of policies.
@@ -59,6 +80,25 @@ pub(crate) trait Credentials {
 
     /// Why no key of the account signed the token.
     fn explain_token(token: &Self::Token<'_>, keys: &Keyring<'_>) -> String;
+
+    /// What the answer says of a token that is refused after the message.
+    fn token_detail(
+        _: &Account,
+        _: &Sas<'_, Self::Token<'_>>,
+        _: SasError,
+        _now: Timestamp,
+    ) -> Option<String> {
+        None
+    }
+}
+
+/// Why a bearer token is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BearerRefusal {
+    /// It is not good, or its issuer is not known.
+    Token,
+    /// Tokens are not taken over this connection, or at this version.
+    NotTaken,
 }
 
 /// What a valid token of a service's own kind permits.
@@ -81,6 +121,8 @@ pub(crate) struct Presented<'a> {
     pub(crate) method: &'a str,
     /// As sent, with the account segment in path style.
     pub(crate) path: &'a str,
+    /// As sent, without the account.
+    pub(crate) resource: &'a str,
     pub(crate) query: &'a Query<'a>,
     /// As sent.
     pub(crate) raw_query: &'a str,

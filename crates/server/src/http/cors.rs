@@ -143,6 +143,9 @@ fn header_names(reply: &Reply) -> Vec<&'static str> {
     let mut names = vec!["x-ms-request-id", "x-ms-client-request-id", "Server", "x-ms-version"];
     if reply.odata {
         names.push("X-Content-Type-Options");
+    } else if reply.content_type.is_some() {
+        // Recorded on a peek.
+        names.push("Content-Type");
     }
     if reply.no_cache {
         names.push("Cache-Control");
@@ -157,8 +160,8 @@ fn header_names(reply: &Reply) -> Vec<&'static str> {
         names.push("ETag");
     }
     let continuations = reply.more.iter().map(|(name, _)| *name);
-    names.extend(continuations.filter(|name| name.starts_with("x-ms-continuation")));
-    if reply.content_type.is_some() {
+    names.extend(continuations.filter(|name| name.starts_with("x-ms-")));
+    if reply.odata && reply.content_type.is_some() {
         names.push("Content-Type");
     }
     names.extend(["Content-Length", "Date", "Transfer-Encoding"]);

@@ -223,6 +223,7 @@ impl<S: Service> Front<S> {
         let presented = Presented {
             method: parts.method.as_str(),
             path: parts.uri.path(),
+            resource: path,
             query: &query,
             raw_query: parts.uri.query().unwrap_or_default(),
             headers,

@@ -22,6 +22,8 @@ pub(crate) struct Reply {
     pub(crate) preference_applied: Option<&'static str>,
     /// Headers that only some answers have: continuations, CORS.
     pub(crate) more: Vec<(&'static str, String)>,
+    /// Headers whose names the client chose.
+    pub(crate) metadata: Vec<(String, String)>,
     pub(crate) error_code: Option<&'static str>,
     pub(crate) www_authenticate: Option<HeaderValue>,
     /// Whether it speaks OData: such answers are marked not to be sniffed (T-2.59).

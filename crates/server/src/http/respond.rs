@@ -219,6 +219,11 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     for (name, text) in &reply.more {
         insert(headers, HeaderName::from_static(name), text.as_bytes());
     }
+    for (name, text) in &reply.metadata {
+        if let Ok(name) = HeaderName::try_from(name) {
+            insert(headers, name, text.as_bytes());
+        }
+    }
 }
 
 /// The type of nearly every answer is checked when this is compiled, not each time.

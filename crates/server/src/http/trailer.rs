@@ -5,7 +5,7 @@ use crate::auth::explain;
 use crate::error::ApiError;
 use crate::request_id::RequestId;
 use lazuli_model::Timestamp;
-use lazuli_wire::error_body::{self, Shape};
+use lazuli_wire::error_body::{self, AUTHENTICATION_DETAIL, Detail, Shape};
 
 /// Why a credential was refused, if the operator lets answers say so.
 const AUTH_DETAIL: &str = "x-lazuli-auth-detail";
@@ -21,6 +21,18 @@ impl Trailer {
     /// Appends the body of an error. Why a credential was refused goes to the log, and into the body
     /// only if the operator said so.
     pub(crate) fn write(self, out: &mut Vec<u8>, shape: Shape, error: &ApiError, text: &str) {
+        self.write_detailed(out, shape, error, text, Vec::new());
+    }
+
+    /// The same with what the service says after the message.
+    pub(crate) fn write_detailed(
+        self,
+        out: &mut Vec<u8>,
+        shape: Shape,
+        error: &ApiError,
+        text: &str,
+        mut details: Vec<Detail>,
+    ) {
         let message = error_body::message_with_trailer(text, self.id.as_str(), self.now);
         let explanation = error.explanation.as_deref();
         if let Some(explanation) = explanation {
@@ -28,8 +40,8 @@ impl Trailer {
             tracing::debug!(id, code, explanation, "credential refused");
         }
         let shown = explanation.filter(|_| self.explain);
-        let details = shown.map(|text| (error_body::AUTHENTICATION_DETAIL, text.to_owned()));
-        error_body::write_detailed(out, shape, error.code.name(), &message, details.as_slice());
+        details.extend(shown.map(|text| (AUTHENTICATION_DETAIL, text.to_owned())));
+        error_body::write_detailed(out, shape, error.code.name(), &message, &details);
     }
 
     /// The same in a header, for clients that show no bodies.

@@ -3,14 +3,13 @@
 use super::{NoteResource, Notes};
 use crate::auth::accounts::Account;
 use crate::auth::bearer::{RoleGrant, RoleNames};
-use crate::auth::credentials::{Credentials, Grant, Presented, Sas};
+use crate::auth::credentials::{BearerRefusal, Credentials, Grant, Presented, Sas};
 use crate::auth::explain::Keyring;
 use crate::error::ApiResult;
 use crate::operation::Facts;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::sas::{self, Caller, Permissions, SasError};
 use lazuli_wire::shared_key::{Scheme, Signature};
-use lazuli_wire::uri::Query;
 
 const READER: RoleGrant = RoleGrant { objects: Permissions::READ, ..RoleGrant::NONE };
 
@@ -60,6 +59,10 @@ impl Credentials for Notes {
         ErrorCode::NoAuthenticationInformation
     }
 
+    fn refused_bearer(_: &Presented<'_>, _: BearerRefusal) -> ErrorCode {
+        ErrorCode::InvalidBearerToken
+    }
+
     fn signing_key(
         account: &Account,
         presented: &Presented<'_>,
@@ -74,7 +77,10 @@ impl Credentials for Notes {
         format!("Notes sign {:?}.", string_to_sign(p.method, p.date(), p.path))
     }
 
-    fn parse_sas<'q>(query: &'q Query<'_>) -> Result<Option<Sas<'q, NoteToken<'q>>>, SasError> {
+    fn parse_sas<'q>(
+        presented: &'q Presented<'_>,
+    ) -> Result<Option<Sas<'q, NoteToken<'q>>>, SasError> {
+        let query = presented.query;
         let get = |name| query.get(name).unwrap_or_default();
         if query.contains("srt") {
             return match sas::Sas::parse(query)? {

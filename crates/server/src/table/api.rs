@@ -1,5 +1,6 @@
 //! The Table service, as the front runs it.
 
+use crate::analytics::Analytics;
 use crate::auth::accounts::Accounts;
 use crate::auth::permit::Principal;
 use crate::error::ApiResult;
@@ -10,7 +11,6 @@ use crate::http::request::RequestContext;
 use crate::http::service::{Failed, Routed, Service, Unrouted};
 use crate::http::shared::{FrontOptions, Shared};
 use crate::operation::{Answer, Facts, ServiceName};
-use crate::table::analytics::Analytics;
 use crate::table::error_reply;
 use crate::table::handlers::{self, Call};
 use crate::table::operation::{Operation, PREFLIGHT, Resource};
@@ -18,6 +18,7 @@ use crate::table::request::CallHeaders;
 use crate::table::simulate::{SimulateOptions, Simulator};
 use crate::table::{batch, route, settings};
 use http::HeaderValue;
+use lazuli_model::metrics::MeteredService;
 use lazuli_model::{AccountName, Clock, ServiceProperties};
 use lazuli_table::TableService;
 use lazuli_wire::sas::TableGrant;
@@ -54,10 +55,15 @@ pub struct TableApi {
 impl TableApi {
     pub fn new(shared: &Shared, tables: TableService, options: TableOptions) -> Self {
         let TableOptions { host_suffixes, simulate } = options;
-        let (accounts, clock) = (shared.accounts.clone(), shared.clock.clone());
+        let source = tables.clone();
+        let read = move |account: AccountName| {
+            let source = source.clone();
+            async move { Ok(source.service_properties(&account).await?) }
+        };
+        let analytics = Analytics::new(shared, tables.clone(), MeteredService::Table, read);
         let simulates = simulate != SimulateOptions::default();
         Self {
-            analytics: Arc::new(Analytics::new(tables.clone(), accounts, clock)),
+            analytics: Arc::new(analytics),
             tables,
             host_suffixes,
             simulator: simulates.then(|| Simulator::new(simulate)),

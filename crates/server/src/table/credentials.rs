@@ -2,7 +2,7 @@
 
 use crate::auth::accounts::Account;
 use crate::auth::bearer::{RoleGrant, RoleNames};
-use crate::auth::credentials::{Credentials, Grant, Presented, Sas};
+use crate::auth::credentials::{BearerRefusal, Credentials, Grant, Presented, Sas};
 use crate::auth::delegation;
 use crate::auth::explain::Keyring;
 use crate::auth::permit::Principal;
@@ -18,7 +18,6 @@ use lazuli_wire::sas::{
     self, Caller, Permissions, SasError, TableGrant, TableSas, UserDelegationSas,
 };
 use lazuli_wire::shared_key::{Scheme, SignedRequest};
-use lazuli_wire::uri::Query;
 
 /// The letters that the roles of a user may permit on entities, the frequent ones first.
 const DELEGATED: [&str; 16] = [
@@ -102,6 +101,17 @@ impl Credentials for TableApi {
         }
     }
 
+    /// Before the challenge existed a token was a bad signature like any other. Where tokens are
+    /// not taken another would not help, so there is no challenge; the code is unverified.
+    fn refused_bearer(presented: &Presented<'_>, refusal: BearerRefusal) -> ErrorCode {
+        match refusal {
+            BearerRefusal::Token if presented.version.has_bearer_challenge() => {
+                ErrorCode::InvalidBearerToken
+            }
+            BearerRefusal::Token | BearerRefusal::NotTaken => ErrorCode::AuthenticationFailed,
+        }
+    }
+
     fn signing_key(
         account: &Account,
         presented: &Presented<'_>,
@@ -122,8 +132,10 @@ impl Credentials for TableApi {
         explain::shared_key(&request, scheme, signature, presented, keys)
     }
 
-    fn parse_sas<'q>(query: &'q Query<'_>) -> Result<Option<Sas<'q, TableToken<'q>>>, SasError> {
-        Ok(sas::Sas::parse(query)?.map(|sas| match sas {
+    fn parse_sas<'q>(
+        presented: &'q Presented<'_>,
+    ) -> Result<Option<Sas<'q, TableToken<'q>>>, SasError> {
+        Ok(sas::Sas::parse(presented.query)?.map(|sas| match sas {
             sas::Sas::Account(sas) => Sas::Account(sas),
             sas::Sas::Table(sas) => Sas::Service(TableToken::Table(sas)),
             sas::Sas::UserDelegation(sas) => Sas::Service(TableToken::UserDelegation(sas)),
@@ -248,6 +260,7 @@ mod tests {
     use lazuli_engine::MemoryEngine;
     use lazuli_model::{SystemClock, Timestamp};
     use lazuli_table::TableService;
+    use lazuli_wire::uri::Query;
     use lazuli_wire::version::ApiVersion;
     use std::sync::Arc;
 
@@ -266,6 +279,7 @@ mod tests {
         let presented = Presented {
             method: "GET",
             path: "/devstoreaccount1/Orders()",
+            resource: "/Orders()",
             query: &Query::default(),
             raw_query: "",
             headers: &RequestHeaders::of(&map),

@@ -116,16 +116,24 @@ impl<'a> CanonicalRequest<'a> {
     }
 
     /// Whether any of `keys` made `signature` over this request.
+    pub fn is_signed_by(&self, keys: &[SigningKey], scheme: Scheme, signature: &str) -> bool {
+        self.signing_key(keys, scheme, signature).is_some()
+    }
+
+    /// The place of the key that made `signature` over this request, if one did.
     ///
     /// The request is taken as the reference spells it. Only when that fails the spellings that clients
     /// are known to sign instead are tried.
-    pub fn is_signed_by(&self, keys: &[SigningKey], scheme: Scheme, signature: &str) -> bool {
-        let Some(signature) = Signature::parse(signature) else {
-            return false;
-        };
-        let signs = |text: &[u8]| keys.iter().any(|key| key.verify(&[text], &signature));
-        signs(&self.string_to_sign(scheme))
-            || self.other_spellings(scheme).iter().any(|text| signs(text))
+    pub fn signing_key(
+        &self,
+        keys: &[SigningKey],
+        scheme: Scheme,
+        signature: &str,
+    ) -> Option<usize> {
+        let signature = Signature::parse(signature)?;
+        let signer = |text: &[u8]| keys.iter().position(|key| key.verify(&[text], &signature));
+        signer(&self.string_to_sign(scheme))
+            .or_else(|| self.other_spellings(scheme).iter().find_map(|text| signer(text)))
     }
 
     /// The same request with another path, for whoever looks for a client's mistake.
@@ -141,6 +149,12 @@ impl<'a> CanonicalRequest<'a> {
         request.set(name, value);
         request.x_ms.retain(|(known, _)| *known != name);
         request
+    }
+
+    /// The same request without its query.
+    #[must_use]
+    pub fn without_query(&self) -> Self {
+        Self { query: "", ..self.clone() }
     }
 
     pub fn path(&self) -> &str {

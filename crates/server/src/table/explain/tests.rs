@@ -43,6 +43,7 @@ fn with_presented<T>(check: impl FnOnce(&Presented<'_>, &Keyring<'_>) -> T) -> T
     let presented = Presented {
         method: REQUEST.method,
         path: REQUEST.path,
+        resource: "",
         query: &Query::parse("comp=acl&timeout=5").unwrap(),
         raw_query: "comp=acl&timeout=5",
         headers: &RequestHeaders::of(&headers),

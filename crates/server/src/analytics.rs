@@ -1,16 +1,20 @@
-//! Keeps what was counted in the analytics tables of the accounts that want it (9.7).
+//! Keeps what was counted of a service in the analytics tables of the accounts that want it (9.7).
+//!
+//! The counts of every service are kept in tables, so this knows the Table service, and only it.
 
 use crate::auth::accounts::Accounts;
 use crate::error::ApiResult;
 use crate::http::analytics::{Cell, Counts};
 use crate::http::properties::PropertiesCache;
-use lazuli_model::metrics::MetricsRow;
+use crate::http::shared::Shared;
+use lazuli_model::metrics::{MeteredService, MetricsRow};
 use lazuli_model::service_properties::Metrics;
 use lazuli_model::{
     AccountName, Clock, Interval, Location, ServiceProperties, TableName, Timestamp,
 };
 use lazuli_table::{MetricsRows, TableError, TableService};
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 
 const LOCATIONS: [Location; 2] = [Location::Primary, Location::Secondary];
@@ -25,9 +29,13 @@ pub enum Extent {
     All,
 }
 
-/// The requests to the Table service that were counted, and the tables that keep the counts.
+/// The requests to a service that were counted, and the tables that keep the counts.
 pub struct Analytics {
-    service: TableService,
+    /// Whose requests are counted.
+    counted: MeteredService,
+    /// Reads the properties of the service.
+    read: Box<ReadProperties>,
+    tables: TableService,
     accounts: Arc<Accounts>,
     properties: PropertiesCache,
     clock: Arc<dyn Clock>,
@@ -36,15 +44,33 @@ pub struct Analytics {
     flushing: tokio::sync::Mutex<()>,
 }
 
+/// Reads the stored properties of an account.
+type ReadProperties = dyn Fn(AccountName) -> Pin<Box<dyn Future<Output = ApiResult<ServiceProperties>> + Send>>
+    + Send
+    + Sync;
+
 impl Analytics {
-    pub(crate) fn new(
-        service: TableService,
-        accounts: Arc<Accounts>,
-        clock: Arc<dyn Clock>,
-    ) -> Self {
-        let properties = PropertiesCache::new(service.nature());
+    /// Counts for the service whose properties `read` reads; `tables` keeps the counts.
+    pub(crate) fn new<F>(
+        shared: &Shared,
+        tables: TableService,
+        counted: MeteredService,
+        read: impl Fn(AccountName) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ApiResult<ServiceProperties>> + Send + 'static,
+    {
         let (counts, flushing) = Default::default();
-        Self { service, accounts, properties, clock, counts, flushing }
+        Self {
+            counted,
+            read: Box::new(move |account| Box::pin(read(account))),
+            properties: PropertiesCache::new(tables.nature()),
+            tables,
+            accounts: shared.accounts.clone(),
+            clock: shared.clock.clone(),
+            counts,
+            flushing,
+        }
     }
 
     pub(crate) fn counts(&self) -> &Counts {
@@ -56,7 +82,7 @@ impl Analytics {
         &self,
         account: &AccountName,
     ) -> ApiResult<Arc<ServiceProperties>> {
-        let read = async { Ok(self.service.service_properties(account).await?) };
+        let read = async { (self.read)(account.clone()).await };
         self.properties.of(account, &*self.clock, read).await
     }
 
@@ -67,8 +93,8 @@ impl Analytics {
         let properties = self.properties(account).await?;
         for (interval, _) in intervals(&properties) {
             for location in LOCATIONS {
-                let table = TableName::of_metrics(interval, location);
-                self.service.create_metrics_table(account, &table).await?;
+                let table = TableName::of_metrics(self.counted, interval, location);
+                self.tables.create_metrics_table(account, &table).await?;
             }
         }
         Ok(())
@@ -110,15 +136,15 @@ impl Analytics {
     ) -> Result<(), TableError> {
         let apis = metrics.include_apis == Some(true);
         for ((location, start), rows) in by_interval(interval, apis, cells, now) {
-            let table = TableName::of_metrics(interval, location);
-            self.service.add_metrics(account, &table, start, &rows).await?;
+            let table = TableName::of_metrics(self.counted, interval, location);
+            self.tables.add_metrics(account, &table, start, &rows).await?;
         }
         let Some(days) = metrics.retention.0 else { return Ok(()) };
         let age = u64::from(days) * SECONDS_PER_DAY;
         let cutoff = Timestamp::from_unix_seconds(now.unix_seconds().saturating_sub(age));
         for location in LOCATIONS {
-            let table = TableName::of_metrics(interval, location);
-            while self.service.expire_metrics(account, &table, cutoff).await? > 0 {}
+            let table = TableName::of_metrics(self.counted, interval, location);
+            while self.tables.expire_metrics(account, &table, cutoff).await? > 0 {}
         }
         Ok(())
     }

@@ -1,0 +1,331 @@
+//! How requests to the Queue service are signed, and what its tokens and roles open.
+
+use crate::auth::accounts::Account;
+use crate::auth::bearer::{RoleGrant, RoleNames};
+use crate::auth::credentials::{BearerRefusal, Credentials, Grant, Presented, Sas};
+use crate::auth::delegation;
+use crate::auth::explain::Keyring;
+use crate::error::{ApiError, ApiResult};
+use crate::operation::Facts;
+use crate::queue::api::QueueApi;
+use crate::queue::explain;
+use crate::queue::operation::Resource;
+use lazuli_model::{AccessPolicies, QueueName, Timestamp};
+use lazuli_queue::QueueError;
+use lazuli_wire::error_code::ErrorCode;
+use lazuli_wire::sas::{
+    Caller, Permissions, QueueDelegationSas, QueueGrant, QueueSas, QueueToken, SasError,
+};
+use lazuli_wire::shared_key::{CanonicalRequest, Scheme};
+use lazuli_wire::uri::split_account;
+
+/// The letters that the roles of a user may permit on messages, the frequent ones first.
+const DELEGATED: [&str; 10] = ["raudp", "r", "rp", "a", "", "rap", "ra", "raup", "rup", "p"];
+
+const READ: Permissions = Permissions::READ;
+const ADD: Permissions = Permissions::ADD;
+const UPDATE: Permissions = Permissions::UPDATE;
+const DELETE: Permissions = Permissions::DELETE;
+const PROCESS: Permissions = Permissions::PROCESS;
+const WRITE: Permissions = Permissions::WRITE;
+const CREATE: Permissions = Permissions::CREATE;
+
+const fn on_messages(objects: Permissions) -> RoleGrant {
+    RoleGrant { objects, ..RoleGrant::NONE }
+}
+
+const fn on_queues(containers: Permissions) -> RoleGrant {
+    RoleGrant { containers, ..RoleGrant::NONE }
+}
+
+const fn on_service(service: Permissions) -> RoleGrant {
+    RoleGrant { service, ..RoleGrant::NONE }
+}
+
+const DELEGATION: RoleGrant = RoleGrant { delegation: true, ..RoleGrant::NONE };
+
+/// The roles of the Queue service and its data actions (A-13.32).
+pub(crate) const ROLES: &RoleNames = &RoleNames {
+    service: "queue",
+    objects: "messages",
+    containers: "queues",
+    roles: &[
+        ("reader", RoleGrant { objects: READ, containers: READ, service: READ, delegation: true }),
+        (
+            "contributor",
+            RoleGrant {
+                objects: READ.union(ADD).union(UPDATE).union(DELETE).union(PROCESS),
+                containers: READ.union(CREATE).union(WRITE).union(DELETE),
+                service: READ.union(WRITE),
+                delegation: true,
+            },
+        ),
+        ("messagesender", RoleGrant { delegation: true, ..on_messages(ADD) }),
+        ("messageprocessor", RoleGrant { delegation: true, ..on_messages(READ.union(PROCESS)) }),
+        ("delegator", DELEGATION),
+    ],
+    actions: &[
+        ("queues/messages/read", on_messages(READ)),
+        ("queues/messages/add/action", on_messages(ADD)),
+        ("queues/messages/process/action", on_messages(PROCESS)),
+        ("queues/messages/write", on_messages(ADD.union(UPDATE))),
+        ("queues/messages/delete", on_messages(DELETE)),
+        ("queues/read", on_queues(READ)),
+        ("queues/write", on_queues(CREATE.union(WRITE))),
+        ("queues/delete", on_queues(DELETE)),
+        ("read", on_service(READ)),
+        ("write", on_service(WRITE)),
+        ("generateUserDelegationKey/action", DELEGATION),
+    ],
+};
+
+/// A token of the Queue service, and the queue that the URL names, which is part of what it signs.
+pub(crate) struct Token<'q> {
+    pub(crate) queue: &'q str,
+    pub(crate) sas: TokenKind<'q>,
+}
+
+pub(crate) enum TokenKind<'q> {
+    Queue(QueueSas<'q>),
+    UserDelegation(QueueDelegationSas<'q>),
+}
+
+impl Credentials for QueueApi {
+    type Token<'q> = Token<'q>;
+    type Grant = QueueGrant;
+
+    const LETTER: char = 'q';
+    const ROLES: &'static RoleNames = ROLES;
+
+    /// A-13.23.
+    fn missing_credential(presented: &Presented<'_>) -> ErrorCode {
+        match presented.version.has_challenge_of_queues() {
+            true => ErrorCode::NoAuthenticationInformation,
+            false => ErrorCode::AuthenticationFailed,
+        }
+    }
+
+    /// A-13.31.
+    fn refused_bearer(presented: &Presented<'_>, refusal: BearerRefusal) -> ErrorCode {
+        match refusal {
+            BearerRefusal::Token if presented.version.has_bearer_tokens() => {
+                ErrorCode::InvalidBearerToken
+            }
+            BearerRefusal::Token | BearerRefusal::NotTaken => ErrorCode::InvalidAuthenticationInfo,
+        }
+    }
+
+    fn takes_bearer(presented: &Presented<'_>) -> bool {
+        presented.version.has_bearer_tokens()
+    }
+
+    fn signing_key(
+        account: &Account,
+        presented: &Presented<'_>,
+        scheme: Scheme,
+        signature: &str,
+    ) -> Option<usize> {
+        canonical(account, presented).signing_key(&account.keys, scheme, signature)
+    }
+
+    fn explain_signature(
+        presented: &Presented<'_>,
+        scheme: Scheme,
+        signature: &str,
+        keys: &Keyring<'_>,
+    ) -> String {
+        let request = canonical(keys.account, presented);
+        explain::shared_key(&request, scheme, signature, presented, keys)
+    }
+
+    fn signature_detail(
+        account: &Account,
+        presented: &Presented<'_>,
+        scheme: Scheme,
+        signature: &str,
+    ) -> Option<String> {
+        let text = canonical(account, presented).string_to_sign(scheme);
+        Some(format!(
+            "The MAC signature found in the HTTP request '{signature}' is not the same as any \
+             computed signature. Server used following string to sign: '{}'.",
+            String::from_utf8_lossy(&text)
+        ))
+    }
+
+    fn parse_sas<'q>(presented: &'q Presented<'_>) -> Result<Option<Sas<'q, Token<'q>>>, SasError> {
+        let queue = split_account(presented.resource).0;
+        Ok(QueueToken::parse(presented.query)?.map(|sas| match sas {
+            QueueToken::Account(sas) => Sas::Account(sas),
+            QueueToken::Queue(sas) => Sas::Service(Token { queue, sas: TokenKind::Queue(sas) }),
+            QueueToken::UserDelegation(sas) => {
+                Sas::Service(Token { queue, sas: TokenKind::UserDelegation(sas) })
+            }
+        }))
+    }
+
+    async fn grant(
+        &self,
+        account: &Account,
+        token: &Self::Token<'_>,
+        caller: &Caller,
+    ) -> ApiResult<Result<QueueGrant, SasError>> {
+        let (Token { queue, sas }, name) = (token, account.name.as_str());
+        match sas {
+            TokenKind::Queue(sas) => {
+                if let Err(error) = sas.verify(name, queue, &account.keys) {
+                    return Ok(Err(error));
+                }
+                let policies = self.stored_policies(account, queue, sas).await?;
+                Ok(sas.grant(queue, policies.find(sas.policy), caller))
+            }
+            TokenKind::UserDelegation(sas) if self.gives_delegation_keys() => {
+                let verify = |key: &_| sas.verify(name, queue, key).is_ok();
+                let owner = delegation::owner_permissions(account, &sas.key, &DELEGATED, verify);
+                Ok(owner.and_then(|owner| Ok(sas.grant(queue, caller)?.within(owner))))
+            }
+            // Nobody can have such a token: we give out no keys to sign it with (A-13.30).
+            TokenKind::UserDelegation(_) => Ok(Err(SasError::Signature)),
+        }
+    }
+
+    fn explain_token(token: &Token<'_>, keys: &Keyring<'_>) -> String {
+        explain::token(token, keys)
+    }
+
+    fn token_detail(
+        account: &Account,
+        sas: &Sas<'_, Token<'_>>,
+        error: SasError,
+        now: Timestamp,
+    ) -> Option<String> {
+        let name = account.name.as_str();
+        let (start, expiry) = match error {
+            SasError::Signature => {
+                let text = match sas {
+                    Sas::Account(sas) => sas.string_to_sign(name),
+                    Sas::Service(token) => token.string_to_sign(name),
+                };
+                let text = text.unwrap_or_default();
+                return Some(format!("Signature did not match. String to sign used was {text}"));
+            }
+            SasError::NotStarted(start) => (Some(start), sas_times(sas).1),
+            SasError::Expired(expiry) => (sas_times(sas).0, Some(expiry)),
+            _ => return None,
+        };
+        Some(format!(
+            "Signature not valid in the specified time frame: Start [{}] - Expiry [{}] - Current \
+             [{}]",
+            start.unwrap_or(Timestamp::MIN).rfc1123(),
+            expiry.unwrap_or(Timestamp::MAX).rfc1123(),
+            now.rfc1123(),
+        ))
+    }
+}
+
+impl Token<'_> {
+    pub(crate) fn string_to_sign(&self, account: &str) -> Result<String, SasError> {
+        match &self.sas {
+            TokenKind::Queue(sas) => sas.string_to_sign(account, self.queue),
+            TokenKind::UserDelegation(sas) => sas.string_to_sign(account, self.queue),
+        }
+    }
+}
+
+/// The times that a token itself names.
+fn sas_times(sas: &Sas<'_, Token<'_>>) -> (Option<Timestamp>, Option<Timestamp>) {
+    let (start, expiry) = match sas {
+        Sas::Account(sas) => (sas.start, sas.expiry),
+        Sas::Service(Token { sas: TokenKind::Queue(sas), .. }) => (sas.start, sas.expiry),
+        Sas::Service(Token { sas: TokenKind::UserDelegation(sas), .. }) => {
+            (sas.queue.start, sas.queue.expiry)
+        }
+    };
+    (Timestamp::parse(start), Timestamp::parse(expiry))
+}
+
+fn canonical<'a>(account: &'a Account, presented: &Presented<'a>) -> CanonicalRequest<'a> {
+    let headers = presented.headers.all.iter();
+    let headers = headers.map(|(name, value)| (name.as_str(), value.as_bytes()));
+    CanonicalRequest::new(
+        presented.method,
+        headers,
+        account.name.as_str(),
+        presented.path,
+        presented.raw_query,
+        presented.version,
+    )
+}
+
+impl QueueApi {
+    /// The stored policies of the queue a token is for, if it names one of them.
+    async fn stored_policies(
+        &self,
+        account: &Account,
+        queue: &str,
+        sas: &QueueSas<'_>,
+    ) -> ApiResult<AccessPolicies> {
+        let queue = match (sas.policy, QueueName::parse(queue)) {
+            ("", _) | (_, Err(_)) => return Ok(AccessPolicies::default()),
+            (_, Ok(queue)) => queue,
+        };
+        match self.queues.access_policies(&account.name, &queue).await {
+            Err(QueueError::QueueNotFound) => Ok(AccessPolicies::default()),
+            policies => Ok(policies?),
+        }
+    }
+}
+
+impl Grant for QueueGrant {
+    type Resource = Resource;
+
+    /// An operation that no such token opens is refused with another code than a letter that lacks
+    /// (Q-10.6, Q-10.7, TQ-58).
+    fn permit(&self, facts: &Facts, resource: &Resource) -> ApiResult<()> {
+        let (Some(queue), Some(needed)) = (resource.queue(), facts.service_sas) else {
+            return Err(SasError::Resource.into());
+        };
+        let permitted =
+            self.check_queue(queue.as_str()).and_then(|()| self.check_permissions(needed));
+        permitted.map_err(|error| {
+            ApiError::from(error).explained(format!(
+                "The token permits '{}' on the queue '{}'; {} on '{queue}' needs '{}'.",
+                self.permissions().letters(),
+                self.queue(),
+                facts.name,
+                needed.letters(),
+            ))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// What a token signed with a delegation key permits is found by trying: each set that some roles
+    /// together give must be there.
+    #[test]
+    fn every_set_of_letters_that_roles_give_is_tried() {
+        let tried: BTreeSet<_> =
+            DELEGATED.iter().map(|letters| Permissions::parse(letters).letters()).collect();
+        assert_eq!(tried.len(), DELEGATED.len());
+        let roles: Vec<_> = ROLES.roles.iter().map(|(_, grant)| grant.objects).collect();
+        for one in &roles {
+            for other in &roles {
+                let letters = one.union(*other).letters();
+                assert!(tried.contains(&letters), "{letters:?}");
+            }
+        }
+    }
+
+    /// A-13.32.
+    #[test]
+    fn roles_open_what_the_reference_says() {
+        let grant = |role| ROLES.roles.iter().find(|(name, _)| *name == role).unwrap().1;
+        let (sender, processor) = (grant("messagesender"), grant("messageprocessor"));
+        assert_eq!(sender.objects, ADD);
+        assert_eq!(processor.objects, READ.union(PROCESS));
+        assert_eq!(sender.containers.union(processor.containers), Permissions::NONE);
+    }
+}
