@@ -22,6 +22,7 @@ mod reload;
 mod serve;
 mod signals;
 mod simulate;
+mod store;
 mod watch;
 
 use anyhow::Context;

@@ -1,17 +1,18 @@
 //! What an operator sees of the server: readiness, metrics, and the listener that shows them.
 
-use crate::admin::BoundAdmin;
+use crate::admin::{self, BoundAdmin};
 use crate::announce::REVISION;
 use crate::config::Settings;
 use crate::logging::LogQueue;
 use crate::options::MIB;
 use crate::watch::Watch;
 use anyhow::Result;
-use lazuli_admin::{Admin, Metrics, ProcessMeter, Readiness};
+use lazuli_admin::{Admin, Metrics, ProcessMeter, Readiness, Reason, Tokens};
 use lazuli_engine::Engine;
 use lazuli_meter::{Family, Source, Value};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{DiskGuard, Tls};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -20,10 +21,10 @@ use tokio::signal::unix::Signal;
 /// What an operator sees of the server.
 #[derive(Clone)]
 pub(crate) struct Operator {
-    pub(crate) readiness: Arc<Readiness>,
+    readiness: Arc<Readiness>,
     metrics: Arc<Metrics>,
-    pub(crate) watch: Arc<Watch>,
-    pub(crate) disk: Arc<DiskGuard>,
+    watch: Arc<Watch>,
+    disk: Arc<DiskGuard>,
 }
 
 impl Operator {
@@ -49,10 +50,26 @@ impl Operator {
         Self { readiness, metrics, watch, disk }
     }
 
-    pub(crate) fn add_sources(&self, sources: impl IntoIterator<Item = Arc<dyn Source>>) {
+    pub(crate) fn readiness(&self) -> Arc<Readiness> {
+        self.readiness.clone()
+    }
+
+    /// Says whether writes are refused for lack of space.
+    pub(crate) fn disk(&self) -> Arc<DiskGuard> {
+        self.disk.clone()
+    }
+
+    /// Adds what is counted elsewhere.
+    pub(crate) fn add_sources(&self, sources: [Arc<dyn Source>; 5]) {
         for source in sources {
             self.metrics.add(source);
         }
+    }
+
+    /// Requests are accepted.
+    pub(crate) fn started(&self) {
+        self.watch.look_at_disk();
+        self.readiness.set(Reason::Starting, None);
     }
 
     /// Logs a status dump at each signal.
@@ -74,22 +91,73 @@ impl Operator {
         let _ = self.watch.engine.set(engine);
     }
 
-    /// From now on the server is ready only while the certificate is valid.
-    pub(crate) fn watch_certificate(&self, tls: Arc<Tls>) {
-        // It replaces its certificate, and is never replaced itself.
-        let _ = self.watch.tls.set(tls);
-    }
-
     /// Begins to answer on `bound`.
-    pub(crate) fn start(
+    fn start(
         &self,
         bound: BoundAdmin,
         settings: &Settings,
-        tls: Option<Arc<Tls>>,
+        tls: Option<&Arc<Tls>>,
     ) -> Result<Admin> {
         let names = &settings.options.admin_name;
         let (readiness, metrics) = (self.readiness.clone(), self.metrics.clone());
-        bound.start(names, tls, readiness, metrics, self.watch.clone().run())
+        bound.start(names, tls.cloned(), readiness, metrics, self.watch.clone().run())
+    }
+}
+
+/// The admin listener on its way: health is served while the store opens, unless a certificate that
+/// is kept with the store is needed first.
+pub(crate) struct AdminPort {
+    waiting: Option<BoundAdmin>,
+    running: Option<Admin>,
+    is_https: bool,
+    tokens: Option<Arc<Tokens>>,
+}
+
+impl AdminPort {
+    /// Binds the port, and answers on it if it speaks plain HTTP.
+    pub(crate) async fn open(operator: &Operator, settings: &Settings) -> Result<Self> {
+        let bound = admin::bind(settings).await?;
+        let is_https = bound.as_ref().is_some_and(|bound| bound.https);
+        let tokens = bound.as_ref().and_then(BoundAdmin::tokens);
+        let mut port = Self { waiting: bound, running: None, is_https, tokens };
+        match port.waiting.take() {
+            Some(bound) if is_https => port.waiting = Some(bound),
+            Some(bound) => port.running = Some(operator.start(bound, settings, None)?),
+            // Somebody has to look at the disk all the same.
+            None => drop(tokio::spawn(operator.watch.clone().run())),
+        }
+        Ok(port)
+    }
+
+    /// Reads the tokens and, where HTTPS is spoken, begins to answer.
+    pub(crate) fn store_is_open(
+        &mut self,
+        operator: &Operator,
+        settings: &Settings,
+        data: &Path,
+        tls: Option<&Arc<Tls>>,
+    ) -> Result<()> {
+        if let Some(tls) = tls {
+            // It replaces its certificate, and is never replaced itself.
+            let _ = operator.watch.tls.set(tls.clone());
+        }
+        if let Some(tokens) = &self.tokens {
+            tokens.replace(admin::load_tokens(settings, data)?);
+        }
+        if let Some(bound) = self.waiting.take() {
+            self.running = Some(operator.start(bound, settings, tls)?);
+        }
+        Ok(())
+    }
+
+    /// Who may read metrics, where not everybody may.
+    pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
+        self.tokens.clone()
+    }
+
+    /// Where it answers, and whether by HTTPS.
+    pub(crate) fn address(&self) -> Option<(SocketAddr, bool)> {
+        self.running.as_ref().map(|admin| (admin.address(), self.is_https))
     }
 }
 

@@ -1,27 +1,22 @@
 //! `lazuli serve`: opens the engine, listens, and shuts down in order.
 
 use crate::address::listen;
-use crate::admin;
 use crate::announce::Started;
 use crate::certificate;
 use crate::chores::{reclaim_dropped_tables, tend, write_analytics};
 use crate::config::{AccountsChoice, Settings};
 use crate::descriptors;
-use crate::failure::{chain, with_hint};
 use crate::logging::{LogQueue, Logging};
 use crate::memory::{self, Budget};
 use crate::notify::Notify;
-use crate::operator::Operator;
+use crate::operator::{AdminPort, Operator};
 use crate::options::{Bounds, MIB};
 use crate::pace::RuntimePace;
 use crate::reload::Reload;
 use crate::signals::{Signals, Stop};
-use anyhow::{Context, Result, ensure};
-use lazuli_admin::Reason;
-use lazuli_engine::{Engine, Limits};
-use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
-use lazuli_meter::Source;
-use lazuli_model::limits::REQUEST_MS_MAX;
+use crate::store;
+use anyhow::{Context, Result};
+use lazuli_engine::Engine;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
     AccessLog, Accounts, ConnectionMeter, Extent, Front, FrontOptions, ListenOptions, Shared,
@@ -32,7 +27,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) fn run(arguments: &[OsString]) -> Result<()> {
     let settings = Settings::load(arguments, memory::cgroup_limit())?;
@@ -60,72 +54,52 @@ async fn serve(
     log: LogQueue,
 ) -> Result<()> {
     let began = Instant::now();
-    let bounds = &settings.options.bounds;
     let signals = Signals::install().context("listen to signals")?;
-    let hangup = signal(SignalKind::hangup()).context("listen to signals")?;
-    let user = signal(SignalKind::user_defined1()).context("listen to signals")?;
     let notify = Arc::new(Notify::from_environment());
     // Before the engine opens its files.
+    let bounds = &settings.options.bounds;
     let connections_max = descriptors::connections_max(bounds.connections_max.get());
     let auth = settings.options.auth.options().await?;
-    // The port first: a second start fails on it without waiting for the data directory.
+    // The ports first: a second start fails on them without waiting for the data directory.
     let listener = listen(&settings.options.host, settings.options.table_port).await?;
     let address = listener.local_addr().context("read the listening address")?;
     let operator = Operator::new(settings, data, log.clone());
-    let bound = admin::bind(settings).await?;
-    let tokens = bound.as_ref().and_then(|bound| bound.tokens());
-    // Health is served while the store opens, unless a certificate from the store is needed first.
-    let (admin, bound) = match bound {
-        Some(bound) if !bound.https => (Some(operator.start(bound, settings, None)?), None),
-        bound => (None, bound),
-    };
+    let mut admin = AdminPort::open(&operator, settings).await?;
 
     notify.status("opening the store");
     let opening = Instant::now();
-    let engine = Arc::new(open(data, settings)?);
+    let engine = Arc::new(store::open(data, settings)?);
     let recovery = opening.elapsed();
     operator.watch_engine(engine.clone());
     let accounts = Arc::new(Accounts::new(settings.accounts.list()?)?);
     let names = certificate::names(&settings.options.host, &settings.host_suffixes);
     let certificate = certificate::load(&settings.tls, data, &names, SystemClock.now())?;
     let tls = certificate.map(|certificate| Arc::new(Tls::new(certificate)));
-    check_view_life(engine.limits())?;
-    let service = TableService::new(engine.clone(), Arc::new(SystemClock))
-        .with_pace(Arc::new(RuntimePace::new()));
-    if let Some(tokens) = &tokens {
-        tokens.replace(admin::load_tokens(settings, data)?);
-    }
-    if let Some(tls) = &tls {
-        operator.watch_certificate(tls.clone());
-    }
-    let https = bound.is_some();
-    let admin = match bound {
-        Some(bound) => Some(operator.start(bound, settings, tls.clone())?),
-        None => admin,
-    };
+    admin.store_is_open(&operator, settings, data, tls.as_ref())?;
     let reload = Reload {
         arguments: arguments.to_vec(),
         accounts: accounts.clone(),
         accounts_given: matches!(settings.accounts, AccountsChoice::Given(_)),
         tls: tls.clone(),
-        tokens,
+        tokens: admin.tokens(),
         log: log.clone(),
         notify: notify.clone(),
         data: data.to_path_buf(),
         names,
     };
-    let disk = operator.disk.clone();
-    let options = FrontOptions { auth, disk, ..front_options(settings) };
+
+    let service = TableService::new(engine.clone(), Arc::new(SystemClock))
+        .with_pace(Arc::new(RuntimePace::new()));
+    let options = FrontOptions { auth, disk: operator.disk(), ..front_options(settings) };
     let shared = Arc::new(Shared::new(accounts.clone(), Arc::new(SystemClock), options));
     let tables = TableApi::new(&shared, service.clone(), table_options(settings));
     let analytics = tables.analytics();
-    let front = Front::new(shared.clone(), tables);
+    let front = Arc::new(Front::new(shared.clone(), tables));
     let (requests, connections) = (front.meter(), Arc::new(ConnectionMeter::new("table")));
-    let sources: [Arc<dyn Source>; 5] =
-        [requests.clone(), connections.clone(), shared, accounts, engine.clone()];
-    operator.add_sources(sources);
+    operator.add_sources([requests.clone(), connections.clone(), shared, accounts, engine.clone()]);
+    let Signals { stop, hangup, user } = signals;
     let alive = notify.clone();
-    let mut chores = vec![
+    let chores = [
         tokio::spawn(reclaim_dropped_tables(service)),
         tokio::spawn(tend(engine.clone())),
         tokio::spawn(reload.at_each(hangup)),
@@ -133,23 +107,20 @@ async fn serve(
         tokio::spawn(async move { alive.keep_alive().await }),
         tokio::spawn(operator.clone().log_status_at_each(user, began)),
     ];
-    if admin.is_none() {
-        chores.push(tokio::spawn(operator.watch.clone().run()));
-    }
-    operator.watch.look_at_disk();
-    operator.readiness.set(Reason::Starting, None);
+    operator.started();
     notify.ready();
-    let admin_address = admin.as_ref().map(|admin| (admin.address(), https));
-    Started { settings, data, table: address, admin: admin_address, recovery }.announce()?;
+    Started { settings, data, table: address, admin: admin.address(), recovery }.announce()?;
 
-    let connections_max = usize::try_from(connections_max)?;
-    let options =
-        ListenOptions { tls, connections_max, meter: connections, ..listen_options(bounds) };
     let drain = bounds.drain_seconds.duration();
-    let stop = Stop { signals, readiness: operator.readiness.clone(), notify, log, drain };
-    let in_flight = requests.clone();
-    let shutdown = stop.wait(move || in_flight.in_flight());
-    let cut = lazuli_server::serve(listener, Arc::new(front), options, shutdown).await;
+    let stop = Stop { signals: stop, readiness: operator.readiness(), notify, log, drain };
+    let options = ListenOptions {
+        tls,
+        connections_max: usize::try_from(connections_max)?,
+        meter: connections,
+        ..listen_options(bounds)
+    };
+    let shutdown = stop.wait(|| requests.in_flight());
+    let cut = lazuli_server::serve(listener, front, options, shutdown).await;
     if cut > 0 {
         tracing::warn!(connections = cut, "connections were cut at the end of the grace period");
     }
@@ -192,50 +163,6 @@ fn table_options(settings: &Settings) -> TableOptions {
     options
 }
 
-fn open(data: &Path, settings: &Settings) -> Result<ReopeningEngine> {
-    let options = engine_options(settings);
-    ReopeningEngine::open(data, options).map_err(|error| {
-        let advice = match &error {
-            OpenError::Locked { .. } => {
-                "another lazuli uses this directory; stop it, or choose another with --data"
-            }
-            OpenError::NewerFormat { .. } => "start the newer lazuli that wrote it",
-            OpenError::NotLazuli { .. } => "choose an empty or new directory with --data",
-            OpenError::Corrupt { .. } => {
-                "what lies there is not what was written: check the disk, restore the directory \
-                 from a copy, or start with another one with --data"
-            }
-            _ => "check that the directory exists, is writable and has free space",
-        };
-        with_hint(chain(&error), advice)
-    })
-}
-
-/// A request reads one view: an engine whose views live hardly longer than a request would fail
-/// queries at random.
-fn check_view_life(limits: &Limits) -> Result<()> {
-    let (needed, given) = (2 * REQUEST_MS_MAX, limits.view_ms_max);
-    ensure!(given >= needed, "views of the engine live {given} ms, and requests need {needed} ms");
-    Ok(())
-}
-
-fn engine_options(settings: &Settings) -> LocalOptions {
-    let bounds = &settings.options.bounds;
-    let memtable_bytes = match bounds.memtable_kib {
-        Some(kib) => u64::from(kib.get()) * 1024,
-        None => u64::from(bounds.memtable_mib.get()) * MIB,
-    };
-    LocalOptions {
-        durability: settings.options.durability.0,
-        cache_bytes: u64::from(bounds.cache_mib) * MIB,
-        memtable_bytes,
-        queue_bytes_max: mib(bounds.commit_queue_mib.get()),
-        queue_wait_max: bounds.commit_wait_seconds.duration(),
-        group_commits_max: bounds.commit_group_max.get() as usize,
-        ..LocalOptions::default()
-    }
-}
-
 fn listen_options(bounds: &Bounds) -> ListenOptions {
     ListenOptions {
         header_bytes_max: bounds.header_kib_max as usize * 1024,
@@ -248,7 +175,7 @@ fn listen_options(bounds: &Bounds) -> ListenOptions {
     }
 }
 
-fn mib(number: u32) -> usize {
+pub(crate) fn mib(number: u32) -> usize {
     usize::try_from(u64::from(number) * MIB).unwrap_or(usize::MAX)
 }
 

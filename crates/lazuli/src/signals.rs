@@ -1,4 +1,5 @@
-//! The signals that end the server: the first drains, the second stops at once.
+//! The signals that the server listens to. Of those that end it, the first drains and the second
+//! stops at once.
 
 use crate::exit::Exit;
 use crate::logging::LogQueue;
@@ -14,13 +15,22 @@ const FLUSH_WAIT_MAX: Duration = Duration::from_millis(200);
 
 /// Handles of the signals; once it exists, they no longer end the process by themselves.
 pub(crate) struct Signals {
+    pub(crate) stop: StopSignals,
+    /// SIGHUP: read files again.
+    pub(crate) hangup: Signal,
+    /// SIGUSR1: log the status.
+    pub(crate) user: Signal,
+}
+
+/// The signals that end the server.
+pub(crate) struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 /// What a stop sets in motion.
 pub(crate) struct Stop {
-    pub(crate) signals: Signals,
+    pub(crate) signals: StopSignals,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) notify: Arc<Notify>,
     pub(crate) log: LogQueue,
@@ -30,10 +40,16 @@ pub(crate) struct Stop {
 
 impl Signals {
     pub(crate) fn install() -> io::Result<Self> {
-        let interrupt = signal(SignalKind::interrupt())?;
-        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+        let stop = StopSignals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        };
+        let (hangup, user) = (signal(SignalKind::hangup())?, signal(SignalKind::user_defined1())?);
+        Ok(Self { stop, hangup, user })
     }
+}
 
+impl StopSignals {
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
