@@ -1,4 +1,4 @@
-//! The admin listener of this server: where it listens, and who may read what there.
+//! The admin listener of this server: its address and its tokens.
 
 use crate::address::resolve;
 use crate::config::{Settings, TlsChoice};
@@ -82,7 +82,7 @@ impl BoundAdmin {
         Self { listener, https: false, is_open: false, tokens: Arc::default() }
     }
 
-    /// Who may read metrics, where not everybody may.
+    /// The tokens that open metrics; `None` on loopback, where they are open.
     pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
         self.is_open.then(|| self.tokens.clone())
     }
@@ -121,7 +121,7 @@ pub(crate) fn load_tokens(settings: &Settings, data: &Path) -> Result<Vec<String
     Ok(tokens.map(|token| token.trim().to_owned()).collect())
 }
 
-/// 32 random bytes in base64url, for the owner's eyes only.
+/// The token in a file that the owner alone can read.
 fn kept_or_new_token(path: &Path) -> Result<String> {
     match std::fs::read_to_string(path) {
         Ok(token) => return Ok(token),

@@ -1,9 +1,9 @@
-//! The certificate that HTTPS is spoken with: read from files, or made once and kept with the data.
+//! The certificate for HTTPS: read from files, or made once and kept with the data.
 //!
 //! ```text
-//! tls/certificate.pem  what clients are told to trust
-//! tls/key.pem          its private key, for the owner's eyes only
-//! tls/about.txt        for which names it was made, and until when it is valid
+//! tls/certificate.pem  what clients must trust
+//! tls/key.pem          its private key, readable by the owner alone
+//! tls/about.txt        the names it is for, and until when it is valid
 //! ```
 
 use crate::config::TlsChoice;
@@ -16,10 +16,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A certificate is made anew when it is valid for less than this.
+/// A certificate that is valid for less than this is replaced.
 const RENEW_SECONDS: u64 = 30 * 24 * 3600;
 
-/// The certificate that `choice` asks for; `None` when HTTPS is not.
+/// The certificate that `choice` asks for; `None` without HTTPS.
 pub(crate) fn load(
     choice: &TlsChoice,
     data: &Path,
@@ -33,7 +33,7 @@ pub(crate) fn load(
     }
 }
 
-/// What clients are told to trust when the certificate is self-signed.
+/// The file that clients must trust when the certificate is self-signed.
 pub(crate) fn trust_file(data: &Path) -> PathBuf {
     directory(data).join(CERTIFICATE)
 }
@@ -73,7 +73,7 @@ fn from_files(certificate: &Path, key: &Path) -> Result<Certificate> {
     Certificate::from_pem(&pems.0, &pems.1).map_err(|error| {
         let (file, advice) = match &error {
             CertificateError::NoKey => {
-                (key, "take the password off with: openssl pkey -in KEY -out NEW")
+                (key, "remove the password with: openssl pkey -in KEY -out NEW")
             }
             CertificateError::Mismatch => (
                 key,
@@ -103,12 +103,12 @@ fn kept_or_new(directory: &Path, names: &[String], now: Timestamp) -> Result<Cer
         .with_context(|| format!("write the certificate to {}", directory.display()))?;
     tracing::info!(
         file = %directory.join(CERTIFICATE).display(),
-        "made a self-signed certificate; clients must be told to trust it"
+        "made a self-signed certificate; clients must trust this file"
     );
     Ok(Certificate::from_pem(made.certificate.as_bytes(), made.key.as_bytes())?)
 }
 
-/// What was kept, if it is all there and fits together.
+/// The kept certificate, if its files are complete and fit together.
 fn kept(directory: &Path) -> Option<(Certificate, About)> {
     let about = About::parse(&fs::read_to_string(directory.join(ABOUT)).ok()?)?;
     let pem = |name| fs::read(directory.join(name)).ok();
@@ -116,7 +116,7 @@ fn kept(directory: &Path) -> Option<(Certificate, About)> {
     Some((certificate, about))
 }
 
-/// The description comes last: without it the others count for nothing.
+/// The description is written last: without it the other files are ignored.
 fn keep(directory: &Path, made: &SelfSigned, names: &[String]) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     remove(&directory.join(ABOUT))?;
@@ -127,7 +127,7 @@ fn keep(directory: &Path, made: &SelfSigned, names: &[String]) -> io::Result<()>
 }
 
 fn write(path: &Path, mode: u32, text: &str) -> io::Result<()> {
-    // A file that is there would keep its mode.
+    // An existing file would keep its mode.
     remove(path)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(text.as_bytes())
@@ -169,7 +169,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_unix_seconds(1_800_000_000);
     const DAY: u64 = 24 * 3600;
 
-    /// Loads a self-signed certificate and tells which one it is.
+    /// Loads a self-signed certificate and returns its text.
     #[track_caller]
     fn load_kept(data: &Path, names: &[&str], now: Timestamp) -> String {
         let names: Vec<String> = names.iter().copied().map(str::to_owned).collect();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_made_anew_when_it_does_not_serve() {
+    fn a_certificate_that_does_not_serve_is_replaced() {
         let data = tempfile::tempdir().unwrap();
         let first = load_kept(data.path(), &["localhost"], NOW);
         let second = load_kept(data.path(), &["localhost"], NOW.plus_seconds(780 * DAY));

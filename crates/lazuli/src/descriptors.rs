@@ -1,16 +1,15 @@
-//! File descriptors: as many as the connections need, or as many connections as there are
-//! descriptors for.
+//! File descriptors: raises their limit for the connections, or lowers the connections to the limit.
 //!
-//! A connection takes a descriptor. Were connections to take the last one, the engine could not open
-//! its files, and strangers who only connect could stop all writes.
+//! A connection takes a descriptor. If connections took the last one, the engine could not open its
+//! files: anybody who can connect could stop all writes.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are not for connections: the engine keeps up to 900 files open, and there are
-/// its logs, the listener, connections that are being refused, and whatever the runtime needs.
+/// Descriptors that are not for connections: the engine keeps up to 900 files open; the rest is for
+/// its journals, the listeners, connections that are being refused, and the runtime.
 const OTHERS: u64 = 1024 + 128;
 
-/// Raises the limit of the process for `wanted` connections, as far as it may, and returns how many
+/// Raises the limit of the process for `wanted` connections, as far as allowed, and returns how many
 /// there can be.
 pub(crate) fn connections_max(wanted: u32) -> u32 {
     let limit = raise(u64::from(wanted) + OTHERS);
@@ -20,16 +19,16 @@ pub(crate) fn connections_max(wanted: u32) -> u32 {
             descriptors = limit,
             connections = possible,
             wanted,
-            "fewer connections than wanted: the limit of open files (ulimit -n) is too low"
+            "the limit of open files (ulimit -n) is too low for --connections-max"
         );
     }
     possible
 }
 
-/// The soft limit after it was raised to `needed`, or as near as the hard limit allows.
+/// Raises the soft limit to `needed`, or as near as the hard limit allows, and returns it.
 fn raise(needed: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // No limit is `None`.
+    // `None` is no limit.
     let (current, maximum) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
     let wanted = needed.min(maximum);
     if current >= wanted {
@@ -42,7 +41,7 @@ fn raise(needed: u64) -> u64 {
     }
 }
 
-/// Where descriptors are few, half of them are for connections.
+/// If descriptors are few, half of them are for connections.
 fn possible(limit: u64, wanted: u32) -> u32 {
     let left = limit.saturating_sub(OTHERS).max(limit / 2).max(1);
     u32::try_from(left).unwrap_or(u32::MAX).min(wanted)

@@ -1,4 +1,4 @@
-//! What the user reads when the program cannot go on: the error, its causes, and what to do next.
+//! What the user reads when a command fails: the error, its causes, and what to do next.
 
 use anyhow::Error;
 use std::fmt;

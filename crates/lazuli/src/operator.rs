@@ -150,7 +150,7 @@ impl AdminPort {
         Ok(())
     }
 
-    /// Who may read metrics, where not everybody may.
+    /// The tokens that open metrics; `None` on loopback, where they are open.
     pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
         self.tokens.clone()
     }

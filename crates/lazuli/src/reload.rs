@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::Signal;
 
-/// What can be read again, and where it goes.
+/// What is read again, and where it goes.
 #[derive(Debug)]
 pub(crate) struct Reload {
     /// The command line, which names the files.
@@ -30,13 +30,13 @@ pub(crate) struct Reload {
     pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) log: LogQueue,
     pub(crate) notify: Arc<Notify>,
-    /// Where a self-signed certificate is kept, and what it is for.
+    /// Where a self-signed certificate is kept, and its names.
     pub(crate) data: PathBuf,
     pub(crate) names: Vec<String>,
 }
 
 impl Reload {
-    /// Reads again at each signal. What cannot be read leaves everything as it is.
+    /// Reads everything again at each signal. If anything cannot be read, nothing changes.
     pub(crate) async fn at_each(self, mut signal: Signal) {
         while signal.recv().await.is_some() {
             self.notify.reloading();
@@ -46,19 +46,19 @@ impl Reload {
                 Ok(accounts) => tracing::info!(accounts, "read accounts and certificate again"),
                 Err(error) => tracing::error!(
                     error = log_line(&error),
-                    "kept accounts and certificate as they were"
+                    "accounts, certificate and tokens stay as they were"
                 ),
             }
             self.notify.ready();
         }
     }
 
-    /// Everything is read before anything is replaced. Returns the number of accounts.
+    /// Reads everything, then replaces it. Returns the number of accounts.
     fn once(&self) -> Result<usize> {
         let settings = Settings::load(&self.arguments, memory::cgroup_limit())?;
         if self.accounts_given && matches!(settings.accounts, AccountsChoice::WellKnown) {
             return Err(with_hint(
-                "no account is given any more",
+                "no account is configured any more",
                 "restart to serve the well-known development account",
             ));
         }

@@ -141,9 +141,9 @@ fn the_listener_is_opened_to_the_network_only_on_purpose() {
     let directory = data.path().to_str().unwrap();
     let open = ["--table-port", "0", "--data", directory, "--admin", "0.0.0.0:0"];
     let refused = lazuli(&open);
-    let told = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(1), "{told}");
-    assert!(told.contains("--admin-insecure"), "{told}");
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("--admin-insecure"), "{stderr}");
 
     let server = start(data.path(), &["--admin", "0.0.0.0:0", "--admin-insecure"]);
     assert_eq!(server.ask_admin("/readyz").unwrap().0, 200);
@@ -160,9 +160,9 @@ fn a_taken_admin_port_is_named() {
     let address = taken.local_addr().unwrap().to_string();
     let directory = data.path().to_str().unwrap();
     let refused = lazuli(&["--table-port", "0", "--data", directory, "--admin", &address]);
-    let told = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(1), "{told}");
-    assert!(told.contains("is taken") && told.contains("--admin"), "{told}");
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("is taken") && stderr.contains("--admin"), "{stderr}");
 }
 
 #[test]

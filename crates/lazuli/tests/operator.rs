@@ -125,7 +125,7 @@ fn insert(row: &str) -> String {
     format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#)
 }
 
-/// One request of each kind, some of which fail.
+/// Sends one request of each kind; two of them fail.
 fn drive(server: &Server) {
     let mut connection = server.connect().unwrap();
     let mut send = |request: Request<'_>, status| {

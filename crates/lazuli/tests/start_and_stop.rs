@@ -21,11 +21,11 @@ fn start(data: &Path, arguments: &[&str]) -> Server {
 #[track_caller]
 fn check_refused(arguments: &[&str], problem: &str, hint: &str) {
     let output = Command::new(BINARY).args(arguments).output().unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    let (error, advice) = told.split_once("\nhint: ").unwrap_or((told.as_str(), ""));
-    assert!(error.contains(problem), "{told}");
-    assert!(advice.contains(hint), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let (error, advice) = stderr.split_once("\nhint: ").unwrap_or((stderr.as_str(), ""));
+    assert!(error.contains(problem), "{stderr}");
+    assert!(advice.contains(hint), "{stderr}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! HTTPS with the real binary: served, trusted, and told to those who speak something else.
+//! HTTPS with the real binary: served and trusted; clients of plain HTTP get an explanation.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -100,7 +100,7 @@ fn a_certificate_can_be_given_as_azurite_takes_it() {
 }
 
 #[test]
-fn plain_http_is_told_to_use_https() {
+fn plain_http_is_answered_with_a_hint() {
     let data = tempfile::tempdir().unwrap();
     let server = start(data.path(), &["--tls"]);
     let answer = ask(connect(server.address()).unwrap(), "/");
@@ -110,7 +110,7 @@ fn plain_http_is_told_to_use_https() {
 }
 
 #[test]
-fn tls_to_a_plain_port_is_told_in_the_log() {
+fn tls_to_a_plain_port_is_logged() {
     let data = tempfile::tempdir().unwrap();
     start(data.path(), &["--tls"]).terminate().unwrap();
     let server = start(data.path(), &[]);
