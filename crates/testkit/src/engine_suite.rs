@@ -13,6 +13,7 @@
 mod appended;
 mod concurrency;
 mod contract;
+mod derivations;
 mod derived;
 mod history;
 pub mod reopen;

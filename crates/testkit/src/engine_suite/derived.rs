@@ -1,97 +1,11 @@
 //! Promises about what follows from the writes of a commit: it happens with them or not at all.
 
+use super::derivations::{ByValue, FEED, Feed, INDEX, ROWS, UNIQUE, Unique};
 use super::*;
 use lazuli_engine::{Change, Derive, Derived, Refusal};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use tokio::task::JoinSet;
-
-/// Where the rows of these tests lie.
-const ROWS: &str = "row/";
-/// Where their values lead back to them.
-const INDEX: &str = "index/";
-/// Where their values are claimed, one row each.
-const UNIQUE: &str = "unique/";
-/// Where changes are recorded in their order.
-const FEED: &str = "feed/";
-
-/// An index of rows by value, in which several rows may have one value. Other keys are not in it.
-#[derive(Debug)]
-pub(crate) struct ByValue;
-
-impl Derive for ByValue {
-    fn derive(&self, changes: &[Change<'_>], derived: &mut Derived) -> Result<(), Refusal> {
-        let rows = key(ROWS);
-        for change in changes.iter().filter(|change| change.key.starts_with(rows.as_slice())) {
-            let entry = |value: &[u8]| key([INDEX.as_bytes(), value, b"/", change.key].concat());
-            let (before, after) = (change.before.map(|before| before.value), change.after);
-            if let Some(value) = before.filter(|before| Some(*before) != after) {
-                derived.write(change.index, Write::Delete(entry(value)));
-            }
-            if let Some(value) = after {
-                derived.write(change.index, Write::Put(entry(value), change.key.to_vec().into()));
-            }
-        }
-        Ok(())
-    }
-
-    fn held_bytes(&self) -> usize {
-        0
-    }
-}
-
-/// An index in which a value has at most one row, by the state that the commit leaves: rows of one
-/// commit may swap their values.
-#[derive(Debug)]
-pub(crate) struct Unique;
-
-impl Derive for Unique {
-    fn derive(&self, changes: &[Change<'_>], derived: &mut Derived) -> Result<(), Refusal> {
-        let mut freed: BTreeSet<&[u8]> =
-            changes.iter().filter_map(|c| Some(c.before?.value)).collect();
-        let mut taken = BTreeSet::new();
-        for change in changes {
-            let Some(value) = change.after else { continue };
-            if !taken.insert(value) {
-                return Err(Refusal { index: change.index, reason: "twice in one commit".into() });
-            }
-            let claim = key([UNIQUE.as_bytes(), value].concat());
-            if !freed.remove(value) {
-                let check = Check { key: claim.clone(), expect: Expect::Absent };
-                derived.check(change.index, check, "the value is taken");
-            }
-            derived.write(change.index, Write::Put(claim, change.key.to_vec().into()));
-        }
-        for value in freed {
-            let claim = key([UNIQUE.as_bytes(), value].concat());
-            derived.write(0, Write::Delete(claim));
-        }
-        Ok(())
-    }
-
-    fn held_bytes(&self) -> usize {
-        0
-    }
-}
-
-/// Records each change in a feed.
-#[derive(Debug)]
-pub(crate) struct Feed;
-
-impl Derive for Feed {
-    fn derive(&self, changes: &[Change<'_>], derived: &mut Derived) -> Result<(), Refusal> {
-        for change in changes {
-            let after = change.after.unwrap_or(b"-");
-            let entry = [change.key, b"=", after].concat();
-            derived.write(change.index, Write::Append(key(FEED), entry.into()));
-        }
-        Ok(())
-    }
-
-    fn held_bytes(&self) -> usize {
-        0
-    }
-}
 
 /// Keeps what it is shown.
 #[derive(Debug, Default)]

@@ -189,7 +189,7 @@ async fn write_for_ever(engine: Arc<dyn Engine>, prefix: String, out: Arc<Mutex<
             modify("counter", Increment),
             Write::Append(key(LOG), name.clone().into()),
         ];
-        let commit = derived::with(derived::ByValue, commit([], writes.chain(rest)));
+        let commit = derived::with(derivations::ByValue, commit([], writes.chain(rest)));
         let revision = engine.commit(commit).await.expect("a commit without conditions");
         writeln!(out.lock().unwrap(), "ack {name} {} .", revision.0).unwrap();
     }
