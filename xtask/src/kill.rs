@@ -153,7 +153,17 @@ impl<'a> Trial<'a> {
     /// A crash while the last crash is being recovered from.
     fn interrupt_the_opening(&mut self) -> Result<()> {
         let mut child = Command::new(self.binary)
-            .args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--silent", "--data"])
+            .args([
+                "serve",
+                "--host",
+                "127.0.0.1",
+                "--table-port",
+                "0",
+                "--queue-port",
+                "0",
+                "--silent",
+                "--data",
+            ])
             .arg(self.data.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -10,18 +10,20 @@ use tokio::net::{TcpListener, TcpSocket};
 /// crowd, those left out try again a second later.
 const BACKLOG: u32 = 4096;
 
-/// Listens for clients of a service.
-pub(crate) async fn listen(host: &str, port: u16) -> Result<TcpListener> {
+/// Listens for clients of a service, whose port `flag` sets.
+pub(crate) async fn listen(host: &str, port: u16, flag: &str) -> Result<TcpListener> {
     let address = SocketAddr::new(resolve(host).await?, port);
     bind(address).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => with_hint(
             format!("port {} on {} is taken", address.port(), address.ip()),
-            "another lazuli or Azurite may be running; stop it, or choose --table-port \
-             (0 takes a free one)",
+            format!(
+                "another lazuli or Azurite may be running; stop it, or choose {flag} (0 takes a \
+                 free one)"
+            ),
         ),
         io::ErrorKind::PermissionDenied => with_hint(
             format!("not allowed to listen on {address}"),
-            "ports below 1024 need privileges; choose a higher --table-port",
+            format!("ports below 1024 need privileges; choose a higher {flag}"),
         ),
         io::ErrorKind::AddrNotAvailable => with_hint(
             format!("{} is not an address of this machine", address.ip()),
@@ -73,11 +75,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_taken_port_is_reported_with_a_hint() {
-        let taken = listen("127.0.0.1", 0).await.unwrap();
+        let taken = listen("127.0.0.1", 0, "--queue-port").await.unwrap();
         let port = taken.local_addr().unwrap().port();
-        let error = listen("127.0.0.1", port).await.unwrap_err();
+        let error = listen("127.0.0.1", port, "--queue-port").await.unwrap_err();
         let hint = error.downcast_ref::<crate::failure::Hint>().unwrap();
-        assert!(hint.problem.contains("is taken") && hint.advice.contains("--table-port"));
+        assert!(hint.problem.contains("is taken") && hint.advice.contains("--queue-port"));
     }
     #[tokio::test]
     async fn hosts_are_addresses_or_names() {

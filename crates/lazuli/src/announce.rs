@@ -4,6 +4,7 @@ use crate::address::reachable;
 use crate::certificate;
 use crate::config::{AccountsChoice, Settings, TlsChoice};
 use crate::memory;
+use crate::options::ServiceName;
 use anyhow::{Context, Result};
 use lazuli_server::{WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
 use std::io::{self, Write};
@@ -21,7 +22,8 @@ pub(crate) const REVISION: &str = match option_env!("LAZULI_REVISION") {
 pub(crate) struct Started<'a> {
     pub(crate) settings: &'a Settings,
     pub(crate) data: &'a Path,
-    pub(crate) table: SocketAddr,
+    /// The address of each service.
+    pub(crate) services: Vec<(ServiceName, SocketAddr)>,
     /// The address of the admin listener, and whether it speaks HTTPS.
     pub(crate) admin: Option<(SocketAddr, bool)>,
     /// How long the store took to open.
@@ -36,7 +38,7 @@ impl Started<'_> {
                 .with_context(|| format!("write {}", file.display()))?;
         }
         let well_known = matches!(self.settings.accounts, AccountsChoice::WellKnown);
-        if well_known && !self.table.ip().is_loopback() {
+        if well_known && self.services.iter().any(|(_, at)| !at.ip().is_loopback()) {
             tracing::warn!(
                 "the key of {WELL_KNOWN_ACCOUNT} is public, and the network can reach this server; \
                  give accounts of your own"
@@ -78,14 +80,15 @@ impl Started<'_> {
     /// What is served, by name.
     fn addresses(&self) -> impl Iterator<Item = (&'static str, String)> {
         let admin = self.admin.map(|(address, https)| ("admin", url(https, address)));
-        [("table", self.endpoint())].into_iter().chain(admin)
+        self.endpoints().map(|(name, url)| (name.as_str(), url)).chain(admin)
     }
 
-    fn endpoint(&self) -> String {
-        url(self.settings.tls != TlsChoice::Off, self.table)
+    fn endpoints(&self) -> impl Iterator<Item = (ServiceName, String)> {
+        let https = self.settings.tls != TlsChoice::Off;
+        self.services.iter().map(move |(name, address)| (*name, url(https, *address)))
     }
 
-    /// `{"table":"http://127.0.0.1:10002","admin":"http://127.0.0.1:10003"}`
+    /// `{"table":"http://127.0.0.1:10002","queue":"http://127.0.0.1:10001","admin":"http://127.0.0.1:10003"}`
     fn port_file(&self) -> String {
         let entries = self.addresses().map(|(name, url)| format!("\"{name}\":\"{url}\""));
         format!("{{{}}}\n", entries.collect::<Vec<_>>().join(","))
@@ -94,8 +97,11 @@ impl Started<'_> {
     /// What a person who starts the server wants to know.
     fn greeting(&self) -> String {
         let Self { settings, data, .. } = self;
-        let (options, endpoint) = (&settings.options, self.endpoint());
-        let mut text = format!("lazuli {}\n  tables   {endpoint}\n", env!("CARGO_PKG_VERSION"));
+        let options = &settings.options;
+        let mut text = format!("lazuli {}\n", env!("CARGO_PKG_VERSION"));
+        for (name, endpoint) in self.endpoints() {
+            text += &format!("  {:<8} {endpoint}\n", format!("{}s", name.as_str()));
+        }
         if let Some((address, https)) = self.admin {
             text += &format!("  admin    {}\n", url(https, address));
         }
@@ -115,10 +121,18 @@ impl Started<'_> {
             }
             AccountsChoice::WellKnown => {
                 let scheme = if settings.tls == TlsChoice::Off { "http" } else { "https" };
+                let endpoints = self.endpoints().map(|(name, endpoint)| {
+                    let name = match name {
+                        ServiceName::Table => "TableEndpoint",
+                        ServiceName::Queue => "QueueEndpoint",
+                    };
+                    format!("{name}={endpoint}/{WELL_KNOWN_ACCOUNT};")
+                });
                 format!(
                     "\nconnection string:\n\
                      DefaultEndpointsProtocol={scheme};AccountName={WELL_KNOWN_ACCOUNT};\
-                     AccountKey={WELL_KNOWN_KEY};TableEndpoint={endpoint}/{WELL_KNOWN_ACCOUNT};\n"
+                     AccountKey={WELL_KNOWN_KEY};{}\n",
+                    endpoints.collect::<String>()
                 )
             }
         };

@@ -2,6 +2,7 @@
 
 use lazuli_engine::{Engine, Reclaimed};
 use lazuli_model::{Clock, SystemClock};
+use lazuli_queue::QueueService;
 use lazuli_server::{Analytics, Extent};
 use lazuli_table::TableService;
 use std::sync::Arc;
@@ -35,6 +36,20 @@ pub(crate) async fn reclaim_dropped_tables(service: TableService) {
             Ok(Reclaimed::Fully) => tokio::time::sleep(RECLAIM_REST).await,
             Err(error) => {
                 tracing::warn!(%error, "could not reclaim a dropped table; trying again");
+                tokio::time::sleep(RECLAIM_REST * 10).await;
+            }
+        }
+    }
+}
+
+/// Gives back the space of deleted and cleared queues, bit by bit.
+pub(crate) async fn reclaim_dropped_queues(service: QueueService) {
+    loop {
+        match service.reclaim_some().await {
+            Ok(Reclaimed::Partly) => tokio::task::yield_now().await,
+            Ok(Reclaimed::Fully) => tokio::time::sleep(RECLAIM_REST).await,
+            Err(error) => {
+                tracing::warn!(%error, "could not reclaim a dropped queue; trying again");
                 tokio::time::sleep(RECLAIM_REST * 10).await;
             }
         }

@@ -20,6 +20,7 @@ mod options;
 mod pace;
 mod reload;
 mod serve;
+mod services;
 mod signals;
 mod simulate;
 mod store;
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
 
 fn versions() -> String {
     format!(
-        "lazuli {}\ntable service versions up to {}\ndata directory format {}\n",
+        "lazuli {}\nservice versions up to {}\ndata directory format {}\n",
         env!("CARGO_PKG_VERSION"),
         lazuli_wire::version::ApiVersion::NEWEST,
         lazuli_engine_local::FORMAT_VERSION

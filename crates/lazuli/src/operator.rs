@@ -60,7 +60,7 @@ impl Operator {
     }
 
     /// Adds what is counted elsewhere.
-    pub(crate) fn add_sources(&self, sources: [Arc<dyn Source>; 5]) {
+    pub(crate) fn add_sources(&self, sources: Vec<Arc<dyn Source>>) {
         for source in sources {
             self.metrics.add(source);
         }

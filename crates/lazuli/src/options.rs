@@ -7,11 +7,13 @@
 mod bounds;
 mod file;
 mod names;
+mod services;
 mod values;
 
 pub(crate) use bounds::{Bounds, MIB, MemorySize};
 pub(crate) use file::Defaults;
 pub(crate) use names::command;
+pub(crate) use services::{ServiceList, ServiceName};
 pub(crate) use values::{
     AccessLinesName, AccountList, AdminChoice, DurabilityName, ProfileName, read_text,
 };
@@ -41,13 +43,26 @@ pub(crate) struct ServeOptions {
     )]
     pub(crate) data: PathBuf,
 
-    /// Address or name to listen on; 0.0.0.0 opens the service to the network
-    #[arg(long, value_name = "HOST", alias = "tableHost", default_value = "127.0.0.1")]
+    /// Address or name to listen on; 0.0.0.0 opens the services to the network
+    #[arg(
+        long,
+        value_name = "HOST",
+        aliases = ["tableHost", "queueHost"],
+        default_value = "127.0.0.1"
+    )]
     pub(crate) host: String,
+
+    /// The services to serve: `table`, `queue`, or both with a comma between them
+    #[arg(long, value_name = "LIST", default_value_t)]
+    pub(crate) services: ServiceList,
 
     /// Port of the Table service; 0 takes a free one
     #[arg(long, value_name = "PORT", alias = "tablePort", default_value_t = 10002)]
     pub(crate) table_port: u16,
+
+    /// Port of the Queue service; 0 takes a free one
+    #[arg(long, value_name = "PORT", alias = "queuePort", default_value_t = 10001)]
+    pub(crate) queue_port: u16,
 
     /// Where health, readiness and metrics are served: ADDRESS:PORT, `off`, or `auto`, which is
     /// 127.0.0.1:10003, or nowhere while another program has that port
@@ -72,7 +87,7 @@ pub(crate) struct ServeOptions {
     pub(crate) metrics_token_file: Option<PathBuf>,
 
     /// Read the account from hosts of the form `account.SUFFIX`; may be repeated. `table.localhost`
-    /// and `table.core.windows.net` are always known
+    /// and `table.core.windows.net` are always known, and the same with `queue`
     #[arg(long, value_name = "SUFFIX")]
     pub(crate) host_suffix: Vec<String>,
 

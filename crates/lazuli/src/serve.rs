@@ -1,9 +1,8 @@
 //! `lazuli serve`: opens the engine, listens, and shuts down in order.
 
-use crate::address::listen;
 use crate::announce::Started;
 use crate::certificate;
-use crate::chores::{reclaim_dropped_tables, tend, write_analytics};
+use crate::chores::{reclaim_dropped_queues, reclaim_dropped_tables, tend, write_analytics};
 use crate::config::{AccountsChoice, Settings};
 use crate::descriptors;
 use crate::logging::{LogQueue, Logging};
@@ -13,14 +12,15 @@ use crate::operator::{AdminPort, Operator};
 use crate::options::{Bounds, MIB};
 use crate::pace::RuntimePace;
 use crate::reload::Reload;
+use crate::services::{self, Listeners, Services};
 use crate::signals::{Signals, Stop};
 use crate::store;
 use anyhow::{Context, Result};
 use lazuli_engine::Engine;
 use lazuli_model::{Clock, SystemClock};
+use lazuli_queue::QueueService;
 use lazuli_server::{
-    AccessLog, Accounts, ConnectionMeter, Extent, Front, FrontOptions, ListenOptions, Shared,
-    TableApi, TableOptions, Tls,
+    AccessLog, Accounts, ConnectionBound, Extent, FrontOptions, ListenOptions, Shared, Tls,
 };
 use lazuli_table::TableService;
 use std::ffi::OsString;
@@ -61,8 +61,8 @@ async fn serve(
     let connections_max = descriptors::connections_max(bounds.connections_max.get());
     let auth = settings.options.auth.options().await?;
     // The ports first: a second start fails on them without waiting for the data directory.
-    let listener = listen(&settings.options.host, settings.options.table_port).await?;
-    let address = listener.local_addr().context("read the listening address")?;
+    let listeners = Listeners::bind(settings).await?;
+    let addresses = listeners.addresses()?;
     let operator = Operator::new(settings, data, log.clone());
     let mut admin = AdminPort::open(&operator, settings).await?;
 
@@ -88,39 +88,39 @@ async fn serve(
         names,
     };
 
-    let service = TableService::new(engine.clone(), Arc::new(SystemClock))
-        .with_pace(Arc::new(RuntimePace::new()));
+    let (clock, pace) = (Arc::new(SystemClock), Arc::new(RuntimePace::new()));
+    let tables = TableService::new(engine.clone(), clock.clone()).with_pace(pace.clone());
+    let queues = QueueService::new(engine.clone(), clock, services::random(pace.clone()));
+    let queues = queues.with_pace(pace);
     let options = FrontOptions { auth, disk: operator.disk(), ..front_options(settings) };
     let shared = Arc::new(Shared::new(accounts.clone(), Arc::new(SystemClock), options));
-    let tables = TableApi::new(&shared, service.clone(), table_options(settings));
-    let analytics = tables.analytics();
-    let front = Arc::new(Front::new(shared.clone(), tables));
-    let (requests, connections) = (front.meter(), Arc::new(ConnectionMeter::new("table")));
-    operator.add_sources([requests.clone(), connections.clone(), shared, accounts, engine.clone()]);
+    let services = Services::new(listeners, &shared, &tables, &queues, settings);
+    let (analytics, requests) = (services.analytics(), services.request_meters());
+    operator.add_sources(vec![shared, accounts, engine.clone()]);
+    operator.add_sources(services.meters());
     let Signals { stop, hangup, user } = signals;
     let alive = notify.clone();
-    let chores = [
-        tokio::spawn(reclaim_dropped_tables(service)),
+    let mut chores = vec![
+        tokio::spawn(reclaim_dropped_tables(tables)),
+        tokio::spawn(reclaim_dropped_queues(queues)),
         tokio::spawn(tend(engine.clone())),
         tokio::spawn(reload.at_each(hangup)),
-        tokio::spawn(write_analytics(analytics.clone())),
         tokio::spawn(async move { alive.keep_alive().await }),
         tokio::spawn(operator.clone().log_status_at_each(user, began)),
     ];
+    chores.extend(analytics.iter().cloned().map(|counted| tokio::spawn(write_analytics(counted))));
     operator.started();
     notify.ready();
-    Started { settings, data, table: address, admin: admin.address(), recovery }.announce()?;
+    Started { settings, data, services: addresses, admin: admin.address(), recovery }.announce()?;
 
     let drain = bounds.drain_seconds.duration();
     let stop = Stop { signals: stop, readiness: operator.readiness(), notify, log, drain };
-    let options = ListenOptions {
-        tls,
-        connections_max: usize::try_from(connections_max)?,
-        meter: connections,
-        ..listen_options(bounds)
-    };
-    let shutdown = stop.wait(|| requests.in_flight());
-    let cut = lazuli_server::serve(listener, front, options, shutdown).await;
+    let connections_max = usize::try_from(connections_max)?;
+    let connection_bound = Some(ConnectionBound::new(connections_max));
+    let options =
+        ListenOptions { tls, connections_max, connection_bound, ..listen_options(bounds) };
+    let shutdown = stop.wait(|| requests.iter().map(|meter| meter.in_flight()).sum());
+    let cut = services.run(options, shutdown).await;
     if cut > 0 {
         tracing::warn!(connections = cut, "connections were cut at the end of the grace period");
     }
@@ -128,10 +128,13 @@ async fn serve(
         chore.abort();
         let _ = chore.await;
     }
-    analytics.flush(Extent::All).await;
+    for counted in analytics {
+        counted.flush(Extent::All).await;
+    }
     engine.close().await.context("close the engine")?;
     drop(admin);
-    let (uptime_s, requests) = (began.elapsed().as_secs(), requests.answered());
+    let requests: u64 = requests.iter().map(|meter| meter.answered()).sum();
+    let uptime_s = began.elapsed().as_secs();
     tracing::info!(uptime_s, requests, cut, "stopped");
     Ok(())
 }
@@ -154,13 +157,6 @@ fn front_options(settings: &Settings) -> FrontOptions {
         request_id_seed: SystemClock.now().ticks().reverse_bits(),
         ..FrontOptions::default()
     }
-}
-
-fn table_options(settings: &Settings) -> TableOptions {
-    let simulate = settings.options.simulate.options();
-    let mut options = TableOptions { simulate, ..TableOptions::default() };
-    options.host_suffixes.extend(settings.host_suffixes.iter().cloned());
-    options
 }
 
 fn listen_options(bounds: &Bounds) -> ListenOptions {

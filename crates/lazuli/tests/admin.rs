@@ -139,7 +139,8 @@ fn an_expired_certificate_is_not_ready() {
 fn the_listener_is_opened_to_the_network_only_on_purpose() {
     let data = tempfile::tempdir().unwrap();
     let directory = data.path().to_str().unwrap();
-    let open = ["--table-port", "0", "--data", directory, "--admin", "0.0.0.0:0"];
+    let open =
+        ["--table-port", "0", "--queue-port", "0", "--data", directory, "--admin", "0.0.0.0:0"];
     let refused = lazuli(&open);
     let stderr = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1), "{stderr}");
@@ -159,7 +160,16 @@ fn a_taken_admin_port_is_named() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let directory = data.path().to_str().unwrap();
-    let refused = lazuli(&["--table-port", "0", "--data", directory, "--admin", &address]);
+    let refused = lazuli(&[
+        "--table-port",
+        "0",
+        "--queue-port",
+        "0",
+        "--data",
+        directory,
+        "--admin",
+        &address,
+    ]);
     let stderr = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("is taken") && stderr.contains("--admin"), "{stderr}");

@@ -57,7 +57,7 @@ fn a_full_standard_output_does_not_stop_the_server() {
     let port_file = scratch.path().join("ports.json");
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut child = Command::new(BINARY)
-        .args(["serve", "--table-port", "0", "--data"])
+        .args(["serve", "--table-port", "0", "--queue-port", "0", "--data"])
         .arg(data.path())
         .arg("--port-file")
         .arg(&port_file)
@@ -109,7 +109,8 @@ fn a_log_for_people_can_be_asked_for() {
 fn a_log_file_that_cannot_be_opened_refuses_the_start() {
     let data = tempfile::tempdir().unwrap();
     let log = data.path().join("nowhere").join("log");
-    let arguments = ["--table-port", "0", "--log-file", log.to_str().unwrap(), "--data"];
+    let arguments =
+        ["--table-port", "0", "--queue-port", "0", "--log-file", log.to_str().unwrap(), "--data"];
     let output = Command::new(BINARY).args(arguments).arg(data.path()).output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{text}");

@@ -33,7 +33,7 @@ fn a_data_directory_serves_one_process() {
     let data = tempfile::tempdir().unwrap();
     let _server = start(data.path(), &[]);
     let directory = data.path().to_str().unwrap();
-    let arguments = ["--table-port", "0", "--data", directory];
+    let arguments = ["--table-port", "0", "--queue-port", "0", "--data", directory];
     check_refused(&arguments, "in use by another process", "--data");
 }
 
@@ -42,7 +42,8 @@ fn a_port_serves_one_process() {
     let [data, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let server = start(data.path(), &[]);
     let port = server.address().port().to_string();
-    let arguments = ["--table-port", &port, "--data", other.path().to_str().unwrap()];
+    let arguments =
+        ["--queue-port", "0", "--table-port", &port, "--data", other.path().to_str().unwrap()];
     check_refused(&arguments, "is taken", "--table-port");
 }
 
@@ -51,7 +52,8 @@ fn what_cannot_be_served_is_explained() {
     let data = tempfile::tempdir().unwrap();
     let directory = data.path().to_str().unwrap();
     let check = |more: &[&str], problem: &str, hint: &str| {
-        let arguments = [&["--table-port", "0", "--data", directory], more].concat();
+        let arguments =
+            [&["--table-port", "0", "--queue-port", "0", "--data", directory], more].concat();
         check_refused(&arguments, problem, hint);
     };
     check(&["--host", "no such host"], "neither an address nor a name", "localhost");

@@ -30,7 +30,7 @@ pub use auth::bearer::{
 pub use http::access_log::{ACCESS, AccessLines, AccessLog};
 pub use http::disk_guard::DiskGuard;
 pub use http::front::Front;
-pub use http::listen::{ListenOptions, serve};
+pub use http::listen::{ConnectionBound, ListenOptions, serve};
 pub use http::meter::{ConnectionMeter, RequestMeter};
 pub use http::peer::Peer;
 pub use http::profile::Profile;

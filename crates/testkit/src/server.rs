@@ -30,6 +30,7 @@ pub struct Server {
     child: Child,
     address: SocketAddr,
     scheme: &'static str,
+    queue: Option<SocketAddr>,
     admin: Option<SocketAddr>,
     /// One message per line of standard output; disconnected when the process has ended.
     lines: Receiver<()>,
@@ -66,6 +67,9 @@ impl Server {
         if !command.get_envs().any(|(name, _)| name == "LAZULI_ADMIN") {
             command.env("LAZULI_ADMIN", "127.0.0.1:0");
         }
+        if !command.get_envs().any(|(name, _)| name == "LAZULI_QUEUE_PORT") {
+            command.env("LAZULI_QUEUE_PORT", "0");
+        }
         command
             .args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--data"])
             .arg(data)
@@ -80,16 +84,29 @@ impl Server {
         })?;
         let lines = watch(&mut child)?;
         let unset = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut server =
-            Self { child, address: unset, scheme: "http", admin: None, lines, scratch };
+        let mut server = Self {
+            child,
+            address: unset,
+            scheme: "http",
+            queue: None,
+            admin: None,
+            lines,
+            scratch,
+        };
         let served = server.wait_until_listening(&port_file)?;
         (server.scheme, server.address) = served.table;
+        server.queue = served.queue;
         server.admin = served.admin;
         Ok(server)
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of the Queue service, if the server has one.
+    pub fn queue(&self) -> Option<SocketAddr> {
+        self.queue
     }
 
     /// The address of the admin listener, if the server has one.
@@ -116,9 +133,11 @@ impl Server {
     /// What an SDK needs to connect.
     pub fn connection_string(&self) -> String {
         let Self { address, scheme, .. } = self;
+        let queue = self.queue.map(|queue| format!("QueueEndpoint={scheme}://{queue}/{ACCOUNT};"));
         format!(
             "DefaultEndpointsProtocol={scheme};AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};\
-             TableEndpoint={scheme}://{address}/{ACCOUNT};"
+             TableEndpoint={scheme}://{address}/{ACCOUNT};{}",
+            queue.unwrap_or_default()
         )
     }
 
@@ -238,14 +257,16 @@ fn watch(child: &mut Child) -> io::Result<Receiver<()>> {
 #[derive(Debug, PartialEq, Eq)]
 struct Served {
     table: (&'static str, SocketAddr),
+    queue: Option<SocketAddr>,
     admin: Option<SocketAddr>,
 }
 
-/// `{"table":"http://127.0.0.1:PORT","admin":"http://127.0.0.1:PORT"}`, or the same with https; the
-/// second may be missing.
+/// `{"table":"http://127.0.0.1:PORT","queue":"…","admin":"…"}`, or the same with https; all but the
+/// first may be missing.
 fn parse_port_file(text: &str) -> Option<Served> {
-    let admin = url_of("admin", text).map(|(_, address)| address);
-    Some(Served { table: url_of("table", text)?, admin })
+    let address_of = |service| url_of(service, text).map(|(_, address)| address);
+    let (queue, admin) = (address_of("queue"), address_of("admin"));
+    Some(Served { table: url_of("table", text)?, queue, admin })
 }
 
 fn url_of(service: &str, text: &str) -> Option<(&'static str, SocketAddr)> {
@@ -263,11 +284,14 @@ mod tests {
     #[test]
     fn the_port_file_names_the_address() {
         let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let expect = |scheme| Some(Served { table: (scheme, address(4711)), admin: None });
+        let expect =
+            |scheme| Some(Served { table: (scheme, address(4711)), queue: None, admin: None });
         let parse = |url: &str| parse_port_file(&format!("{{\"table\":\"{url}\"}}\n"));
-        let both = "{\"table\":\"https://127.0.0.1:1\",\"admin\":\"http://127.0.0.1:2\"}";
-        let expect_both = Served { table: ("https", address(1)), admin: Some(address(2)) };
-        assert_eq!(parse_port_file(both), Some(expect_both));
+        let all = "{\"table\":\"https://127.0.0.1:1\",\"queue\":\"https://127.0.0.1:3\",\
+                   \"admin\":\"http://127.0.0.1:2\"}";
+        let (queue, admin) = (Some(address(3)), Some(address(2)));
+        let expect_all = Served { table: ("https", address(1)), queue, admin };
+        assert_eq!(parse_port_file(all), Some(expect_all));
         assert_eq!(parse("http://127.0.0.1:4711"), expect("http"));
         assert_eq!(parse("https://127.0.0.1:4711"), expect("https"));
         assert_eq!(parse("ftp://127.0.0.1:4711"), None);

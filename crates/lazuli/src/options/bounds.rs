@@ -13,7 +13,7 @@ pub(crate) struct Bounds {
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<MemorySize>,
 
-    /// Connections served at once; further ones get ServerBusy
+    /// Connections served at once, of all services together; further ones get ServerBusy
     #[arg(long, value_name = "N", default_value = "16384")]
     pub(crate) connections_max: NonZeroU32,
 

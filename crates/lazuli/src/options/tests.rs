@@ -29,11 +29,11 @@ fn lazuli_is_lazuli_serve() {
 fn azurite_spellings_work() {
     let options = serve(
         "lazuli --location /d --tableHost 0.0.0.0 --tablePort 7 --inMemoryPersistence \
-         --skipApiVersionCheck --silent --cert c.pem --key k.pem",
+         --skipApiVersionCheck --silent --cert c.pem --key k.pem --queueHost 0.0.0.0 --queuePort 8",
     );
     assert_eq!(options.data, PathBuf::from("/d"));
     assert_eq!(options.host, "0.0.0.0");
-    assert_eq!(options.table_port, 7);
+    assert_eq!((options.table_port, options.queue_port), (7, 8));
     assert!(options.in_memory && options.skip_api_version_check && options.silent);
     assert_eq!(options.tls_cert, Some(PathBuf::from("c.pem")));
     assert_eq!(options.tls_key, Some(PathBuf::from("k.pem")));

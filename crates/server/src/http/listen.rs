@@ -33,6 +33,8 @@ pub struct ListenOptions {
     pub tls: Option<Arc<Tls>>,
     /// Connections served at once; further ones are answered `ServerBusy` and closed.
     pub connections_max: usize,
+    /// What the connections of several listeners must not exceed together.
+    pub connection_bound: Option<ConnectionBound>,
     /// Bytes of a request line and its headers.
     pub header_bytes_max: usize,
     /// Header lines of a request.
@@ -54,6 +56,7 @@ impl Default for ListenOptions {
         Self {
             tls: None,
             connections_max: 16 * 1024,
+            connection_bound: None,
             header_bytes_max: 64 * 1024,
             headers_max: HYPER_HEADERS_MAX,
             header_read_timeout: Duration::from_secs(60),
@@ -62,6 +65,16 @@ impl Default for ListenOptions {
             shutdown_grace: Duration::from_secs(30),
             meter: Arc::new(ConnectionMeter::new("table")),
         }
+    }
+}
+
+/// A bound on the connections that several listeners serve at once.
+#[derive(Clone, Debug)]
+pub struct ConnectionBound(Arc<Semaphore>);
+
+impl ConnectionBound {
+    pub fn new(connections_max: usize) -> Self {
+        Self(Arc::new(Semaphore::new(connections_max)))
     }
 }
 
@@ -99,7 +112,7 @@ pub async fn serve<S: Service>(
     options: ListenOptions,
     shutdown: impl Future<Output = ()>,
 ) -> usize {
-    let slots = ConnectionSlots::new(options.connections_max);
+    let slots = ConnectionSlots::new(options.connections_max, options.connection_bound.clone());
     let (stop, stopping) = watch::channel(false);
     let server = Arc::new(Server {
         front,
@@ -148,33 +161,48 @@ async fn accept(listener: &TcpListener, slots: &ConnectionSlots) -> (TcpStream, 
 /// The bounds on connections.
 struct ConnectionSlots {
     served: Arc<Semaphore>,
+    /// What other listeners count in too.
+    bound: Option<ConnectionBound>,
     refused: Arc<Semaphore>,
 }
 
 /// One connection among those served, or among those being refused.
 struct Slot {
     refused: bool,
-    /// Given back when the connection ends, however it ends. Neither semaphore is ever closed, so
-    /// there always is one.
+    /// Given back when the connection ends, however it ends. No semaphore is ever closed, so there
+    /// always is one.
     _permit: Option<OwnedSemaphorePermit>,
+    /// The same of the bound that listeners share, if there is one.
+    _shared: Option<OwnedSemaphorePermit>,
 }
 
 impl ConnectionSlots {
-    fn new(connections_max: usize) -> Self {
+    fn new(connections_max: usize, bound: Option<ConnectionBound>) -> Self {
         Self {
             served: Arc::new(Semaphore::new(connections_max)),
+            bound,
             refused: Arc::new(Semaphore::new(REFUSALS_MAX)),
         }
     }
 
     /// A server that is full of refusals too leaves newcomers in the backlog.
     async fn next(&self) -> Slot {
-        let (refused, permit) = tokio::select! {
+        tokio::select! {
             biased;
-            permit = self.served.clone().acquire_owned() => (false, permit),
-            permit = self.refused.clone().acquire_owned() => (true, permit),
+            slot = self.served() => slot,
+            permit = self.refused.clone().acquire_owned() => {
+                Slot { refused: true, _permit: permit.ok(), _shared: None }
+            }
+        }
+    }
+
+    async fn served(&self) -> Slot {
+        let permit = self.served.clone().acquire_owned().await;
+        let shared = match &self.bound {
+            Some(ConnectionBound(bound)) => bound.clone().acquire_owned().await.ok(),
+            None => None,
         };
-        Slot { refused, _permit: permit.ok() }
+        Slot { refused: false, _permit: permit.ok(), _shared: shared }
     }
 }
 

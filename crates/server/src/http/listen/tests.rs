@@ -191,3 +191,13 @@ async fn a_body_that_never_ends_is_cut() {
         "{answer} {ended:?}"
     );
 }
+
+#[tokio::test]
+async fn listeners_share_a_bound_of_their_connections() {
+    let bound = ConnectionBound::new(1);
+    let [one, other] = [(); 2].map(|()| ConnectionSlots::new(10, Some(bound.clone())));
+    let first = one.next().await;
+    assert!(!first.refused && other.next().await.refused);
+    drop(first);
+    assert!(!other.next().await.refused);
+}

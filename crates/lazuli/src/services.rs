@@ -1,0 +1,159 @@
+//! The services of the process: which are served, on which ports, and how they run together.
+
+use crate::address::listen;
+use crate::config::Settings;
+use crate::options::ServiceName;
+use anyhow::{Context, Result};
+use lazuli_engine::retry::Pace;
+use lazuli_meter::Source;
+use lazuli_queue::{QueueService, Random};
+use lazuli_server::{
+    Analytics, ConnectionMeter, Front, ListenOptions, QueueApi, QueueOptions, RequestMeter, Shared,
+    TableApi, TableOptions,
+};
+use lazuli_table::TableService;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// The ports of the services that are served.
+pub(crate) struct Listeners {
+    table: Option<TcpListener>,
+    queue: Option<TcpListener>,
+}
+
+impl Listeners {
+    pub(crate) async fn bind(settings: &Settings) -> Result<Self> {
+        let options = &settings.options;
+        let bind = async |name, port, flag| match options.services.serves(name) {
+            true => listen(&options.host, port, flag).await.map(Some),
+            false => Ok(None),
+        };
+        Ok(Self {
+            table: bind(ServiceName::Table, options.table_port, "--table-port").await?,
+            queue: bind(ServiceName::Queue, options.queue_port, "--queue-port").await?,
+        })
+    }
+
+    /// The address of each service that is served, in the order of their names' declaration.
+    pub(crate) fn addresses(&self) -> Result<Vec<(ServiceName, SocketAddr)>> {
+        let listeners = [(ServiceName::Table, &self.table), (ServiceName::Queue, &self.queue)];
+        let bound = listeners.into_iter().filter_map(|(name, bound)| Some((name, bound.as_ref()?)));
+        let address = |(name, listener): (ServiceName, &TcpListener)| {
+            Ok((name, listener.local_addr().context("read the listening address")?))
+        };
+        bound.map(address).collect()
+    }
+}
+
+/// The services, ready to run on their ports.
+pub(crate) struct Services {
+    table: Option<Bound<TableApi>>,
+    queue: Option<Bound<QueueApi>>,
+}
+
+/// A service on its port.
+struct Bound<S> {
+    listener: TcpListener,
+    front: Arc<Front<S>>,
+    connections: Arc<ConnectionMeter>,
+}
+
+impl Services {
+    pub(crate) fn new(
+        listeners: Listeners,
+        shared: &Arc<Shared>,
+        tables: &TableService,
+        queues: &QueueService,
+        settings: &Settings,
+    ) -> Self {
+        let table = listeners.table.map(|listener| {
+            let api = TableApi::new(shared, tables.clone(), table_options(settings));
+            let front = Arc::new(Front::new(shared.clone(), api));
+            let connections = Arc::new(ConnectionMeter::new(ServiceName::Table.as_str()));
+            Bound { listener, front, connections }
+        });
+        let queue = listeners.queue.map(|listener| {
+            let options = queue_options(settings);
+            let api = QueueApi::new(shared, queues.clone(), tables.clone(), options);
+            let front = Arc::new(Front::new(shared.clone(), api));
+            let connections = Arc::new(ConnectionMeter::new(ServiceName::Queue.as_str()));
+            Bound { listener, front, connections }
+        });
+        Self { table, queue }
+    }
+
+    /// What is counted of each service.
+    pub(crate) fn analytics(&self) -> Vec<Arc<Analytics>> {
+        let table = self.table.as_ref().map(|bound| bound.front.service().analytics());
+        let queue = self.queue.as_ref().map(|bound| bound.front.service().analytics());
+        table.into_iter().chain(queue).collect()
+    }
+
+    /// What is measured of the requests of each service.
+    pub(crate) fn request_meters(&self) -> Vec<Arc<RequestMeter>> {
+        let table = self.table.as_ref().map(|bound| bound.front.meter());
+        let queue = self.queue.as_ref().map(|bound| bound.front.meter());
+        table.into_iter().chain(queue).collect()
+    }
+
+    /// All that is measured of each service.
+    pub(crate) fn meters(&self) -> Vec<Arc<dyn Source>> {
+        let table = self.table.as_ref().map(|bound| bound.connections.clone());
+        let queue = self.queue.as_ref().map(|bound| bound.connections.clone());
+        let connections = table.into_iter().chain(queue).map(|meter| meter as Arc<dyn Source>);
+        let requests = self.request_meters().into_iter().map(|meter| meter as Arc<dyn Source>);
+        connections.chain(requests).collect()
+    }
+
+    /// Serves until `shutdown`; says how many connections were cut.
+    pub(crate) async fn run(
+        self,
+        options: ListenOptions,
+        shutdown: impl Future<Output = ()>,
+    ) -> usize {
+        let (stop, stopped) = watch::channel(false);
+        let stopped = || {
+            let mut stopped = stopped.clone();
+            async move {
+                // The sender lives as long as the services run.
+                let _ = stopped.wait_for(|stops| *stops).await;
+            }
+        };
+        let table = async {
+            let Some(Bound { listener, front, connections }) = self.table else { return 0 };
+            let options = ListenOptions { meter: connections, ..options.clone() };
+            lazuli_server::serve(listener, front, options, stopped()).await
+        };
+        let queue = async {
+            let Some(Bound { listener, front, connections }) = self.queue else { return 0 };
+            let options = ListenOptions { meter: connections, ..options.clone() };
+            lazuli_server::serve(listener, front, options, stopped()).await
+        };
+        let shutdown = async {
+            shutdown.await;
+            stop.send_replace(true);
+        };
+        let (table, queue, ()) = tokio::join!(table, queue, shutdown);
+        table + queue
+    }
+}
+
+/// Where the ids of messages get their random part from.
+pub(crate) fn random(pace: Arc<dyn Pace>) -> Random {
+    Arc::new(move || pace.random())
+}
+
+fn table_options(settings: &Settings) -> TableOptions {
+    let simulate = settings.options.simulate.options();
+    let mut options = TableOptions { simulate, ..TableOptions::default() };
+    options.host_suffixes.extend(settings.host_suffixes.iter().cloned());
+    options
+}
+
+fn queue_options(settings: &Settings) -> QueueOptions {
+    let mut options = QueueOptions::default();
+    options.host_suffixes.extend(settings.host_suffixes.iter().cloned());
+    options
+}
