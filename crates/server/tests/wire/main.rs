@@ -2,7 +2,8 @@
 //!
 //! `traps` has a test for each behaviour that emulators get wrong, `vectors` one for each
 //! conformance vector, `rules` goes through what is left of the specification, `golden` replays
-//! recorded traffic of the live service, and `portability` holds the lenient profile to its word.
+//! recorded traffic of the live service, and `portability` holds the lenient profile to its word. `queues`
+//! does the same for the Queue service.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests may")]
 
@@ -10,6 +11,7 @@ mod compat;
 mod golden;
 mod harness;
 mod portability;
+mod queues;
 mod rules;
 mod traps;
 mod vectors;

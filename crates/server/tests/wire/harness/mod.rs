@@ -42,6 +42,14 @@ pub(crate) const START: &str = "2024-07-31T18:30:00Z";
 pub(crate) struct ManualClock(AtomicU64);
 
 impl ManualClock {
+    pub(crate) fn at_start() -> Self {
+        Self(AtomicU64::new(Timestamp::parse(START).unwrap().ticks()))
+    }
+
+    pub(crate) fn advance_ticks(&self, ticks: u64) {
+        self.0.fetch_add(ticks, Ordering::SeqCst);
+    }
+
     pub(crate) fn advance_seconds(&self, seconds: u64) {
         self.0.fetch_add(seconds * 10_000_000, Ordering::SeqCst);
     }
@@ -74,8 +82,7 @@ impl Lazuli {
 
     pub(crate) fn with_table_options(options: FrontOptions, tables: TableOptions) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let start = Timestamp::parse(START).unwrap();
-        let clock = Arc::new(ManualClock(AtomicU64::new(start.ticks())));
+        let clock = Arc::new(ManualClock::at_start());
         let service = TableService::new(Arc::new(MemoryEngine::default()), clock.clone());
         let [first, second] = OTHER_KEYS;
         let accounts = format!("{ACCOUNT}:{WELL_KNOWN_KEY};{OTHER}:{first}:{second}");
