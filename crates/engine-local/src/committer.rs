@@ -147,13 +147,16 @@ impl Committer {
             self.store
                 .write(staged.changes, &staged.dropped, last, mode)
                 .map_err(|failure| self.poisoned(failure))?;
+            let written = Instant::now();
             if mode == PersistMode::SyncData {
-                self.options.meter.synced(began.elapsed());
+                self.options.meter.synced(written.duration_since(began));
             }
             if let Durability::Interval(interval) = self.options.durability {
-                self.sync_due = self.sync_due.or_else(|| Instant::now().checked_add(interval));
+                self.sync_due = self.sync_due.or_else(|| written.checked_add(interval));
             }
-            self.published.swap(Arc::new(self.store.snapshot())).replace();
+            let replaced = self.published.swap(Arc::new(self.store.snapshot()));
+            replaced.replace(written);
+            self.options.meter.view_replaced(&replaced);
         }
         self.last = last;
         Ok(())

@@ -1,10 +1,11 @@
 //! What the engine measures of itself.
 
+use crate::view::Snapshot;
 use lazuli_engine::{CommitError, EngineError, Revision};
 use lazuli_meter::{Counter, Family, Histogram, PerLabel, Value};
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 lazuli_meter::label! {
@@ -37,6 +38,9 @@ impl CommitOutcome {
 /// Bounds of the number of commits that share a sync.
 const GROUP_BOUNDS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
+/// Replaced snapshots that are listed before those that nobody holds are looked for.
+const REPLACED_MAX: usize = 1024;
+
 /// What is measured of an engine. It outlives the engine, which may be reopened.
 pub struct EngineMeter {
     commits: PerLabel<CommitOutcome, Counter>,
@@ -44,8 +48,8 @@ pub struct EngineMeter {
     group_commits: Histogram,
     sync: Histogram,
     flushes: Counter,
-    /// Snapshots that are still held though a newer one is published, by when that was.
-    views: Mutex<BTreeMap<Instant, usize>>,
+    /// Snapshots that a newer one has replaced, oldest first; some may be held by nobody any more.
+    replaced: Mutex<VecDeque<Weak<Snapshot>>>,
 }
 
 impl Default for EngineMeter {
@@ -56,7 +60,7 @@ impl Default for EngineMeter {
             group_commits: Histogram::of_numbers(&GROUP_BOUNDS),
             sync: Histogram::of_durations(),
             flushes: Counter::default(),
-            views: Mutex::default(),
+            replaced: Mutex::default(),
         }
     }
 }
@@ -85,31 +89,34 @@ impl EngineMeter {
         self.flushes.increment();
     }
 
-    /// A snapshot was replaced by a newer one.
-    pub(crate) fn view_replaced(&self, when: Instant) {
-        *self.views().entry(when).or_default() += 1;
-    }
-
-    /// A snapshot that was replaced is no longer held.
-    pub(crate) fn view_dropped(&self, replaced: Instant) {
-        let mut views = self.views();
-        if let Some(count) = views.get_mut(&replaced) {
-            *count -= 1;
-            if *count == 0 {
-                views.remove(&replaced);
-            }
+    /// A newer snapshot is published.
+    pub(crate) fn view_replaced(&self, snapshot: &Arc<Snapshot>) {
+        let mut replaced = self.replaced();
+        if replaced.len() >= REPLACED_MAX {
+            replaced.retain(is_held);
         }
+        while replaced.front().is_some_and(|oldest| !is_held(oldest)) {
+            replaced.pop_front();
+        }
+        replaced.push_back(Arc::downgrade(snapshot));
     }
 
-    fn views(&self) -> MutexGuard<'_, BTreeMap<Instant, usize>> {
-        self.views.lock().unwrap_or_else(PoisonError::into_inner)
+    /// How many replaced snapshots are still held, and since when the oldest of them is replaced.
+    fn held_views(&self) -> (usize, Option<Instant>) {
+        let replaced = self.replaced();
+        let held = replaced.iter().filter_map(Weak::upgrade);
+        held.fold((0, None), |(count, oldest), snapshot| {
+            (count + 1, oldest.or_else(|| snapshot.replaced()))
+        })
+    }
+
+    fn replaced(&self) -> MutexGuard<'_, VecDeque<Weak<Snapshot>>> {
+        self.replaced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn report(&self) -> Vec<Family> {
-        let views = self.views();
-        let open: usize = views.values().sum();
-        let oldest = views.keys().next().map_or(0.0, |replaced| replaced.elapsed().as_secs_f64());
-        drop(views);
+        let (open, oldest) = self.held_views();
+        let oldest = oldest.map_or(0.0, |replaced| replaced.elapsed().as_secs_f64());
         let busy = self.commits.of(CommitOutcome::Busy);
         vec![
             Family::by(
@@ -146,9 +153,15 @@ impl EngineMeter {
     }
 }
 
+fn is_held(snapshot: &Weak<Snapshot>) -> bool {
+    snapshot.strong_count() > 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{LocalEngine, LocalOptions};
+    use lazuli_engine::{Commit, Engine, Key, Write};
     use lazuli_meter::Label;
 
     #[test]
@@ -164,15 +177,23 @@ mod tests {
         check(CommitError::TooLarge { what: "x", max: 1, got: 2 }, "refused");
     }
 
-    #[test]
-    fn views_are_open_from_their_replacement_to_their_end() {
-        let meter = EngineMeter::default();
-        let when = Instant::now();
-        meter.view_replaced(when);
-        meter.view_replaced(when);
-        meter.view_dropped(when);
-        assert_eq!(meter.views().values().sum::<usize>(), 1);
-        meter.view_dropped(when);
-        assert!(meter.views().is_empty());
+    #[tokio::test]
+    async fn views_are_open_from_their_replacement_to_their_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = LocalOptions::default();
+        let meter = options.meter.clone();
+        let engine = LocalEngine::open(dir.path(), options).unwrap();
+        let put = || {
+            let writes = vec![Write::Put(Key::from(b"Lk".to_vec()), "value".into())];
+            engine.commit(Commit::new(Revision(0), writes))
+        };
+        let view = engine.view().await.unwrap();
+        assert_eq!(meter.held_views(), (0, None));
+        put().await.unwrap();
+        put().await.unwrap();
+        let (open, oldest) = meter.held_views();
+        assert_eq!((open, oldest.is_some()), (1, true));
+        drop(view);
+        assert_eq!(meter.held_views(), (0, None));
     }
 }

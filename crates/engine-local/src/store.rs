@@ -147,8 +147,7 @@ impl Store {
     /// during a write could show half of it.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (data, damage) = (self.data.clone(), self.damage.clone());
-        let meter = self.meter.clone();
-        Snapshot::new(self.database.snapshot(), data, damage, self.view_life, meter)
+        Snapshot::new(self.database.snapshot(), data, damage, self.view_life)
     }
 
     pub(crate) fn last_revision(&self) -> Result<Revision, EngineError> {

@@ -1,7 +1,6 @@
 //! A view: one fjall snapshot, read on the caller's own thread.
 
 use crate::damage::DamageReporter;
-use crate::meter::EngineMeter;
 use crate::store::{decode, decode_ref, engine_error};
 use fjall::{Guard, Keyspace, Readable};
 use lazuli_engine::{
@@ -22,7 +21,6 @@ pub(crate) struct Snapshot {
     data: Keyspace,
     damage: Arc<DamageReporter>,
     life: Duration,
-    meter: Arc<EngineMeter>,
     /// When a newer snapshot was published. No view of this one is younger, so that the life of all of
     /// them is counted from here, and those of the newest snapshot need not look at a clock.
     replaced: OnceLock<Instant>,
@@ -35,17 +33,19 @@ impl Snapshot {
         data: Keyspace,
         damage: Arc<DamageReporter>,
         life: Duration,
-        meter: Arc<EngineMeter>,
     ) -> Self {
-        Self { snapshot, data, damage, life, meter, replaced: OnceLock::new() }
+        Self { snapshot, data, damage, life, replaced: OnceLock::new() }
     }
 
-    /// Views of this snapshot begin to age.
-    pub(crate) fn replace(&self) {
-        let now = Instant::now();
-        if self.replaced.set(now).is_ok() {
-            self.meter.view_replaced(now);
-        }
+    /// A newer snapshot is published `now`: views of this one begin to age.
+    pub(crate) fn replace(&self, now: Instant) {
+        // The committer replaces a snapshot once.
+        let _ = self.replaced.set(now);
+    }
+
+    /// When a newer snapshot was published, if one was.
+    pub(crate) fn replaced(&self) -> Option<Instant> {
+        self.replaced.get().copied()
     }
 
     pub(crate) fn find(&self, key: &[u8]) -> Result<Option<Found>, EngineError> {
@@ -109,14 +109,6 @@ impl Snapshot {
         match end {
             ScanEnd::More(rest) => Ok((keys, Some(rest))),
             ScanEnd::Done | ScanEnd::Stopped => Ok((keys, None)),
-        }
-    }
-}
-
-impl Drop for Snapshot {
-    fn drop(&mut self) {
-        if let Some(replaced) = self.replaced.get() {
-            self.meter.view_dropped(*replaced);
         }
     }
 }

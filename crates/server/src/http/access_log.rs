@@ -74,7 +74,7 @@ impl AccessLog {
             status = record.status,
             code = record.failure.map(|code| code.name()),
             us = u64::try_from(record.elapsed().as_micros()).unwrap_or(u64::MAX),
-            "in" = some(record.bytes_in()),
+            "in" = some(record.context.bytes_in),
             out = some(record.bytes_out),
             ops = some(work.operations),
             plan = work.plan.map(Label::name),

@@ -33,7 +33,6 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tracing::Instrument;
 
 /// One service, ready to answer requests.
 pub struct Front<S> {
@@ -84,8 +83,10 @@ impl<S: Service> Front<S> {
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
         let outcome = {
             let span = tracing::debug_span!("request", request = context.id.as_str());
-            let answer = pin!(self.answer(&parts, &headers, &mut body, peer, &mut context));
-            within(deadline, answer).instrument(span).await
+            let mut answer = pin!(self.answer(&parts, &headers, &mut body, peer, &mut context));
+            // `Instrument` would move the reply once more.
+            let spanned = poll_fn(|task| span.in_scope(|| answer.as_mut().poll(task)));
+            within(deadline, pin!(spanned)).await
         };
         // A client that sent `Expect: 100-continue` sees the refusal and does not send the body.
         if !body.is_end_stream() && !headers.has_expect {
@@ -264,6 +265,7 @@ impl<S: Service> Front<S> {
             return Err(ErrorCode::MissingContentLengthHeader.into());
         }
         let body = shared.bodies.read(body).await?;
+        response.bytes_in = body.bytes.len() as u64;
         if takes_body {
             response.received = Some(shared.clock.now());
         }

@@ -5,8 +5,6 @@ use crate::http::meter::{Measured, Outcome};
 use crate::http::peer::Peer;
 use crate::http::reply::{Reply, Work};
 use crate::http::respond::ResponseContext;
-use http::Method;
-use http::header;
 use http::request::Parts;
 use lazuli_model::Timestamp;
 use lazuli_wire::error_code::ErrorCode;
@@ -53,16 +51,6 @@ impl<'a> Record<'a> {
         Duration::from_nanos(ticks.saturating_mul(100))
     }
 
-    /// Bytes of the request's body, as its head announces them.
-    pub(crate) fn bytes_in(&self) -> u64 {
-        if self.request.method == Method::GET {
-            return 0;
-        }
-        let length = self.request.headers.get(header::CONTENT_LENGTH);
-        let length = length.and_then(|value| value.to_str().ok());
-        length.and_then(|text| text.parse().ok()).unwrap_or_default()
-    }
-
     /// What metrics count of it.
     pub(crate) fn measured(&self) -> Measured<'_> {
         Measured {
@@ -70,7 +58,7 @@ impl<'a> Record<'a> {
             outcome: self.outcome(),
             elapsed: self.elapsed(),
             account: self.context.target.as_ref().map(|(account, _)| &**account),
-            bytes_in: self.bytes_in(),
+            bytes_in: self.context.bytes_in,
             bytes_out: self.bytes_out,
             failure: self.failure,
             work: self.work,

@@ -55,6 +55,8 @@ pub(crate) struct ResponseContext {
     pub(crate) is_addressed: bool,
     /// Whether the request is a HEAD, whose answer has no body.
     pub(crate) is_head: bool,
+    /// Bytes of the request's body that were read.
+    pub(crate) bytes_in: u64,
     /// When all of the request was there, if it had a body.
     pub(crate) received: Option<Timestamp>,
     /// The operation, once it is known.
@@ -89,6 +91,7 @@ impl ResponseContext {
             is_authenticated: false,
             is_addressed: false,
             is_head: *method == Method::HEAD,
+            bytes_in: 0,
             received: None,
             operation: None,
             target: None,
