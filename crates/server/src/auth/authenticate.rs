@@ -75,14 +75,14 @@ impl<S: Credentials> Authenticator<'_, S> {
         let sas = S::parse_sas(presented).map_err(|error| {
             ApiError::from(error.code()).explained(format!("{}.", sentence(error)))
         })?;
-        match (header, sas) {
+        match (header, &sas) {
             (None, None) => Err(ApiError::from(S::missing_credential(presented)).explained(
                 "The request has neither an Authorization header nor a shared access signature.",
             )),
             (Some(header), None) => self.by_header(account, presented, header).await,
-            (None, Some(sas)) => match self.by_sas(account, presented, &sas).await? {
+            (None, Some(sas)) => match self.by_sas(account, presented, sas).await? {
                 Ok(principal) => Ok(principal),
-                Err(error) => Err(self.refused(error, account, presented, &sas)),
+                Err(error) => Err(self.refused(error, account, presented, sas)),
             },
             // A request with two credentials is refused.
             (Some(_), Some(_)) => Err(ApiError::from(ErrorCode::AuthenticationFailed).explained(

@@ -76,7 +76,7 @@ impl AccessLog {
             us = u64::try_from(record.elapsed().as_micros()).unwrap_or(u64::MAX),
             "in" = some(record.context.bytes_in),
             out = some(record.bytes_out),
-            ops = some(work.operations),
+            ops = some(work.operations.into()),
             plan = work.plan.map(Label::name),
             examined = work.plan.map(|_| work.examined),
             returned = work.plan.map(|_| work.returned),

@@ -187,7 +187,7 @@ impl<S: Service> Front<S> {
         let mut reply = self.service.error_reply(&Failed { error, request, headers, context });
         // A 401 sends clients to where they get a token.
         if reply.status == 401 {
-            reply.www_authenticate = Some(self.shared.challenge.clone());
+            reply.www_authenticate = Some(Box::new(self.shared.challenge.clone()));
         }
         reply
     }

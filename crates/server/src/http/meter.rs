@@ -183,11 +183,11 @@ impl RequestMeter {
         if let Some(plan) = work.plan {
             let plan = self.plans.of(plan);
             plan.queries.increment();
-            plan.examined.add(work.examined);
-            plan.returned.add(work.returned);
+            plan.examined.add(work.examined.into());
+            plan.returned.add(work.returned.into());
         }
         if work.operations > 0 {
-            self.batch_operations.observe(work.operations);
+            self.batch_operations.observe(work.operations.into());
         }
     }
 

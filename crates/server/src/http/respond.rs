@@ -217,7 +217,7 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
     }
     if let Some(challenge) = &reply.www_authenticate {
-        headers.insert(header::WWW_AUTHENTICATE, challenge.clone());
+        headers.insert(header::WWW_AUTHENTICATE, challenge.as_ref().clone());
     }
     for (name, text) in &reply.more {
         insert(headers, HeaderName::from_static(name), text.as_bytes());

@@ -68,7 +68,7 @@ async fn answer_changes(
             vec![fault.reply(context, &steps, parts.len())]
         }
     };
-    let work = Work { operations: parts.len() as u64, ..Work::default() };
+    let work = Work { operations: parts.len() as u32, ..Work::default() };
     Ok(Reply { work, ..batch_answer::reply(context, &answers, true) })
 }
 

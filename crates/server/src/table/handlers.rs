@@ -237,8 +237,8 @@ async fn query_entities(
     let mut reply = entities.finish();
     reply.work = Work {
         plan: Some(plan(end.plan)),
-        examined: end.rows_read,
-        returned: end.rows_returned,
+        examined: u32::try_from(end.rows_read).unwrap_or(u32::MAX),
+        returned: u32::try_from(end.rows_returned).unwrap_or(u32::MAX),
         operations: 0,
     };
     if let Some(next) = end.next {
