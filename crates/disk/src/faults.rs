@@ -230,7 +230,8 @@ impl Trial<'_> {
         let worked = self.work(&running, &control, &mut account, counts);
         let log = running.server.log();
         worked.with_context(|| format!("the server's log ends:\n{log}"))?;
-        ensure!(!log.contains("panicked"), "the server panicked; its log ends:\n{log}");
+        let panicked = running.server.whole_log().contains("panicked");
+        ensure!(!panicked, "the server panicked; its log ends:\n{log}");
         let calls = if self.phase == Phase::Start { calls_to_start } else { control.calls()? };
         counts.hit += usize::from(control.hits()? > 0);
         self.end(running)?;
@@ -333,7 +334,7 @@ impl Trial<'_> {
     fn log_with_reason(&self, running: &Running) -> Result<String> {
         if self.plan.log == LogPlace::StandardError {
             running.server.wait_for_log(REASON).context("no reason is logged")?;
-            return Ok(running.server.log());
+            return Ok(running.server.whole_log());
         }
         let give_up = Instant::now() + PATIENCE;
         loop {

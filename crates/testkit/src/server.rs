@@ -181,15 +181,24 @@ impl Server {
 
     /// The end of what the server wrote to standard error.
     pub fn log(&self) -> String {
-        let bytes = std::fs::read(self.scratch.path().join("stderr")).unwrap_or_default();
+        let bytes = self.log_bytes();
         let start = bytes.len().saturating_sub(LOG_TAIL_BYTES);
         String::from_utf8_lossy(bytes.get(start..).unwrap_or_default()).into_owned()
     }
 
-    /// Waits until the end of the log holds `text`: lines are written a little after they are logged.
+    /// All that the server wrote to standard error.
+    pub fn whole_log(&self) -> String {
+        String::from_utf8_lossy(&self.log_bytes()).into_owned()
+    }
+
+    fn log_bytes(&self) -> Vec<u8> {
+        std::fs::read(self.scratch.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// Waits until the log holds `text`: lines are written a little after they are logged.
     pub fn wait_for_log(&self, text: &str) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        while !self.log().contains(text) {
+        while !self.whole_log().contains(text) {
             if Instant::now() > deadline {
                 return Err(self.failure(&format!("does not log {text:?}")));
             }
