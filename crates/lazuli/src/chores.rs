@@ -14,43 +14,61 @@ const RECLAIM_REST: Duration = Duration::from_secs(2);
 /// How long the engine's own upkeep rests when there is nothing to do.
 const TEND_REST: Duration = Duration::from_secs(60);
 
-/// Lets the engine do its own upkeep, step by step.
+/// How long the search for expired messages rests between two rounds over all queues.
+const EXPIRE_REST: Duration = Duration::from_secs(300);
+
+/// How long a chore rests when it has failed.
+const FAILED_REST: Duration = Duration::from_secs(20);
+
+/// Lets the engine do its own upkeep.
 pub(crate) async fn tend(engine: Arc<dyn Engine>) {
-    loop {
-        match engine.tend().await {
-            Ok(Reclaimed::Partly) => tokio::task::yield_now().await,
-            Ok(Reclaimed::Fully) => tokio::time::sleep(TEND_REST).await,
-            Err(error) => {
-                tracing::warn!(%error, "the engine's upkeep failed; trying again");
-                tokio::time::sleep(TEND_REST).await;
-            }
-        }
-    }
+    let step = || {
+        let engine = engine.clone();
+        async move { engine.tend().await }
+    };
+    repeat("tend the engine", TEND_REST, step).await;
 }
 
-/// Gives back the space of dropped tables, bit by bit.
+/// Gives back the space of dropped tables.
 pub(crate) async fn reclaim_dropped_tables(service: TableService) {
-    loop {
-        match service.reclaim_some().await {
-            Ok(Reclaimed::Partly) => tokio::task::yield_now().await,
-            Ok(Reclaimed::Fully) => tokio::time::sleep(RECLAIM_REST).await,
-            Err(error) => {
-                tracing::warn!(%error, "could not reclaim a dropped table; trying again");
-                tokio::time::sleep(RECLAIM_REST * 10).await;
-            }
-        }
-    }
+    let step = || {
+        let service = service.clone();
+        async move { service.reclaim_some().await }
+    };
+    repeat("reclaim a dropped table", RECLAIM_REST, step).await;
 }
 
-/// Gives back the space of deleted and cleared queues, bit by bit.
+/// Gives back the space of deleted and cleared queues.
 pub(crate) async fn reclaim_dropped_queues(service: QueueService) {
+    let step = || {
+        let service = service.clone();
+        async move { service.reclaim_some().await }
+    };
+    repeat("reclaim a dropped queue", RECLAIM_REST, step).await;
+}
+
+/// Deletes expired messages, which nobody can get any more.
+pub(crate) async fn expire_messages(service: QueueService) {
+    let step = || {
+        let service = service.clone();
+        async move { service.expire_some().await }
+    };
+    repeat("delete expired messages", EXPIRE_REST, step).await;
+}
+
+/// Does a chore step by step, and rests when there is nothing left to do or a step fails.
+async fn repeat<E, F>(chore: &'static str, rest: Duration, step: impl Fn() -> F)
+where
+    E: std::fmt::Display,
+    F: Future<Output = Result<Reclaimed, E>>,
+{
     loop {
-        match service.reclaim_some().await {
+        match step().await {
             Ok(Reclaimed::Partly) => tokio::task::yield_now().await,
-            Ok(Reclaimed::Fully) => tokio::time::sleep(RECLAIM_REST).await,
+            Ok(Reclaimed::Fully) => tokio::time::sleep(rest).await,
             Err(error) => {
-                tracing::warn!(%error, "could not reclaim a dropped queue; trying again");
-                tokio::time::sleep(RECLAIM_REST * 10).await;
+                tracing::warn!(%error, "could not {chore}; trying again");
+                tokio::time::sleep(FAILED_REST).await;
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use crate::announce::Started;
 use crate::certificate;
-use crate::chores::{reclaim_dropped_queues, reclaim_dropped_tables, tend, write_analytics};
+use crate::chores::{
+    expire_messages, reclaim_dropped_queues, reclaim_dropped_tables, tend, write_analytics,
+};
 use crate::config::{AccountsChoice, Settings};
 use crate::descriptors;
 use crate::logging::{LogQueue, Logging};
@@ -102,7 +104,8 @@ async fn serve(
     let alive = notify.clone();
     let mut chores = vec![
         tokio::spawn(reclaim_dropped_tables(tables)),
-        tokio::spawn(reclaim_dropped_queues(queues)),
+        tokio::spawn(reclaim_dropped_queues(queues.clone())),
+        tokio::spawn(expire_messages(queues)),
         tokio::spawn(tend(engine.clone())),
         tokio::spawn(reload.at_each(hangup)),
         tokio::spawn(async move { alive.keep_alive().await }),
