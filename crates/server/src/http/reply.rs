@@ -130,7 +130,8 @@ impl Reply {
 mod tests {
     use super::*;
 
-    /// A reply is moved some ten times on its way to the client; up to 256 bytes cost half as much as more.
+    /// A reply is moved some ten times on its way to the client. A move takes 29 instructions up to
+    /// 256 bytes, and 49 beyond.
     #[test]
     fn a_reply_is_cheap_to_move() {
         assert!(size_of::<Reply>() <= 256, "{}", size_of::<Reply>());
