@@ -124,6 +124,31 @@ pub trait Row {
 }
 
 impl Filter {
+    /// `property operator value`.
+    pub fn compare(
+        property: Property,
+        operator: Operator,
+        value: impl Into<Value<'static>>,
+    ) -> Self {
+        Self::Compare { property, operator, value: value.into() }
+    }
+
+    /// True where both are. Parts that are conjunctions themselves are joined, as the parser does.
+    pub fn and(self, other: Self) -> Self {
+        Self::And(joined(self, other, |filter| match filter {
+            Self::And(parts) => Ok(parts),
+            other => Err(other),
+        }))
+    }
+
+    /// True where either is.
+    pub fn or(self, other: Self) -> Self {
+        Self::Or(joined(self, other, |filter| match filter {
+            Self::Or(parts) => Ok(parts),
+            other => Err(other),
+        }))
+    }
+
     /// How many comparisons it holds, bare properties among them.
     pub fn comparisons(&self) -> usize {
         match self {
@@ -152,6 +177,28 @@ impl Filter {
     }
 }
 
+impl std::ops::Not for Filter {
+    type Output = Self;
+
+    fn not(self) -> Self {
+        Self::Not(Box::new(self))
+    }
+}
+
+/// The parts of `left` and `right`, in order.
+fn joined(
+    left: Filter,
+    right: Filter,
+    parts_of: impl Fn(Filter) -> Result<Vec<Filter>, Filter>,
+) -> Vec<Filter> {
+    let mut parts = parts_of(left).unwrap_or_else(|whole| vec![whole]);
+    match parts_of(right) {
+        Ok(more) => parts.extend(more),
+        Err(whole) => parts.push(whole),
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +222,16 @@ mod tests {
 
     fn compare(name: &str, operator: Operator, value: Value<'static>) -> Filter {
         Filter::Compare { property: Property::from_name(name), operator, value }
+    }
+
+    #[test]
+    fn conjunctions_and_disjunctions_are_flat() {
+        let part = |n| compare("Foo", Operator::Eq, Value::Int32(n));
+        let and = part(1).and(part(2)).and(part(3).and(part(4)));
+        assert_eq!(and, Filter::And((1..=4).map(part).collect()));
+        let or = part(1).or(part(2)).or(!part(3));
+        assert_eq!(or, Filter::Or(vec![part(1), part(2), Filter::Not(Box::new(part(3)))]));
+        assert_eq!(or.clone().and(part(4)), Filter::And(vec![or, part(4)]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod entity;
 pub mod etag;
 pub mod filter;
 pub mod key;
+pub mod key_text;
 pub mod limits;
 pub mod message;
 pub mod metadata;
