@@ -1,4 +1,4 @@
-//! Addresses: which to listen on, and which to show.
+//! Which addresses to listen on, and which to show.
 
 use crate::failure::with_hint;
 use anyhow::Result;
@@ -6,28 +6,28 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Connections that wait to be accepted; the system may allow fewer. Where it is too short for a
-/// crowd, those left out try again a second later.
+/// Connections that may wait to be accepted; the system may allow fewer. A client that finds the
+/// backlog full retries a second later.
 const BACKLOG: u32 = 4096;
 
-/// Listens for clients of a service, whose port `flag` sets.
+/// Listens on the port of a service; `flag` is the option that sets it.
 pub(crate) async fn listen(host: &str, port: u16, flag: &str) -> Result<TcpListener> {
     let address = SocketAddr::new(resolve(host).await?, port);
     bind(address).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => with_hint(
             format!("port {} on {} is taken", address.port(), address.ip()),
             format!(
-                "another lazuli or Azurite may be running; stop it, or choose {flag} (0 takes a \
-                 free one)"
+                "another lazuli or Azurite may be running; stop it, or set {flag} (0 picks a free \
+                 port)"
             ),
         ),
         io::ErrorKind::PermissionDenied => with_hint(
             format!("not allowed to listen on {address}"),
-            format!("ports below 1024 need privileges; choose a higher {flag}"),
+            format!("ports below 1024 need privileges; set a higher {flag}"),
         ),
         io::ErrorKind::AddrNotAvailable => with_hint(
             format!("{} is not an address of this machine", address.ip()),
-            "choose --host 127.0.0.1, or 0.0.0.0 for every address",
+            "use --host 127.0.0.1, or 0.0.0.0 for every address",
         ),
         _ => anyhow::Error::new(error).context(format!("listen on {address}")),
     })
@@ -36,14 +36,14 @@ pub(crate) async fn listen(host: &str, port: u16, flag: &str) -> Result<TcpListe
 /// As `TcpListener::bind`, with a longer backlog.
 fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A server that is restarted takes its port over at once.
+    // A restarted server can reuse its port immediately.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// The address of a host. Of a name with several, the first IPv4 one: Azurite listens there, and
-/// connection strings name it.
+/// The address of a host. A name with several addresses resolves to the first IPv4 one: Azurite
+/// listens there, and connection strings name it.
 pub(crate) async fn resolve(host: &str) -> Result<IpAddr> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse() {
@@ -54,7 +54,7 @@ pub(crate) async fn resolve(host: &str) -> Result<IpAddr> {
     first.map(|address| address.ip()).ok_or_else(|| {
         with_hint(
             format!("'{host}' is neither an address nor a name that this machine can resolve"),
-            "choose --host 127.0.0.1 or localhost, or 0.0.0.0 for every address",
+            "use --host 127.0.0.1 or localhost, or 0.0.0.0 for every address",
         )
     })
 }

@@ -15,20 +15,20 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where the listener is unless it is asked for elsewhere.
+/// The default address of the listener.
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), AdminChoice::PORT);
 
-/// A listener that is bound and does not answer yet.
+/// A listener that is bound but does not serve yet.
 pub(crate) struct BoundAdmin {
     listener: TcpListener,
     /// HTTPS, with the certificate of the service.
     pub(crate) https: bool,
-    /// Others than this machine can connect.
+    /// Other machines can connect.
     is_open: bool,
     tokens: Arc<Tokens>,
 }
 
-/// Binds what `settings` ask for. The default gives way to another server on its port.
+/// Binds the address in `settings`. If the default port is taken, there is no listener.
 pub(crate) async fn bind(settings: &Settings) -> Result<Option<BoundAdmin>> {
     let (host, port) = match &settings.options.admin {
         AdminChoice::Off => return Ok(None),
@@ -52,7 +52,7 @@ pub(crate) async fn bind(settings: &Settings) -> Result<Option<BoundAdmin>> {
     Ok(Some(BoundAdmin { listener, https: is_open && has_tls, is_open, tokens }))
 }
 
-/// Two servers on one machine are common; the second goes on without this listener.
+/// Two servers on one machine are common; the second runs without this listener.
 fn bind_if_free(address: SocketAddr) -> Option<TcpListener> {
     match TcpListener::bind(address) {
         Ok(listener) => Some(listener),
@@ -60,7 +60,7 @@ fn bind_if_free(address: SocketAddr) -> Option<TcpListener> {
             tracing::warn!(
                 %address,
                 %error,
-                "no admin listener: choose another address with --admin, or turn it off with --admin off"
+                "no admin listener; set another address with --admin, or use --admin off"
             );
             None
         }
@@ -71,7 +71,7 @@ fn taken(address: SocketAddr, error: io::Error) -> anyhow::Error {
     match error.kind() {
         io::ErrorKind::AddrInUse => with_hint(
             format!("port {} on {} is taken", address.port(), address.ip()),
-            "choose another one for the admin listener with --admin (port 0 takes a free one)",
+            "set another address for the admin listener with --admin (port 0 picks a free one)",
         ),
         _ => anyhow::Error::new(error).context(format!("listen on {address} for --admin")),
     }
@@ -82,12 +82,12 @@ impl BoundAdmin {
         Self { listener, https: false, is_open: false, tokens: Arc::default() }
     }
 
-    /// The tokens that open metrics; `None` on loopback, where they are open.
+    /// The tokens for `/metrics`; `None` on loopback, which needs no token.
     pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
         self.is_open.then(|| self.tokens.clone())
     }
 
-    /// Begins to answer, with `watch` on the same thread.
+    /// Starts serving, with `watch` on the same thread.
     pub(crate) fn start(
         self,
         names: &[String],
@@ -107,8 +107,8 @@ impl BoundAdmin {
     }
 }
 
-/// The tokens that open the admin listener: the admin token, which is made at the first start, and
-/// the one for metrics alone, if it is given.
+/// The tokens of the admin listener: the admin token, which is created at the first start, and the
+/// one for metrics only, if it is given.
 pub(crate) fn load_tokens(settings: &Settings, data: &Path) -> Result<Vec<String>> {
     let options = &settings.options;
     let admin = match &options.admin_token_file {
@@ -121,19 +121,19 @@ pub(crate) fn load_tokens(settings: &Settings, data: &Path) -> Result<Vec<String
     Ok(tokens.map(|token| token.trim().to_owned()).collect())
 }
 
-/// The token in a file that the owner alone can read.
+/// The token in a file that only its owner can read.
 fn kept_or_new_token(path: &Path) -> Result<String> {
     match std::fs::read_to_string(path) {
         Ok(token) => return Ok(token),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("read {}", path.display())),
     }
-    let token = Tokens::generate().context("make an admin token")?;
+    let token = Tokens::generate().context("generate an admin token")?;
     let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     written
         .and_then(|mut file| file.write_all(format!("{token}\n").as_bytes()))
         .with_context(|| format!("write {}", path.display()))?;
-    tracing::info!(file = %path.display(), "made an admin token");
+    tracing::info!(file = %path.display(), "generated an admin token");
     Ok(token)
 }
 

@@ -1,4 +1,4 @@
-//! What a start tells people and programs: the greeting, the port file, the log line `started`.
+//! What the server prints and writes at start: the greeting, the port file, the log line `started`.
 
 use crate::address::reachable;
 use crate::certificate;
@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// The commit that the program was built from, where the build names it.
+/// The commit that the program was built from, if the build sets it.
 pub(crate) const REVISION: &str = match option_env!("LAZULI_REVISION") {
     Some(revision) => revision,
     None => "unknown",
@@ -40,13 +40,13 @@ impl Started<'_> {
         let well_known = matches!(self.settings.accounts, AccountsChoice::WellKnown);
         if well_known && self.services.iter().any(|(_, at)| !at.ip().is_loopback()) {
             tracing::warn!(
-                "the key of {WELL_KNOWN_ACCOUNT} is public, and the network can reach this server; \
-                 give accounts of your own"
+                "the key of {WELL_KNOWN_ACCOUNT} is public, and this server is open to the network; \
+                 configure your own accounts"
             );
         }
         self.log();
         if !self.settings.options.silent {
-            // Nobody may read it, and the server is of use all the same.
+            // The server is useful even if nobody reads this.
             let _ = io::stdout().write_all(self.greeting().as_bytes());
         }
         Ok(())
@@ -77,7 +77,7 @@ impl Started<'_> {
         );
     }
 
-    /// What is served, by name.
+    /// The URL of each listener, by name.
     fn addresses(&self) -> impl Iterator<Item = (&'static str, String)> {
         let admin = self.admin.map(|(address, https)| ("admin", url(https, address)));
         self.endpoints().map(|(name, url)| (name.as_str(), url)).chain(admin)
@@ -94,7 +94,7 @@ impl Started<'_> {
         format!("{{{}}}\n", entries.collect::<Vec<_>>().join(","))
     }
 
-    /// What a person who starts the server wants to know.
+    /// What a person sees who starts the server on a terminal.
     fn greeting(&self) -> String {
         let Self { settings, data, .. } = self;
         let options = &settings.options;
@@ -144,7 +144,7 @@ fn url(https: bool, address: SocketAddr) -> String {
     format!("{}://{}", if https { "https" } else { "http" }, reachable(address))
 }
 
-/// A reader of the file sees all of it or nothing.
+/// Writes the file atomically: a reader sees all of it or nothing.
 fn write_whole(file: &Path, text: &str) -> io::Result<()> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");

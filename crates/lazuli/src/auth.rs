@@ -1,4 +1,4 @@
-//! The options for bearer tokens, and the issuer made of them.
+//! The options for bearer tokens, and the issuer built from them.
 
 use crate::failure::{chain, with_hint};
 use anyhow::Result;
@@ -11,11 +11,12 @@ use std::sync::Arc;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Bearer tokens")]
 pub(crate) struct AuthArguments {
-    /// Accept bearer tokens whose `iss` is ISSUER; without it all are refused
+    /// Accept bearer tokens whose `iss` is ISSUER; without this option all bearer tokens are
+    /// refused
     #[arg(long, value_name = "ISSUER")]
     pub(crate) oidc_issuer: Option<String>,
 
-    /// The issuer's public keys: a file, or an http or https URL, with a JSON Web Key Set
+    /// The issuer's public keys: a JSON Web Key Set in a file or at an http or https URL
     #[arg(long, value_name = "FILE|URL", value_parser = KeySource::parse)]
     pub(crate) oidc_jwks: Option<KeySource>,
 
@@ -24,29 +25,29 @@ pub(crate) struct AuthArguments {
     #[arg(long, value_name = "AUDIENCE")]
     pub(crate) oidc_audience: Vec<String>,
 
-    /// What a value of the claims roles, groups, scp or scope permits: reader, contributor, or data
-    /// actions separated by commas; may be repeated. `Storage Table Data Reader` and `Storage Table
-    /// Data Contributor` are built in
+    /// Permissions for a value of the claims roles, groups, scp or scope: reader, contributor, or
+    /// data actions separated by commas; may be repeated. `Storage Table Data Reader` and `Storage
+    /// Table Data Contributor` are built in
     #[arg(long, value_name = "VALUE=ROLE")]
     pub(crate) oidc_role: Vec<String>,
 
-    /// Where a 401 answer sends clients for a token, such as
+    /// Where a 401 response sends clients for a token, such as
     /// https://login.microsoftonline.com/TENANT/oauth2/authorize
     #[arg(long, value_name = "URI")]
     pub(crate) oidc_authorization_uri: Option<String>,
 
-    /// Accept bearer tokens over plain HTTP too, where others may read them
+    /// Accept bearer tokens over plain HTTP too, where anyone on the network can read them
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub(crate) bearer_over_http: bool,
 
-    /// Issue user delegation keys, and accept the shared access signatures made with them
+    /// Issue user delegation keys, and accept the shared access signatures signed with them
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub(crate) user_delegation: bool,
 
-    /// Explain to callers why their credential was refused: what the server would have signed, and
-    /// where the client's string differs. For authors of clients; never on a server that strangers
-    /// can reach
-    #[arg(long, help_heading = "Diagnosis", action = ArgAction::Set, default_value_t)]
+    /// Tell callers why their credential was refused: the string the server signed, and where the
+    /// client's string differs. For client authors; never use it on a server that strangers can
+    /// reach
+    #[arg(long, help_heading = "Diagnostics", action = ArgAction::Set, default_value_t)]
     pub(crate) explain_auth: bool,
 }
 
@@ -54,8 +55,8 @@ impl AuthArguments {
     pub(crate) async fn options(&self) -> Result<AuthOptions> {
         if self.explain_auth {
             tracing::warn!(
-                "--explain-auth: EVERY CALLER LEARNS WHY A CREDENTIAL WAS REFUSED; \
-                 use it only while you write a client"
+                "--explain-auth TELLS EVERY CALLER WHY A CREDENTIAL WAS REFUSED; \
+                 use it only to develop a client"
             );
         }
         let defaults = AuthOptions::default();
@@ -75,7 +76,7 @@ impl AuthArguments {
             (None, None) if !self.needs_issuer() => return Ok(None),
             _ => {
                 return Err(with_hint(
-                    "options for bearer tokens are given without an issuer and its keys",
+                    "bearer token options are given without an issuer and its keys",
                     "give both --oidc-issuer and --oidc-jwks",
                 ));
             }
@@ -97,7 +98,7 @@ impl AuthArguments {
             // An issuer may start after this server; a wrong file stays wrong.
             (Err(error), KeySource::Url(_)) => {
                 let error = chain(&error);
-                tracing::warn!(%keys, error, "cannot use the issuer's keys; will try again");
+                tracing::warn!(%keys, error, "cannot load the issuer's keys; will retry");
                 Ok(Some(tokens))
             }
             (Err(error), KeySource::File(_)) => Err(with_hint(
@@ -107,7 +108,7 @@ impl AuthArguments {
         }
     }
 
-    /// Whether an option is given that has no meaning without an issuer.
+    /// Whether an option is given that needs an issuer.
     fn needs_issuer(&self) -> bool {
         self.user_delegation || !self.oidc_audience.is_empty() || !self.oidc_role.is_empty()
     }
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(problem_of_issuer("keys.json", &["a=owner"]).await, role);
         let file = problem_of_issuer("no such file", &["a=reader"]).await;
         assert!(file.starts_with("the keys in no such file: cannot read them: "), "{file}");
-        // Nobody listens on port 1, but somebody may later.
+        // Nothing listens on port 1 now, but something may later.
         assert_eq!(problem_of_issuer("http://127.0.0.1:1/", &[]).await, "");
     }
 }

@@ -1,9 +1,9 @@
-//! The certificate for HTTPS: read from files, or made once and kept with the data.
+//! The certificate for HTTPS: read from files, or generated once and kept in the data directory.
 //!
 //! ```text
 //! tls/certificate.pem  what clients must trust
-//! tls/key.pem          its private key, readable by the owner alone
-//! tls/about.txt        the names it is for, and until when it is valid
+//! tls/key.pem          its private key, readable only by its owner
+//! tls/about.txt        its names, and when it expires
 //! ```
 
 use crate::config::TlsChoice;
@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A certificate that is valid for less than this is replaced.
+/// A certificate that expires sooner than this is replaced.
 const RENEW_SECONDS: u64 = 30 * 24 * 3600;
 
 /// The certificate that `choice` asks for; `None` without HTTPS.
@@ -38,7 +38,7 @@ pub(crate) fn trust_file(data: &Path) -> PathBuf {
     directory(data).join(CERTIFICATE)
 }
 
-/// The names that a self-signed certificate is for: this machine's, and every name under `suffixes`.
+/// The names in a self-signed certificate: this machine's, and every name under `suffixes`.
 pub(crate) fn names(host: &str, suffixes: &[String]) -> Vec<String> {
     let own = ["localhost", "127.0.0.1", "::1", "*.table.localhost"].map(str::to_owned);
     let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
@@ -77,7 +77,7 @@ fn from_files(certificate: &Path, key: &Path) -> Result<Certificate> {
             }
             CertificateError::Mismatch => (
                 key,
-                "give the key that the certificate was made with, and its own certificate first",
+                "give the certificate's own key, and put the server's certificate first in its file",
             ),
             CertificateError::NoCertificate => {
                 (certificate, "turn DER into PEM with: openssl x509 -in CERT -inform der -out NEW")
@@ -88,7 +88,7 @@ fn from_files(certificate: &Path, key: &Path) -> Result<Certificate> {
     })
 }
 
-/// The kept certificate if it serves, else a new one.
+/// The stored certificate if it is still usable, else a new one.
 fn kept_or_new(directory: &Path, names: &[String], now: Timestamp) -> Result<Certificate> {
     let mut all = names.to_vec();
     if let Some((certificate, about)) = kept(directory) {
@@ -98,17 +98,17 @@ fn kept_or_new(directory: &Path, names: &[String], now: Timestamp) -> Result<Cer
         }
         all.extend(about.names.into_iter().filter(|name| !names.contains(name)));
     }
-    let made = SelfSigned::generate(&all, now).context("make a certificate")?;
+    let made = SelfSigned::generate(&all, now).context("generate a certificate")?;
     keep(directory, &made, &all)
         .with_context(|| format!("write the certificate to {}", directory.display()))?;
     tracing::info!(
         file = %directory.join(CERTIFICATE).display(),
-        "made a self-signed certificate; clients must trust this file"
+        "generated a self-signed certificate; clients must trust this file"
     );
     Ok(Certificate::from_pem(made.certificate.as_bytes(), made.key.as_bytes())?)
 }
 
-/// The kept certificate, if its files are complete and fit together.
+/// The stored certificate, if its files are complete and match.
 fn kept(directory: &Path) -> Option<(Certificate, About)> {
     let about = About::parse(&fs::read_to_string(directory.join(ABOUT)).ok()?)?;
     let pem = |name| fs::read(directory.join(name)).ok();
@@ -140,7 +140,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What a kept certificate was made for.
+/// What a stored certificate was generated for.
 #[derive(Debug, PartialEq, Eq)]
 struct About {
     names: Vec<String>,
@@ -241,12 +241,7 @@ mod tests {
         check_files("cert", "key", "", "");
         check_files("none", "key", "cannot read", "--tls-cert");
         check_files("cert", "none", "cannot read", "--tls-key");
-        check_files(
-            "cert",
-            "other",
-            "not that of the certificate",
-            "that the certificate was made",
-        );
+        check_files("cert", "other", "not that of the certificate", "the certificate's own key");
         check_files("cert", "cert", "no private key", "openssl pkey");
         check_files("key", "key", "no certificate", "openssl x509");
     }

@@ -1,4 +1,4 @@
-//! What runs beside the requests.
+//! Background work.
 
 use lazuli_engine::{Engine, Reclaimed};
 use lazuli_model::{Clock, SystemClock};
@@ -8,28 +8,28 @@ use lazuli_table::TableService;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long reclaiming rests when there is nothing to do.
+/// Pause between reclaim rounds when there is nothing to do.
 const RECLAIM_REST: Duration = Duration::from_secs(2);
 
-/// How long the engine's own upkeep rests when there is nothing to do.
+/// Pause between rounds of engine maintenance when there is nothing to do.
 const TEND_REST: Duration = Duration::from_secs(60);
 
-/// How long the search for expired messages rests between two rounds over all queues.
+/// Pause between two searches of all queues for expired messages.
 const EXPIRE_REST: Duration = Duration::from_secs(300);
 
-/// How long a chore rests when it has failed.
+/// Pause after a failure.
 const FAILED_REST: Duration = Duration::from_secs(20);
 
-/// Lets the engine do its own upkeep.
+/// Runs the engine's own maintenance.
 pub(crate) async fn tend(engine: Arc<dyn Engine>) {
     let step = || {
         let engine = engine.clone();
         async move { engine.tend().await }
     };
-    repeat("tend the engine", TEND_REST, step).await;
+    repeat("run engine maintenance", TEND_REST, step).await;
 }
 
-/// Gives back the space of dropped tables.
+/// Reclaims the space of dropped tables.
 pub(crate) async fn reclaim_dropped_tables(service: TableService) {
     let step = || {
         let service = service.clone();
@@ -38,7 +38,7 @@ pub(crate) async fn reclaim_dropped_tables(service: TableService) {
     repeat("reclaim a dropped table", RECLAIM_REST, step).await;
 }
 
-/// Gives back the space of deleted and cleared queues.
+/// Reclaims the space of deleted and cleared queues.
 pub(crate) async fn reclaim_dropped_queues(service: QueueService) {
     let step = || {
         let service = service.clone();
@@ -47,7 +47,7 @@ pub(crate) async fn reclaim_dropped_queues(service: QueueService) {
     repeat("reclaim a dropped queue", RECLAIM_REST, step).await;
 }
 
-/// Deletes expired messages, which nobody can get any more.
+/// Deletes expired messages, which clients can no longer read.
 pub(crate) async fn expire_messages(service: QueueService) {
     let step = || {
         let service = service.clone();
@@ -56,7 +56,7 @@ pub(crate) async fn expire_messages(service: QueueService) {
     repeat("delete expired messages", EXPIRE_REST, step).await;
 }
 
-/// Does a chore step by step, and rests when there is nothing left to do or a step fails.
+/// Runs a chore step by step, and pauses when there is nothing left to do or a step fails.
 async fn repeat<E, F>(chore: &'static str, rest: Duration, step: impl Fn() -> F)
 where
     E: std::fmt::Display,
@@ -67,24 +67,24 @@ where
             Ok(Reclaimed::Partly) => tokio::task::yield_now().await,
             Ok(Reclaimed::Fully) => tokio::time::sleep(rest).await,
             Err(error) => {
-                tracing::warn!(%error, "could not {chore}; trying again");
+                tracing::warn!(%error, "could not {chore}; will retry");
                 tokio::time::sleep(FAILED_REST).await;
             }
         }
     }
 }
 
-/// Writes the counts of each minute when the next one begins.
+/// Writes the analytics counts of each minute when the next one begins.
 pub(crate) async fn write_analytics(analytics: Arc<Analytics>) {
     const MINUTE: Duration = Duration::from_secs(60);
     loop {
         let second = SystemClock.now().unix_seconds() % MINUTE.as_secs();
         tokio::time::sleep(MINUTE - Duration::from_secs(second)).await;
         let analytics = analytics.clone();
-        // In a task of its own: this one may be stopped at any await, and a flush must run to its end.
+        // In its own task: this one may be cancelled at any await, and a flush must finish.
         let flush = async move { analytics.flush(Extent::Complete).await };
         if let Err(error) = tokio::spawn(flush).await {
-            tracing::error!(%error, "the counts for analytics were not written");
+            tracing::error!(%error, "could not write the analytics counts");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The command line: its commands. The options of the server are declared in `options`.
+//! The commands of the command line. `options` declares the options of the server.
 
 use crate::exit::EXIT_CODES;
 use crate::health::HealthArguments;
@@ -6,16 +6,17 @@ use crate::options::{self, Defaults, ServeOptions};
 use clap::{FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 
-/// Azure Table Storage on your own machine: any Azure SDK connects and notices no difference.
+/// Azure Table and Queue Storage on your own machine, for any Azure SDK.
 ///
-/// Without a command, `lazuli` serves: it listens on port 10002 with the well-known development
-/// account, keeps its data in ./lazuli-data, and prints a ready connection string.
+/// Without a command, `lazuli` serves tables on port 10002 and queues on port 10001 with the
+/// well-known development account, stores its data in ./lazuli-data, and prints a connection
+/// string.
 #[derive(Debug, Parser)]
 #[command(
     name = "lazuli",
     version,
     args_conflicts_with_subcommands = true,
-    // The last of several wins, so that a caller can add flags after those of a script.
+    // The last of several wins, so that a caller can append flags to those of a script.
     args_override_self = true,
     max_term_width = 100,
     after_help = ENVIRONMENT
@@ -29,11 +30,11 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve the Table API (what `lazuli` does without a command)
+    /// Serve the Table and Queue APIs (the default command)
     #[command(after_help = ENVIRONMENT)]
     Serve(Box<ServeOptions>),
-    /// Ask a running server on this machine whether it is ready; exits 0 if so, 1 if not, 5 if it
-    /// cannot be reached
+    /// Ask a running server on this machine whether it is ready; exits with 0 if it is, 1 if it is
+    /// not, 5 if it cannot be reached
     Health(HealthArguments),
     /// Print the exit codes
     #[command(name = "exit-codes", long_about = EXIT_CODES, hide = true)]
@@ -43,11 +44,11 @@ pub(crate) enum Command {
 }
 
 const ENVIRONMENT: &str = "Every option can also be set in the environment (--cache-mib is \
-    LAZULI_CACHE_MIB) or in the file given by --config (cache-mib = 128). Flags win over the \
-    environment, the environment wins over the file.";
+    LAZULI_CACHE_MIB) or in the file given by --config (cache-mib = 128). Flags override the \
+    environment, and the environment overrides the file.";
 
 impl Cli {
-    /// Parses a command line; `defaults` win over the declared ones.
+    /// Parses a command line; `defaults` override the declared defaults.
     pub(crate) fn read(arguments: &[OsString], defaults: &Defaults) -> clap::error::Result<Self> {
         let matches = options::command(defaults).try_get_matches_from(arguments)?;
         Self::from_arg_matches(&matches)

@@ -1,5 +1,5 @@
-//! The settings of a server: its options from all sources, and the choices they make together.
-//! Settings that exist do not contradict each other.
+//! The settings of a server: its options from all sources, checked against each other. A `Settings`
+//! value holds no contradictions.
 
 use crate::cli::Cli;
 use crate::failure::with_hint;
@@ -22,13 +22,13 @@ pub(crate) struct Settings {
     pub(crate) tls: TlsChoice,
     pub(crate) accounts: AccountsChoice,
     pub(crate) version_check: VersionCheck,
-    /// Those besides the ones that are always known.
+    /// Suffixes in addition to the built-in ones.
     pub(crate) host_suffixes: Vec<String>,
     /// What the memory pools share; `None` when each has its own default.
     pub(crate) memory: Option<Budget>,
 }
 
-/// Whether HTTPS is spoken, and with what.
+/// Whether to serve HTTPS, and with which certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TlsChoice {
     Off,
@@ -36,10 +36,10 @@ pub(crate) enum TlsChoice {
     Files { certificate: PathBuf, key: PathBuf },
 }
 
-/// Which accounts are served.
+/// Which accounts to serve.
 #[derive(Debug)]
 pub(crate) enum AccountsChoice {
-    /// The one that every emulator has, whose key is public.
+    /// The emulator account, whose key is public.
     WellKnown,
     Given(Vec<Account>),
 }
@@ -54,8 +54,8 @@ impl AccountsChoice {
 }
 
 impl Settings {
-    /// Reads the command line, the environment and the files they name. The memory pools have their
-    /// share of `--memory`, or else of a small `cgroup_bytes`.
+    /// Reads the command line, the environment and the files they name. The memory pools get shares
+    /// of `--memory`, or else of `cgroup_bytes` if that is small.
     pub(crate) fn load(arguments: &[OsString], cgroup_bytes: Option<u64>) -> Result<Self> {
         let mut defaults = file_below(&serve_options(arguments, &Defaults::default())?)?;
         let mut options = serve_options(arguments, &defaults)?;
@@ -83,11 +83,11 @@ fn serve_options(arguments: &[OsString], defaults: &Defaults) -> Result<ServeOpt
     cli.into_serve().context("this command does not serve")
 }
 
-/// What the configuration file gives, where `given` leaves room for it.
+/// The values of the configuration file that `given` does not override.
 fn file_below(given: &ServeOptions) -> Result<Defaults> {
     let Some(path) = &given.config else { return Ok(Defaults::default()) };
     let mut defaults = Defaults::read(path)?;
-    // Accounts come from the strongest source alone, as a list or as a file.
+    // Accounts come from one source, the strongest, as a list or as a file.
     if given.accounts.is_some() || given.accounts_file.is_some() {
         defaults.remove("accounts");
         defaults.remove("accounts-file");
@@ -111,7 +111,7 @@ fn log(options: &ServeOptions) -> LogSettings {
     }
 }
 
-/// The accounts that are named, directly or in a file.
+/// The configured accounts, from the list or from the file.
 fn accounts(options: &ServeOptions) -> Result<Option<Vec<Account>>> {
     let (from, list) = match (&options.accounts, &options.accounts_file) {
         (None, None) => return Ok(None),
@@ -123,7 +123,7 @@ fn accounts(options: &ServeOptions) -> Result<Option<Vec<Account>>> {
         (Some(_), Some(_)) => {
             return Err(with_hint(
                 "accounts are given twice: as a list and as a file",
-                "keep one of accounts and accounts-file",
+                "use either accounts or accounts-file",
             ));
         }
     };
@@ -137,7 +137,7 @@ fn accounts(options: &ServeOptions) -> Result<Option<Vec<Account>>> {
     Ok(Some(accounts))
 }
 
-/// A certificate given by hand wins over the switch, unless that turns HTTPS off.
+/// A given certificate overrides `--tls`, but not `--tls=false`.
 fn tls(options: &ServeOptions) -> Result<TlsChoice> {
     match (options.tls, &options.tls_cert, &options.tls_key) {
         (Some(false), ..) | (None, None, None) => Ok(TlsChoice::Off),
@@ -160,7 +160,7 @@ fn version_check(options: &ServeOptions) -> Result<VersionCheck> {
     match (options.strict_versions, options.skip_api_version_check) {
         (true, true) => Err(with_hint(
             "--strict-versions and --skip-api-version-check contradict each other",
-            "keep one; --strict-versions=false overrides a file that turns it on",
+            "use one; --strict-versions=false overrides a file that turns it on",
         )),
         (true, false) => Ok(VersionCheck::Strict),
         (false, true) => Ok(VersionCheck::Skip),

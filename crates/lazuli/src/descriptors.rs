@@ -1,7 +1,8 @@
-//! File descriptors: raises their limit for the connections, or lowers the connections to the limit.
+//! File descriptors: raises the limit to fit the connections, or lowers the connections to fit the
+//! limit.
 //!
-//! A connection takes a descriptor. If connections took the last one, the engine could not open its
-//! files: anybody who can connect could stop all writes.
+//! Each connection takes a descriptor. If connections took the last one, the engine could not open
+//! its files, and any client that can connect could stop all writes.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -19,7 +20,7 @@ pub(crate) fn connections_max(wanted: u32) -> u32 {
             descriptors = limit,
             connections = possible,
             wanted,
-            "the limit of open files (ulimit -n) is too low for --connections-max"
+            "the open file limit (ulimit -n) is too low for --connections-max"
         );
     }
     possible
@@ -28,7 +29,7 @@ pub(crate) fn connections_max(wanted: u32) -> u32 {
 /// Raises the soft limit to `needed`, or as near as the hard limit allows, and returns it.
 fn raise(needed: u64) -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // `None` is no limit.
+    // `None` means unlimited.
     let (current, maximum) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
     let wanted = needed.min(maximum);
     if current >= wanted {

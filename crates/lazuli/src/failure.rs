@@ -24,8 +24,8 @@ pub(crate) fn with_hint(problem: impl Into<String>, advice: impl Into<String>) -
     Error::new(Hint { problem: problem.into(), advice: advice.into() })
 }
 
-/// Prints the error to stderr, with its hint when there is one. Where that fails, the exit code is
-/// left to tell of it.
+/// Prints the error to stderr, with its hint when there is one. If that fails, the exit code still
+/// reports it.
 pub(crate) fn report(error: &Error) {
     let hint = error.downcast_ref::<Hint>();
     let hint = hint.map(|hint| format!("hint: {}\n", hint.advice)).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `lazuli health`: asks a running server whether it is ready, and exits accordingly.
 //!
-//! It is what a container without a shell runs as its health check: it opens no data directory,
-//! starts no runtime, and speaks just enough HTTP.
+//! Containers without a shell run it as their health check: it opens no data directory, starts no
+//! runtime, and speaks just enough HTTP.
 
 use crate::exit::Exit;
 use crate::failure::with_hint;
@@ -12,11 +12,11 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// How long one question may take.
+/// How long one probe may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two questions of `--wait`.
+/// The pause between two probes of `--wait`.
 const PAUSE: Duration = Duration::from_millis(50);
-/// An answer is a line or two; what goes on beyond is not ours.
+/// A response is a line or two; anything longer is not from Lazuli.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Args, Clone, Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct HealthArguments {
     url: Option<String>,
 }
 
-/// Prints the answer, and returns how it was.
+/// Prints the response, and returns the exit code.
 pub(crate) fn run(arguments: &HealthArguments) -> Result<Exit> {
     let url = match &arguments.url {
         Some(url) => url.clone(),
@@ -66,12 +66,12 @@ fn report(answer: io::Result<Answer>, url: &str) -> Exit {
         Exit::Unreachable => io::stderr().write_all(text.as_bytes()),
         _ => io::stdout().write_all(text.as_bytes()),
     };
-    // The exit code says it too.
+    // The exit code reports it too.
     let _ = print;
     exit
 }
 
-/// Where a server on this machine with the option `admin` listens.
+/// The URL of a server on this machine that runs with the option `admin`.
 fn url_of(admin: Option<&str>) -> Result<String> {
     match admin.map_or(Ok(AdminChoice::Auto), str::parse) {
         Ok(AdminChoice::Auto) => Ok(format!("http://127.0.0.1:{}", AdminChoice::PORT)),
@@ -80,8 +80,8 @@ fn url_of(admin: Option<&str>) -> Result<String> {
             host => format!("http://{host}:{port}"),
         }),
         Ok(AdminChoice::Off) => Err(with_hint(
-            "LAZULI_ADMIN is off: there is no admin listener to ask",
-            "name one with --url",
+            "LAZULI_ADMIN is off, so there is no admin listener to ask",
+            "give its address with --url",
         )),
         Err(problem) => Err(with_hint(format!("LAZULI_ADMIN: {problem}"), "or use --url")),
     }

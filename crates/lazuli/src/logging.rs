@@ -1,7 +1,7 @@
-//! The log of the process: what is logged, in which form, and where it goes.
+//! The log of the process: what it contains, its format, and where it goes.
 //!
-//! A log that cannot be written never stops, slows or fails a request. Whoever logs formats a line
-//! and puts it into a bounded queue; one thread writes (`writer.rs`). Lines that find no room, or
+//! A log that cannot be written never stops, slows or fails a request. The caller formats a line
+//! and puts it into a bounded queue; one thread writes (`writer.rs`). Lines that do not fit, or
 //! that cannot be written, are dropped and counted.
 
 mod human;
@@ -24,7 +24,7 @@ use writer::LogSink;
 
 pub(crate) use writer::LogQueue;
 
-/// How long the end of the process waits for the last lines to be written.
+/// How long the process waits at exit for the last lines to be written.
 const FLUSH_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// What to log, and where.
@@ -46,7 +46,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// The running log. Dropping it waits a bounded time until what was logged is written.
+/// The running log. Dropping it waits a bounded time for queued lines to be written.
 #[derive(Debug)]
 pub(crate) struct Logging {
     queue: LogQueue,
@@ -74,7 +74,7 @@ impl Logging {
         let layer = fmt::layer()
             .with_writer(queue.clone())
             .with_ansi(colours)
-            // It would write to standard error with `eprintln!`, which panics where that fails.
+            // It would write to standard error with `eprintln!`, which panics on failure.
             .log_internal_errors(false);
         let layer = match settings.format {
             Some(LogFormat::Human) => layer.event_format(HumanLines::default()).boxed(),
@@ -111,7 +111,7 @@ fn log_panics() {
     }));
 }
 
-/// A bare level is for our own crates; those we build on log from `warn` on.
+/// A bare level applies to our own crates; dependencies log at `warn` and above.
 fn directives(level: &str) -> String {
     match level {
         "error" => level.to_owned(),

@@ -34,7 +34,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Many short-lived buffers per request: mimalloc is cheaper than the system allocator.
+/// Requests make many short-lived buffers; mimalloc is cheaper for them than the system allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,14 +1,14 @@
-//! How one amount of memory is shared between the pools, and how much a container allows.
+//! Splits one amount of memory between the pools, and finds out how much a container allows.
 
 use crate::options::{Bounds, MIB, MemorySize};
 use std::path::{Path, PathBuf};
 
-/// In a memory cgroup below this, the pools take their shares of its limit.
+/// In a memory cgroup below this, the pools are sized from its limit.
 const SMALL_CGROUP_BYTES: u64 = 1024 * MIB;
-/// The part of such a limit that is shared.
+/// The part of such a limit that the pools get.
 const CGROUP_PERCENT: u64 = 70;
 
-/// The options that each take a share, and how much; the rest is overhead.
+/// The options that each get a share, and how much; the rest is overhead.
 const SHARES: [(&str, u64); 5] = [
     ("cache-mib", 45),
     ("memtable-mib", 10),
@@ -17,19 +17,20 @@ const SHARES: [(&str, u64); 5] = [
     ("commit-queue-mib", 6),
 ];
 
-/// What the pools have together.
+/// What the pools get together.
 const POOLS_PERCENT: u64 = 85;
 
 /// An amount of memory that the pools share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
     pub(crate) bytes: u64,
-    /// The limit of the cgroup that it was taken from; `None` when it was given.
+    /// The cgroup limit that it was derived from; `None` if the user gave it.
     pub(crate) cgroup_bytes: Option<u64>,
 }
 
 impl Budget {
-    /// What is given, else a part of a small cgroup; `None` leaves each pool its own default.
+    /// The given amount, else a part of a small cgroup limit; `None` leaves each pool its own
+    /// default.
     pub(crate) fn find(given: Option<MemorySize>, cgroup_bytes: Option<u64>) -> Option<Self> {
         match (given, cgroup_bytes) {
             (Some(size), _) => Some(Self { bytes: size.bytes, cgroup_bytes: None }),
@@ -46,7 +47,7 @@ impl Budget {
     }
 }
 
-/// What the server takes at most, in MiB: the pools, and in proportion what is not in a pool.
+/// What the server uses at most, in MiB: the pools, plus overhead in proportion.
 pub(crate) fn bound_mib(bounds: &Bounds) -> u64 {
     let pools = [
         bounds.cache_mib,
@@ -82,7 +83,7 @@ fn limit_below(root: &Path, own: &str) -> Option<u64> {
     limits.min()
 }
 
-/// The file of a cgroup and those of the cgroups above it.
+/// The limit file of a cgroup and those of its ancestors.
 fn limits_of(root: PathBuf, path: &Path, file: &str) -> Vec<PathBuf> {
     path.ancestors().map(|above| root.join(above).join(file)).collect()
 }

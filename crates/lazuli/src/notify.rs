@@ -1,4 +1,4 @@
-//! Tells systemd how the service is doing (`sd_notify`), where it asked for that.
+//! Reports the state of the service to systemd (`sd_notify`), if systemd asked for that.
 //!
 //! The protocol is one datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names: a
 //! path, or an abstract name after `@`.
@@ -10,11 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// The way to the service manager. Without one, nothing is sent.
+/// The connection to the service manager. Without one, nothing is sent.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     socket: Option<(UnixDatagram, SocketAddr)>,
-    /// How often the manager wants a sign of life.
+    /// How often the manager expects a watchdog message.
     watchdog: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ impl Notify {
             None => SocketAddr::from_pathname(name)?,
         };
         let socket = UnixDatagram::unbound()?;
-        // A manager that is stuck must not stop the server.
+        // A stuck manager must not stop the server.
         socket.set_nonblocking(true)?;
         Ok(Self { socket: Some((socket, address)), watchdog })
     }
@@ -56,7 +56,7 @@ impl Notify {
         self.send(&format!("STATUS={status}"));
     }
 
-    /// Configuration is read again; [`ready`](Self::ready) follows.
+    /// Configuration is being reloaded; [`ready`](Self::ready) follows.
     pub(crate) fn reloading(&self) {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
@@ -67,7 +67,7 @@ impl Notify {
         self.send("STOPPING=1\nSTATUS=draining");
     }
 
-    /// Gives signs of life, twice as often as they are due, for as long as this task runs.
+    /// Sends watchdog messages, twice as often as required, while this task runs.
     pub(crate) async fn keep_alive(&self) {
         let Some(interval) = self.watchdog.filter(|interval| !interval.is_zero()) else { return };
         loop {
@@ -76,7 +76,7 @@ impl Notify {
         }
     }
 
-    /// A manager that does not listen is its own trouble.
+    /// Errors are ignored: the server runs without a manager too.
     fn send(&self, message: &str) {
         if let Some((socket, address)) = &self.socket {
             let _ = socket.send_to_addr(message.as_bytes(), address);

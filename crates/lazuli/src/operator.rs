@@ -1,4 +1,4 @@
-//! What an operator sees of the server: readiness, metrics, and the listener that shows them.
+//! What the server shows an operator: readiness, metrics, and the listener that shows them.
 
 use crate::admin::{self, BoundAdmin};
 use crate::announce::REVISION;
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::signal::unix::Signal;
 
-/// What an operator sees of the server.
+/// What the server shows an operator.
 #[derive(Clone)]
 pub(crate) struct Operator {
     readiness: Arc<Readiness>,
@@ -54,12 +54,12 @@ impl Operator {
         self.readiness.clone()
     }
 
-    /// Says whether writes are refused for lack of space.
+    /// Whether writes are refused because the disk is full.
     pub(crate) fn disk(&self) -> Arc<DiskGuard> {
         self.disk.clone()
     }
 
-    /// Adds what is counted elsewhere.
+    /// Adds metrics that are counted elsewhere.
     pub(crate) fn add_sources(&self, sources: Vec<Arc<dyn Source>>) {
         for source in sources {
             self.metrics.add(source);
@@ -85,13 +85,13 @@ impl Operator {
         }
     }
 
-    /// From now on the server is ready only while the engine is.
+    /// From now on the server is ready only while the engine is healthy.
     pub(crate) fn watch_engine(&self, engine: Arc<dyn Engine>) {
         // There is one engine for the life of the process.
         let _ = self.watch.engine.set(engine);
     }
 
-    /// Begins to answer on `bound`.
+    /// Starts serving on `bound`.
     fn start(
         &self,
         bound: BoundAdmin,
@@ -104,8 +104,8 @@ impl Operator {
     }
 }
 
-/// The admin listener on its way: health is served while the store opens, unless a certificate that
-/// is kept with the store is needed first.
+/// The admin listener during start-up: it serves health while the store opens, unless it needs the
+/// certificate that is stored with the data.
 pub(crate) struct AdminPort {
     waiting: Option<BoundAdmin>,
     running: Option<Admin>,
@@ -114,7 +114,7 @@ pub(crate) struct AdminPort {
 }
 
 impl AdminPort {
-    /// Binds the port, and answers on it if it speaks plain HTTP.
+    /// Binds the port, and starts serving if it uses plain HTTP.
     pub(crate) async fn open(operator: &Operator, settings: &Settings) -> Result<Self> {
         let bound = admin::bind(settings).await?;
         let is_https = bound.as_ref().is_some_and(|bound| bound.https);
@@ -123,13 +123,13 @@ impl AdminPort {
         match port.waiting.take() {
             Some(bound) if is_https => port.waiting = Some(bound),
             Some(bound) => port.running = Some(operator.start(bound, settings, None)?),
-            // Somebody has to look at the disk all the same.
+            // The disk must be watched without a listener too.
             None => drop(tokio::spawn(operator.watch.clone().run())),
         }
         Ok(port)
     }
 
-    /// Reads the tokens and, where HTTPS is spoken, begins to answer.
+    /// Reads the tokens and, with HTTPS, starts serving.
     pub(crate) fn store_is_open(
         &mut self,
         operator: &Operator,
@@ -138,7 +138,7 @@ impl AdminPort {
         tls: Option<&Arc<Tls>>,
     ) -> Result<()> {
         if let Some(tls) = tls {
-            // It replaces its certificate, and is never replaced itself.
+            // A reload replaces the certificate inside `Tls`, never `Tls` itself.
             let _ = operator.watch.tls.set(tls.clone());
         }
         if let Some(tokens) = &self.tokens {
@@ -150,24 +150,24 @@ impl AdminPort {
         Ok(())
     }
 
-    /// The tokens that open metrics; `None` on loopback, where they are open.
+    /// The tokens for `/metrics`; `None` on loopback, which needs no token.
     pub(crate) fn tokens(&self) -> Option<Arc<Tokens>> {
         self.tokens.clone()
     }
 
-    /// Where it answers, and whether by HTTPS.
+    /// The address, and whether it uses HTTPS.
     pub(crate) fn address(&self) -> Option<(SocketAddr, bool)> {
         self.running.as_ref().map(|admin| (admin.address(), self.is_https))
     }
 }
 
-/// Lines of the log that were lost.
+/// Log lines that were dropped.
 struct LogMeter(LogQueue);
 
 impl Source for LogMeter {
     fn report(&self) -> Vec<Family> {
         let dropped = Value::Counter(self.0.lines_dropped() as f64);
-        let help = "Lines of the log that were dropped";
+        let help = "Log lines that were dropped";
         vec![Family::of("lazuli_log_lines_dropped", help, &dropped)]
     }
 }

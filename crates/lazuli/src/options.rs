@@ -1,8 +1,9 @@
 //! Every option of the server, declared once: flag, help, type and default.
 //!
 //! The other names follow from the flag: `--cache-mib` is `LAZULI_CACHE_MIB` in the environment and
-//! `cache-mib` in a configuration file. A new option is a field here and its use; `names.rs` gives
-//! it its names, `file.rs` reads it from a file, and a test adds it to `docs/configuration.md`.
+//! `cache-mib` in a configuration file. To add an option, add a field here and use it: `names.rs`
+//! derives its names, `file.rs` reads it from a file, and a test adds it to
+//! `docs/configuration.md`.
 
 mod bounds;
 mod file;
@@ -25,11 +26,11 @@ use clap::{ArgAction, Args};
 use lazuli_engine_local::Durability;
 use std::path::PathBuf;
 
-/// What the server can be asked for. A switch can be turned off again: `--tls=false`.
+/// The options of the server. A switch can be turned off again: `--tls=false`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ServeOptions {
-    /// Read options from a TOML file; flags and the environment win over it. SIGHUP reads its
-    /// accounts again
+    /// Read options from a TOML file; flags and the environment override it. Its accounts are
+    /// reloaded on SIGHUP
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
@@ -52,55 +53,55 @@ pub(crate) struct ServeOptions {
     )]
     pub(crate) host: String,
 
-    /// The services to serve: `table`, `queue`, or both with a comma between them
+    /// Services to run: `table`, `queue`, or `table,queue`
     #[arg(long, value_name = "LIST", default_value_t)]
     pub(crate) services: ServiceList,
 
-    /// Port of the Table service; 0 takes a free one
+    /// Port of the Table service; 0 picks a free one
     #[arg(long, value_name = "PORT", alias = "tablePort", default_value_t = 10002)]
     pub(crate) table_port: u16,
 
-    /// Port of the Queue service; 0 takes a free one
+    /// Port of the Queue service; 0 picks a free one
     #[arg(long, value_name = "PORT", alias = "queuePort", default_value_t = 10001)]
     pub(crate) queue_port: u16,
 
-    /// Where health, readiness and metrics are served: ADDRESS:PORT, `off`, or `auto`, which is
-    /// 127.0.0.1:10003, or nowhere while another program has that port
+    /// Where to serve health, readiness and metrics: ADDRESS:PORT, `off`, or `auto`:
+    /// 127.0.0.1:10003 if that port is free, else off
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     pub(crate) admin: AdminChoice,
 
-    /// Let --admin listen beyond loopback without HTTPS
+    /// Allow --admin on a non-loopback address without HTTPS
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub(crate) admin_insecure: bool,
 
-    /// Serve --admin under this host name too; may be repeated
+    /// Accept this host name on the admin listener too; may be repeated
     #[arg(long, value_name = "NAME")]
     pub(crate) admin_name: Vec<String>,
 
-    /// File with the admin token, which `/metrics` needs where --admin is not on loopback; without
-    /// it `admin-token` in the data directory, made at the first start. SIGHUP reads it again
+    /// File with the admin token, required for `/metrics` unless --admin is on loopback. By default
+    /// `admin-token` in the data directory, created at the first start. Reloaded on SIGHUP
     #[arg(long, value_name = "FILE")]
     pub(crate) admin_token_file: Option<PathBuf>,
 
-    /// File with another token that opens `/metrics` alone. SIGHUP reads it again
+    /// File with a second token, valid for `/metrics` only. Reloaded on SIGHUP
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics_token_file: Option<PathBuf>,
 
-    /// Read the account from hosts of the form `account.SUFFIX`; may be repeated. `table.localhost`
-    /// and `table.core.windows.net` are always known, and the same with `queue`
+    /// Take the account from hosts of the form `account.SUFFIX`; may be repeated.
+    /// `table.localhost`, `table.core.windows.net` and the same names with `queue` always work
     #[arg(long, value_name = "SUFFIX")]
     pub(crate) host_suffix: Vec<String>,
 
-    /// Speak HTTPS, with a self-signed certificate that is made once and kept with the data
+    /// Serve HTTPS with a self-signed certificate, generated once and kept in the data directory
     #[arg(long)]
     pub(crate) tls: Option<bool>,
 
-    /// Speak HTTPS with the certificate in this PEM file, followed by its chain; needs --tls-key.
-    /// SIGHUP reads both again
+    /// Serve HTTPS with the certificate and chain in this PEM file; needs --tls-key. Both are
+    /// reloaded on SIGHUP
     #[arg(long, value_name = "FILE", alias = "cert")]
     pub(crate) tls_cert: Option<PathBuf>,
 
-    /// The private key of --tls-cert, a PEM file without a password
+    /// Private key of --tls-cert: a PEM file without a password
     #[arg(long, value_name = "FILE", alias = "key")]
     pub(crate) tls_key: Option<PathBuf>,
 
@@ -108,21 +109,21 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "LIST", value_parser = AccountList::parse)]
     pub(crate) accounts: Option<AccountList>,
 
-    /// File of accounts, one `name:key1[:key2]` per line; SIGHUP reads it again
+    /// File of accounts, one `name:key1[:key2]` per line. Reloaded on SIGHUP
     #[arg(long, value_name = "FILE")]
     pub(crate) accounts_file: Option<PathBuf>,
 
-    /// When a write is acknowledged: `sync` (it is on disk), `interval=<ms>` (a power failure may
-    /// lose that much), `memory` (the system writes when it likes)
+    /// When to acknowledge a write: `sync` (after fsync), `interval=<ms>` (fsync within <ms>; a
+    /// power failure can lose that much), `memory` (no fsync; the operating system decides)
     #[arg(long, value_name = "WHEN", default_value_t = DurabilityName(Durability::Sync))]
     pub(crate) durability: DurabilityName,
 
-    /// Keep nothing: use a temporary directory and remove it at the end
+    /// Store the data in a temporary directory and delete it on exit
     #[arg(long, alias = "inMemoryPersistence", action = ArgAction::Set, default_value_t)]
     pub(crate) in_memory: bool,
 
-    /// Refuse `x-ms-version` values this program does not know, as the cloud does, instead of
-    /// serving them with the nearest known behaviour
+    /// Refuse unknown `x-ms-version` values, as Azure does, instead of serving them as the nearest
+    /// known version
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub(crate) strict_versions: bool,
 
@@ -130,12 +131,12 @@ pub(crate) struct ServeOptions {
     #[arg(long, alias = "skipApiVersionCheck", action = ArgAction::Set, default_value_t)]
     pub(crate) skip_api_version_check: bool,
 
-    /// Which rules requests must follow: `azure`, or `lenient`, which accepts what emulators accept
-    /// and marks each such answer with `x-lazuli-would-fail`
+    /// Which rules to enforce: `azure`, or `lenient`, which accepts what emulators accept and adds
+    /// the header `x-lazuli-would-fail` to each such response
     #[arg(long, value_name = "PROFILE", hide_possible_values = true, default_value = "azure")]
     pub(crate) profile: ProfileName,
 
-    /// Write the addresses served to FILE, as JSON, once requests are accepted
+    /// Write the listening addresses to FILE, as JSON, once the server accepts requests
     #[arg(long, value_name = "FILE")]
     pub(crate) port_file: Option<PathBuf>,
 
@@ -143,27 +144,27 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     pub(crate) log: String,
 
-    /// Append the log to FILE instead of standard error; SIGHUP opens it again
+    /// Append the log to FILE instead of standard error. Reopened on SIGHUP
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
 
-    /// How the log is written: `human` or `json`; without it human on a terminal, json otherwise
+    /// Log format: `human` or `json` [default: human on a terminal, else json]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) log_format: Option<LogFormat>,
 
-    /// Log a line for each request: `off`, `errors` (5xx, throttled, slower than --slow-ms) or `all`
+    /// Which requests to log: `off`, `errors` (5xx, throttled, slower than --slow-ms) or `all`
     #[arg(long, value_name = "WHICH", hide_possible_values = true, default_value = "errors")]
     pub(crate) access_log: AccessLinesName,
 
-    /// Requests that take this long are logged by --access-log errors
+    /// Requests slower than this are logged under --access-log errors
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub(crate) slow_ms: u32,
 
-    /// Log the query of a request with its path; signatures are masked
+    /// Log query strings too; signatures are masked
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub(crate) log_query: bool,
 
-    /// Print and log nothing but errors
+    /// Print nothing, and log errors only
     #[arg(short = 's', long, action = ArgAction::Set, default_value_t)]
     pub(crate) silent: bool,
 

@@ -1,4 +1,4 @@
-//! The pauses of the services' retries, in the time of the runtime.
+//! The pauses between the services' retries, on the runtime's clock.
 
 use lazuli_engine::BoxFuture;
 use lazuli_engine::retry::{Pace, give_way};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Waits on the runtime's timer.
 pub(crate) struct RuntimePace {
     started: Instant,
-    /// Keyed by the system's randomness: what it makes of a counter nobody else draws.
+    /// Keyed by the system's randomness, so the hash of a counter is unpredictable.
     random: RandomState,
     drawn: AtomicU64,
 }

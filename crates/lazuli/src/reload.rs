@@ -1,5 +1,4 @@
-//! What SIGHUP does while requests are served: reads accounts and certificate again, and opens the
-//! log file again.
+//! What SIGHUP does: reloads accounts, certificate and tokens, and reopens the log file.
 
 use crate::admin;
 use crate::certificate;
@@ -17,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::signal::unix::Signal;
 
-/// What is read again, and where it goes.
+/// What is reloaded, and where it goes.
 #[derive(Debug)]
 pub(crate) struct Reload {
     /// The command line, which names the files.
@@ -26,7 +25,7 @@ pub(crate) struct Reload {
     /// Whether accounts were given at the start.
     pub(crate) accounts_given: bool,
     pub(crate) tls: Option<Arc<Tls>>,
-    /// The tokens of the admin listener, where it needs some.
+    /// The tokens of the admin listener, if it needs any.
     pub(crate) tokens: Option<Arc<Tokens>>,
     pub(crate) log: LogQueue,
     pub(crate) notify: Arc<Notify>,
@@ -36,17 +35,17 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Reads everything again at each signal. If anything cannot be read, nothing changes.
+    /// Reloads everything at each signal. If anything cannot be read, nothing changes.
     pub(crate) async fn at_each(self, mut signal: Signal) {
         while signal.recv().await.is_some() {
             self.notify.reloading();
             self.log.reopen();
             // The files are small, and signals rare.
             match self.once() {
-                Ok(accounts) => tracing::info!(accounts, "read accounts and certificate again"),
+                Ok(accounts) => tracing::info!(accounts, "reloaded accounts and certificate"),
                 Err(error) => tracing::error!(
                     error = log_line(&error),
-                    "accounts, certificate and tokens stay as they were"
+                    "reload failed; accounts, certificate and tokens are unchanged"
                 ),
             }
             self.notify.ready();
@@ -58,7 +57,7 @@ impl Reload {
         let settings = Settings::load(&self.arguments, memory::cgroup_limit())?;
         if self.accounts_given && matches!(settings.accounts, AccountsChoice::WellKnown) {
             return Err(with_hint(
-                "no account is configured any more",
+                "no accounts are configured any more",
                 "restart to serve the well-known development account",
             ));
         }

@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<()> {
     let logging = Logging::start(&settings.log)?;
     say_how_memory_is_shared(&settings);
     let temporary = match settings.options.in_memory {
-        true => Some(tempfile::tempdir().context("make a temporary directory")?),
+        true => Some(tempfile::tempdir().context("create a temporary directory")?),
         false => None,
     };
     let data = temporary.as_ref().map_or(settings.options.data.as_path(), |dir| dir.path());
@@ -56,13 +56,13 @@ async fn serve(
     log: LogQueue,
 ) -> Result<()> {
     let began = Instant::now();
-    let signals = Signals::install().context("listen to signals")?;
+    let signals = Signals::install().context("install signal handlers")?;
     let notify = Arc::new(Notify::from_environment());
     // Before the engine opens its files.
     let bounds = &settings.options.bounds;
     let connections_max = descriptors::connections_max(bounds.connections_max.get());
     let auth = settings.options.auth.options().await?;
-    // The ports first: a second start fails on them without waiting for the data directory.
+    // The ports first: a second server fails on them without waiting for the data directory.
     let listeners = Listeners::bind(settings).await?;
     let addresses = listeners.addresses()?;
     let operator = Operator::new(settings, data, log.clone());
@@ -125,7 +125,7 @@ async fn serve(
     let shutdown = stop.wait(|| requests.iter().map(|meter| meter.in_flight()).sum());
     let cut = services.run(options, shutdown).await;
     if cut > 0 {
-        tracing::warn!(connections = cut, "connections were cut at the end of the grace period");
+        tracing::warn!(connections = cut, "cut connections at the end of the grace period");
     }
     for chore in chores {
         chore.abort();
@@ -156,7 +156,8 @@ fn front_options(settings: &Settings) -> FrontOptions {
             slow: Duration::from_millis(settings.options.slow_ms.into()),
             query: settings.options.log_query,
         },
-        // The low digits of the clock come first, so that ids of two runs differ at a glance.
+        // The low digits of the clock come first, so that the ids of two runs are easy to tell
+        // apart.
         request_id_seed: SystemClock.now().ticks().reverse_bits(),
         ..FrontOptions::default()
     }
@@ -178,12 +179,12 @@ pub(crate) fn mib(number: u32) -> usize {
     usize::try_from(u64::from(number) * MIB).unwrap_or(usize::MAX)
 }
 
-/// Whoever gives a container little memory finds in the log what became of it.
+/// Logs the pool sizes that were derived from a small container limit.
 fn say_how_memory_is_shared(settings: &Settings) {
     let Some(Budget { bytes, cgroup_bytes: Some(limit) }) = settings.memory else { return };
     tracing::info!(
         limit_mib = limit / MIB,
         shared_mib = bytes / MIB,
-        "the memory pools share 70 % of the cgroup's limit; --memory sets another amount"
+        "sized the memory pools to 70 % of the cgroup limit; --memory sets another amount"
     );
 }

@@ -1,4 +1,4 @@
-//! The services of the process: which are served, on which ports, and how they run together.
+//! The services of the process: which ones run, on which ports, and how they run together.
 
 use crate::address::listen;
 use crate::config::Settings;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// The ports of the services that are served.
+/// The ports of the enabled services.
 pub(crate) struct Listeners {
     table: Option<TcpListener>,
     queue: Option<TcpListener>,
@@ -36,7 +36,7 @@ impl Listeners {
         })
     }
 
-    /// The address of each service that is served, in the order of their names' declaration.
+    /// The address of each enabled service, in the order in which `ServiceName` declares them.
     pub(crate) fn addresses(&self) -> Result<Vec<(ServiceName, SocketAddr)>> {
         let listeners = [(ServiceName::Table, &self.table), (ServiceName::Queue, &self.queue)];
         let bound = listeners.into_iter().filter_map(|(name, bound)| Some((name, bound.as_ref()?)));
@@ -84,21 +84,21 @@ impl Services {
         Self { table, queue }
     }
 
-    /// What is counted of each service.
+    /// The analytics of each service.
     pub(crate) fn analytics(&self) -> Vec<Arc<Analytics>> {
         let table = self.table.as_ref().map(|bound| bound.front.service().analytics());
         let queue = self.queue.as_ref().map(|bound| bound.front.service().analytics());
         table.into_iter().chain(queue).collect()
     }
 
-    /// What is measured of the requests of each service.
+    /// The request metrics of each service.
     pub(crate) fn request_meters(&self) -> Vec<Arc<RequestMeter>> {
         let table = self.table.as_ref().map(|bound| bound.front.meter());
         let queue = self.queue.as_ref().map(|bound| bound.front.meter());
         table.into_iter().chain(queue).collect()
     }
 
-    /// All that is measured of each service.
+    /// All metrics of each service.
     pub(crate) fn meters(&self) -> Vec<Arc<dyn Source>> {
         let table = self.table.as_ref().map(|bound| bound.connections.clone());
         let queue = self.queue.as_ref().map(|bound| bound.connections.clone());
@@ -107,7 +107,7 @@ impl Services {
         connections.chain(requests).collect()
     }
 
-    /// Serves until `shutdown`; says how many connections were cut.
+    /// Serves until `shutdown`; returns how many connections were cut.
     pub(crate) async fn run(
         self,
         options: ListenOptions,
@@ -117,7 +117,7 @@ impl Services {
         let stopped = || {
             let mut stopped = stopped.clone();
             async move {
-                // The sender lives as long as the services run.
+                // An error is impossible: the sender outlives the services.
                 let _ = stopped.wait_for(|stops| *stops).await;
             }
         };
@@ -140,7 +140,7 @@ impl Services {
     }
 }
 
-/// Where the ids of messages get their random part from.
+/// The source of the random part of message ids.
 pub(crate) fn random(pace: Arc<dyn Pace>) -> Random {
     Arc::new(move || pace.random())
 }

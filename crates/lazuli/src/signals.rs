@@ -1,5 +1,4 @@
-//! The signals that the server listens to. Of those that end it, the first drains and the second
-//! stops at once.
+//! The signals that the server handles. The first stop signal drains; the second exits immediately.
 
 use crate::exit::Exit;
 use crate::logging::LogQueue;
@@ -10,13 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// How long the last lines of the log may take when a second signal stops the server.
+/// How long the last log lines may take to be written after a second stop signal.
 const FLUSH_WAIT_MAX: Duration = Duration::from_millis(200);
 
-/// Handles of the signals; once it exists, they no longer end the process by themselves.
+/// Signal handlers; once installed, the signals no longer end the process by default.
 pub(crate) struct Signals {
     pub(crate) stop: StopSignals,
-    /// SIGHUP: read files again.
+    /// SIGHUP: reload files.
     pub(crate) hangup: Signal,
     /// SIGUSR1: log the status.
     pub(crate) user: Signal,
@@ -28,13 +27,13 @@ pub(crate) struct StopSignals {
     terminate: Signal,
 }
 
-/// What a stop sets in motion.
+/// What a stop signal triggers.
 pub(crate) struct Stop {
     pub(crate) signals: StopSignals,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) notify: Arc<Notify>,
     pub(crate) log: LogQueue,
-    /// How long everything is served while the server already says that it stops.
+    /// How long to keep serving after `/readyz` reports the stop.
     pub(crate) drain: Duration,
 }
 
@@ -59,7 +58,7 @@ impl StopSignals {
 }
 
 impl Stop {
-    /// Resolves when a signal came and the drain is over. A second signal ends the process at once.
+    /// Resolves after a signal and the drain. A second signal ends the process immediately.
     pub(crate) async fn wait(mut self, in_flight: impl Fn() -> i64) {
         let signal = self.signals.next().await;
         let detail = format!("{signal} was received");
@@ -69,7 +68,7 @@ impl Stop {
         let drain = self.drain;
         tokio::spawn(async move {
             let signal = self.signals.next().await;
-            tracing::warn!(signal, "stopped at once by a second signal");
+            tracing::warn!(signal, "exiting immediately on a second signal");
             self.log.flush(FLUSH_WAIT_MAX);
             std::process::exit(Exit::Interrupted as i32);
         });

@@ -1,4 +1,4 @@
-//! Opens the store as the settings say.
+//! Opens the store with the configured options.
 
 use crate::config::Settings;
 use crate::failure::{chain, with_hint};
@@ -10,18 +10,18 @@ use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
 use lazuli_model::limits::REQUEST_MS_MAX;
 use std::path::Path;
 
-/// Opens the data directory; what goes wrong is explained.
+/// Opens the data directory; errors carry a hint.
 pub(crate) fn open(data: &Path, settings: &Settings) -> Result<ReopeningEngine> {
     let engine = ReopeningEngine::open(data, engine_options(settings)).map_err(|error| {
         let advice = match &error {
             OpenError::Locked { .. } => {
-                "another lazuli uses this directory; stop it, or choose another with --data"
+                "another lazuli uses this directory; stop it, or choose another one with --data"
             }
-            OpenError::NewerFormat { .. } => "start the newer lazuli that wrote it",
+            OpenError::NewerFormat { .. } => "use the newer lazuli version that wrote it",
             OpenError::NotLazuli { .. } => "choose an empty or new directory with --data",
             OpenError::Corrupt { .. } => {
-                "what lies there is not what was written: check the disk, restore the directory \
-                 from a copy, or start with another one with --data"
+                "the data is damaged: check the disk, restore the directory from a copy, or use \
+                 another one with --data"
             }
             _ => "check that the directory exists, is writable and has free space",
         };
@@ -31,11 +31,10 @@ pub(crate) fn open(data: &Path, settings: &Settings) -> Result<ReopeningEngine> 
     Ok(engine)
 }
 
-/// A request reads one view: an engine whose views live hardly longer than a request would fail
-/// queries at random.
+/// A request reads from one view: if views expired during a request, queries would fail at random.
 fn check_view_life(limits: &Limits) -> Result<()> {
     let (needed, given) = (2 * REQUEST_MS_MAX, limits.view_ms_max);
-    ensure!(given >= needed, "views of the engine live {given} ms, and requests need {needed} ms");
+    ensure!(given >= needed, "the engine's views live {given} ms, but requests need {needed} ms");
     Ok(())
 }
 

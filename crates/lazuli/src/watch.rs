@@ -1,4 +1,4 @@
-//! Looks every second at what requests depend on, and keeps the readiness of the server up to date.
+//! Checks disk, engine and certificate every second, and updates the server's readiness.
 
 use crate::options::MIB;
 use lazuli_admin::{Readiness, Reason};
@@ -10,22 +10,22 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Between two looks.
+/// The pause between two checks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// An engine that takes longer to answer is not reachable.
+/// An engine that takes longer to answer counts as unreachable.
 const ENGINE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What is looked at.
+/// What is checked.
 pub(crate) struct Watch {
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) data: PathBuf,
     /// Free space below which writes are refused.
     pub(crate) reserve_bytes: u64,
     pub(crate) disk: Arc<DiskGuard>,
-    /// Set when it is open.
+    /// Set once it is open.
     pub(crate) engine: OnceLock<Arc<dyn Engine>>,
-    /// Set when it is loaded, if HTTPS is spoken.
+    /// Set once it is loaded, if HTTPS is on.
     pub(crate) tls: OnceLock<Arc<Tls>>,
 }
 
@@ -33,7 +33,7 @@ impl Watch {
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
             let watch = self.clone();
-            // A call to a disk that hangs does not return.
+            // A call to a hanging disk does not return.
             let _ = tokio::task::spawn_blocking(move || watch.look_at_disk()).await;
             self.look_at_engine().await;
             self.look_at_certificate();
@@ -41,7 +41,7 @@ impl Watch {
         }
     }
 
-    /// Compares the free space with the reserve. Where it cannot be learned, nothing is refused.
+    /// Compares the free space with the reserve. If the free space is unknown, nothing is refused.
     pub(crate) fn look_at_disk(&self) {
         let Some(free) = free_bytes(&self.data) else { return };
         self.disk.note(free, self.reserve_bytes);
@@ -55,7 +55,7 @@ impl Watch {
         let health = tokio::time::timeout(ENGINE_PATIENCE, engine.health()).await;
         let (refuses, unreachable) = match health {
             Ok(Ok(())) => (None, None),
-            // The only writer of a store always reaches it: what is refused is writes.
+            // A sole writer always reaches its store, so an error means that it refuses writes.
             Ok(Err(error)) if engine.nature().writers == Writers::Sole => {
                 (Some(error.to_string()), None)
             }
@@ -77,7 +77,7 @@ impl Source for Watch {
         let end = self.tls.get().and_then(|tls| tls.not_after());
         let family = Family::new(
             "lazuli_tls_certificate_expiry_timestamp_seconds",
-            "Until when the certificate is valid, in Unix time",
+            "When the certificate expires, in Unix time",
         );
         match end {
             Some(end) => {
@@ -92,10 +92,10 @@ impl Source for Watch {
 fn expired(end: Option<Timestamp>, now: Timestamp) -> Option<String> {
     let end = end.filter(|end| *end <= now)?;
     let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
-    Some(format!("the certificate was valid until {}", end.text(&mut buffer)))
+    Some(format!("the certificate expired at {}", end.text(&mut buffer)))
 }
 
-/// Free space for this user on the file system of `path`, or of what will hold it.
+/// Free space for this user on the file system of `path`, or of its nearest existing ancestor.
 fn free_bytes(path: &Path) -> Option<u64> {
     let found = path.ancestors().find_map(|path| {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
@@ -127,7 +127,7 @@ mod tests {
         assert!(!roomy.disk.is_full() && roomy.readiness.is_ready());
     }
 
-    /// What a look at a closed engine finds.
+    /// What a check of a closed engine finds.
     async fn look_at_closed(writers: Writers) -> String {
         let data = tempfile::tempdir().unwrap();
         let engine =
@@ -152,7 +152,7 @@ mod tests {
         let end = Timestamp::from_unix_seconds(100);
         assert_eq!(expired(Some(end), Timestamp::from_unix_seconds(99)), None);
         assert_eq!(expired(None, end), None);
-        let expect = "the certificate was valid until 1970-01-01T00:01:40Z";
+        let expect = "the certificate expired at 1970-01-01T00:01:40Z";
         assert_eq!(expired(Some(end), end).as_deref(), Some(expect));
     }
 }

@@ -74,9 +74,9 @@ fn a_bad_file_keeps_the_accounts_and_says_why() {
     };
     check("accounts = [", "lazuli.toml, line 1: ");
     check(&accounts("c2VjcmV0!"), "a key of account 'devstoreaccount1' is not base64");
-    check("", "no account is configured any more");
+    check("", "no accounts are configured any more");
     assert!(!server.log().contains("c2VjcmV0"), "{}", server.log());
-    assert!(server.log().contains("accounts, certificate and tokens stay as they were"));
+    assert!(server.log().contains("accounts, certificate and tokens are unchanged"));
 
     fs::write(&file, accounts(NEW)).unwrap();
     server.signal("HUP").unwrap();

@@ -160,24 +160,30 @@ fn errors_in_a_file_name_the_line_and_show_no_key() {
     check("connections-max = 0", "line 1: connections-max: ");
     check("tls = 'c2VjcmV0'", "line 1: tls: expected one of true, false");
     check("data = ''", "line 1: data: ");
-    check("data = ['a']", "line 1: data: expected a text, a number or a switch");
+    check("data = ['a']", "line 1: data: expected a string, number or boolean");
     check("config = 'x'", "unknown option `config`");
     check("memtable-kib = 1", "unknown option `memtable-kib`");
     check("auth = 1", "line 1: auth is a table");
     check("oidc-issuer = 'x'", "line 1: unknown option `oidc-issuer`");
     check("[auth]\ntls = true", "line 2: unknown option `tls`");
     check("[[accounts]]\nname = 'a'\nkey1 = 'c2VjcmV0!'", "a key of account 'a' is not base64");
-    check("[[accounts]]\nname = 'a'\nkey1 = 'AAAA;b:c2VjcmV0'", "line 3: names and keys hold no");
+    check(
+        "[[accounts]]\nname = 'a'\nkey1 = 'AAAA;b:c2VjcmV0'",
+        "line 3: names and keys must not contain",
+    );
     check("[[accounts]]\nname = 'a'\nkey1 = \"c2VjcmV0", "line 3: ");
     check("[[accounts]]\nname = 'a'\nkey = 'c2VjcmV0'", "line 3: unknown field `key`");
-    check("[[accounts]]\nname = 'a'\nkey1 = ['c2VjcmV0']", "line 3: names and keys are texts");
-    check("[[accounts]]\nname = 'c2VjcmV0'", "line 1: an account has a name and key1");
+    check(
+        "[[accounts]]\nname = 'a'\nkey1 = ['c2VjcmV0']",
+        "line 3: names and keys must be strings",
+    );
+    check("[[accounts]]\nname = 'c2VjcmV0'", "line 1: an account needs a name and key1");
     check("accounts = 'c2VjcmV0'", "account 1 of the list is not name:key");
     check("accounts = ['a:c2VjcmV0']", "line 1: an account is a table");
     check("[[accounts]]\nname = 'a'\nkey1 = 'AAAA'\nkey2 = {c2VjcmV0 = 1}", "line 4: ");
     check("table-port = 'c2VjcmV0'", "line 1: table-port: invalid digit");
     check("accounts = []", "no account is given");
-    check("[accounts]\nc2V = 1", "line 1: accounts: expected a text");
+    check("[accounts]\nc2V = 1", "line 1: accounts: expected a string");
     check(
         "[[accounts]]\nname = 'a'\nkey1 = 'AAAA'\n[[accounts]]\nname = 'A'\nkey1 = 'AAAA'",
         "given twice",

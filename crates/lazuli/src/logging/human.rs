@@ -30,12 +30,12 @@ where
         event.record(&mut line);
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
-        // Of `2026-11-16T12:31:04.123456Z` the time of day, to the millisecond.
+        // The time of day, to the millisecond, of `2026-11-16T12:31:04.123456Z`.
         writeln!(writer, "{}  {line}", time.get(11..23).unwrap_or(&time))
     }
 }
 
-/// What people read of an access line.
+/// The fields of an access line that people read.
 #[derive(Debug, Default)]
 struct AccessLine {
     status: u64,
@@ -109,7 +109,7 @@ fn duration(us: u64) -> String {
     }
 }
 
-/// Text of a client without what could change the terminal it is shown on.
+/// Client text without the characters that control a terminal.
 struct Visible<'a>(&'a str);
 
 impl fmt::Display for Visible<'_> {

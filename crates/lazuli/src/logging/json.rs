@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The field that holds an event's sentence.
+/// The field that holds an event's message.
 const MESSAGE: &str = "message";
 
 #[derive(Debug)]
@@ -37,8 +37,8 @@ where
     }
 }
 
-/// The fields of the spans around an event, the outermost first. Spans that lie within one another
-/// need different field names.
+/// The fields of the spans around an event, the outermost first. Nested spans need different field
+/// names.
 fn write_spans<S>(context: &FmtContext<'_, S, JsonFields>, writer: &mut Writer<'_>) -> fmt::Result
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -126,7 +126,7 @@ fn write_text(writer: &mut Writer<'_>, text: fmt::Arguments<'_>) -> fmt::Result 
     writer.write_char('"')
 }
 
-/// Escapes what a JSON string must not hold as it is.
+/// Escapes the characters that a JSON string must not contain.
 struct Escaped<'a, 'writer>(&'a mut Writer<'writer>);
 
 impl fmt::Write for Escaped<'_, '_> {

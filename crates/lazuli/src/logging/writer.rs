@@ -1,8 +1,8 @@
-//! The thread that writes the log, and the queue before it.
+//! The thread that writes the log, and its queue.
 //!
-//! The queue holds lines back to back. The writer takes all that wait at once, so that a burst costs
-//! few system calls. Memory is bounded twice: by lines and by bytes that wait; what the writer has
-//! taken is as much again at most.
+//! The queue holds lines back to back. The writer takes all queued lines together, so that a burst
+//! costs few system calls. The queue is bounded in lines and in bytes; the writer holds at most as
+//! much again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What a line may take of the queue on average, and a lone line at least.
+/// The queue has room for this many bytes per line, and always for one line of this size.
 const LINE_BYTES_MEAN_MAX: usize = 1024;
 const QUEUE_BYTES_MIN: usize = 64 * 1024;
 
@@ -40,7 +40,7 @@ struct Shared {
     lines_max: usize,
     bytes_max: usize,
     state: Mutex<State>,
-    /// Something waits for the writer.
+    /// There is work for the writer.
     filled: Condvar,
     /// The writer has nothing left to do.
     emptied: Condvar,
@@ -49,7 +49,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Lines that wait, one after the other.
+    /// Queued lines, back to back.
     text: Vec<u8>,
     lines: usize,
     reopen: bool,
@@ -75,14 +75,14 @@ impl LogQueue {
         self.0.dropped.load(Ordering::Relaxed)
     }
 
-    /// Asks the writer to open its file again, which may have been renamed.
+    /// Asks the writer to reopen its file, which may have been renamed.
     pub(crate) fn reopen(&self) {
         self.state().reopen = true;
         self.0.filled.notify_one();
     }
 
-    /// Waits until all that was logged before is written or dropped, but no longer than `wait_max`.
-    /// Says whether it is.
+    /// Waits until everything logged so far is written or dropped, for at most `wait_max`. Returns
+    /// whether it is.
     pub(crate) fn flush(&self, wait_max: Duration) -> bool {
         let waits = |state: &mut State| state.has_work() || state.is_writing;
         let waited = self.0.emptied.wait_timeout_while(self.state(), wait_max, waits);
@@ -115,7 +115,7 @@ impl LogQueue {
     }
 
     /// Waits for work and takes it: puts the lines into `text`, which is empty, and returns whether
-    /// the file is to be opened again.
+    /// to reopen the file.
     fn take(&self, text: &mut Vec<u8>) -> bool {
         let waits = |state: &mut State| !state.has_work();
         let state = self.0.filled.wait_while(self.state(), waits);
@@ -195,7 +195,7 @@ struct Writer<S, R> {
     report: R,
     /// How many of the dropped lines were reported.
     reported: u64,
-    /// Whether the last write ended within a line.
+    /// Whether the last write ended in the middle of a line.
     is_cut: bool,
 }
 
@@ -205,7 +205,7 @@ impl<S: Sink, R: Fn(u64)> Writer<S, R> {
         if self.queue.take(&mut text)
             && let Err(error) = self.sink.reopen()
         {
-            tracing::error!(%error, "kept the log file that was open: cannot open it again");
+            tracing::error!(%error, "cannot reopen the log file; still writing to the old one");
         }
         self.write(&text);
         self.queue.done();
@@ -241,8 +241,8 @@ impl<S: Sink, R: Fn(u64)> Writer<S, R> {
         self.queue.0.dropped.fetch_add(lines as u64, Ordering::Relaxed);
     }
 
-    /// Something could be written. The report is a line as any other: it may be dropped, and is then
-    /// counted and part of the next one.
+    /// Something could be written. The report is an ordinary line: it may be dropped too, and then
+    /// counts towards the next report.
     fn report_dropped(&mut self) {
         let dropped = self.queue.lines_dropped();
         if dropped > self.reported {

@@ -1,75 +1,76 @@
-//! The bounds on memory, time and number. The defaults are what one small machine can give.
+//! The bounds on memory, time and counts. The defaults suit one small machine.
 
 use clap::Args;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// How much the server may take, and how long it waits.
+/// How much the server may use, and how long it waits.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Bounds")]
 pub(crate) struct Bounds {
-    /// Memory for cache, write buffers, requests and answers together, such as `512M` or `2G`; sets
-    /// those --…-mib options that are not given. In a memory cgroup below 1 GiB it is 70 % of the limit
+    /// Total memory for cache, write buffers, requests and responses, such as `512M` or `2G`; sets
+    /// the --…-mib options that are not given. In a memory cgroup below 1 GiB the default is 70 %
+    /// of its limit
     #[arg(long, value_name = "SIZE")]
     pub(crate) memory: Option<MemorySize>,
 
-    /// Connections served at once, of all services together; further ones get ServerBusy
+    /// Maximum connections, all services together; further ones get ServerBusy
     #[arg(long, value_name = "N", default_value = "16384")]
     pub(crate) connections_max: NonZeroU32,
 
-    /// Size of a request line and its headers, in KiB
+    /// Maximum size of the request line and headers, in KiB
     #[arg(long, value_name = "KIB", default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=1024))]
     pub(crate) header_kib_max: u32,
 
-    /// Header lines of a request
+    /// Maximum header lines in a request
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(16..=10_000))]
     pub(crate) headers_max: u32,
 
-    /// Memory for request bodies, all together, in MiB
+    /// Memory for all request bodies together, in MiB
     #[arg(long, value_name = "MIB", default_value = "256")]
     pub(crate) body_memory_mib: NonZeroU32,
 
-    /// Memory for large answers, all together, in MiB
+    /// Memory for all large responses together, in MiB
     #[arg(long, value_name = "MIB", default_value = "256")]
     pub(crate) answer_memory_mib: NonZeroU32,
 
-    /// Queries and transactions that run at once
+    /// Maximum concurrent queries and transactions
     #[arg(long, value_name = "N", default_value = "32")]
     pub(crate) queries_max: NonZeroU32,
 
-    /// How long a request waits for its share of either memory before it gets ServerBusy
+    /// How long a request waits for body or response memory before it gets ServerBusy
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(10))]
     pub(crate) memory_wait_seconds: Seconds,
 
-    /// How long a connection may be idle, or take to send its headers
+    /// How long a connection may stay idle, or take to send its headers
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(60))]
     pub(crate) idle_seconds: Seconds,
 
-    /// How long a client may leave an answer unread before its connection is closed
+    /// How long a client may leave a response unread before its connection is closed
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(60))]
     pub(crate) stall_seconds: Seconds,
 
-    /// How long a client may take for the TLS handshake
+    /// How long a TLS handshake may take
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(10))]
     pub(crate) handshake_seconds: Seconds,
 
-    /// How long everything is still served after SIGTERM or SIGINT, while `/readyz` already says 503
+    /// How long to keep serving after SIGTERM or SIGINT, while `/readyz` already returns 503
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(0))]
     pub(crate) drain_seconds: Seconds,
 
-    /// How long requests in flight may go on after that
+    /// How long in-flight requests may take to finish after that
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(30))]
     pub(crate) grace_seconds: Seconds,
 
-    /// Memory for stored blocks that reads share, in MiB
+    /// Block cache size, in MiB
     #[arg(long, value_name = "MIB", default_value = "128")]
     pub(crate) cache_mib: u32,
 
-    /// Size of the engine's write buffer, in MiB; bounds what a start reads again
+    /// Size of the engine's write buffer, in MiB; bounds how much of the log a start replays
     #[arg(long, value_name = "MIB", default_value = "16")]
     pub(crate) memtable_mib: NonZeroU32,
 
-    /// Memory for commits that wait to be written, in MiB
+    /// Memory for commits waiting to be written, in MiB
     #[arg(long, value_name = "MIB", default_value = "64")]
     pub(crate) commit_queue_mib: NonZeroU32,
 
@@ -77,15 +78,16 @@ pub(crate) struct Bounds {
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(10))]
     pub(crate) commit_wait_seconds: Seconds,
 
-    /// Commits that share one sync to disk
+    /// Maximum commits per fsync
     #[arg(long, value_name = "N", default_value = "1024")]
     pub(crate) commit_group_max: NonZeroU32,
 
-    /// Free disk space, in MiB, below which writes are refused with 503; tables can still be deleted
+    /// Refuse writes with 503 while less than this much disk space is free, in MiB; tables can
+    /// still be deleted
     #[arg(long, value_name = "MIB", default_value_t = 512)]
     pub(crate) disk_reserve_mib: u32,
 
-    /// Lines of the log that may wait to be written; further ones are dropped and counted
+    /// Maximum log lines waiting to be written; further ones are dropped and counted
     #[arg(long, value_name = "N", default_value = "8192")]
     pub(crate) log_queue_lines: NonZeroU32,
 
@@ -96,7 +98,7 @@ pub(crate) struct Bounds {
 
 pub(crate) const MIB: u64 = 1024 * 1024;
 
-/// A time to wait, in whole seconds; at most a day, so that no sum of times overflows.
+/// A time to wait, in whole seconds; at most a day, so that sums do not overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seconds(pub(crate) u32);
 
@@ -132,7 +134,7 @@ pub(crate) struct MemorySize {
 }
 
 impl MemorySize {
-    /// Less serves nobody; more than there is in any machine is a mistake.
+    /// Less is unusable; more than any machine has is a mistake.
     const MIN: u64 = 64 * MIB;
     const MAX: u64 = 1 << 46;
 }

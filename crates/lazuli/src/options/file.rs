@@ -1,7 +1,7 @@
 //! Reads options from a configuration file: a key is a flag without its dashes.
 //!
-//! The values become the defaults of the command line, below flags and environment. Messages name
-//! the line and never show text of the file, which may be an account key.
+//! The values become defaults of the command line, so flags and the environment override them.
+//! Error messages name the line and never quote the file, which may hold account keys.
 
 use super::names::{option_name, takes, with_switch};
 use super::values::{AccountList, read_text};
@@ -45,7 +45,7 @@ impl Defaults {
         Ok(reader.defaults)
     }
 
-    /// The values of an option; none when the file does not give it.
+    /// The values of an option; empty if the file does not give it.
     pub(crate) fn of(&self, option: &str) -> &[String] {
         self.0.get(option).map_or(&[], Vec::as_slice)
     }
@@ -79,7 +79,7 @@ impl Section {
 
     fn of(augment: fn(Command) -> Command) -> Self {
         let command = augment(Command::new("options"));
-        // A hidden option is for tests, and has no place in a file.
+        // Hidden options are for tests and are not allowed in a file.
         let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
         let options = visible.filter(|arg| option_name(arg).is_some()).cloned().map(with_switch);
         Self { options: options.collect(), tables: Vec::new() }
@@ -150,13 +150,11 @@ impl Reader<'_> {
                 let number = number.map_err(|_| self.problem(value, "the number is too large"))?;
                 Ok(number.to_string())
             }
-            _ => {
-                Err(self.problem(value, &format!("{name}: expected a text, a number or a switch")))
-            }
+            _ => Err(self.problem(value, &format!("{name}: expected a string, number or boolean"))),
         }
     }
 
-    /// One `[[accounts]]` as the command line would say it.
+    /// One `[[accounts]]` entry in the form of the command line.
     fn account(&self, entry: &Spanned<DeValue<'_>>) -> Result<String, String> {
         let DeValue::Table(table) = entry.get_ref() else {
             return Err(self.problem(entry, "an account is a table with name, key1 and key2"));
@@ -173,15 +171,15 @@ impl Reader<'_> {
                     *part = Some(text.clone().into_owned());
                 }
                 DeValue::String(_) => {
-                    return Err(self.problem(value, "names and keys hold no colon or semicolon"));
+                    return Err(self.problem(value, "names and keys must not contain : or ;"));
                 }
-                _ => return Err(self.problem(value, "names and keys are texts")),
+                _ => return Err(self.problem(value, "names and keys must be strings")),
             }
         }
         match parts {
             [Some(name), Some(key), None] => Ok(format!("{name}:{key}")),
             [Some(name), Some(key), Some(other)] => Ok(format!("{name}:{key}:{other}")),
-            _ => Err(self.problem(entry, "an account has a name and key1")),
+            _ => Err(self.problem(entry, "an account needs a name and key1")),
         }
     }
 
@@ -190,7 +188,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether an option takes a value, by the option's own rules.
+/// Checks a value by the option's own parser.
 fn check(option: &Arg, text: &str) -> Result<(), String> {
     let name = option.get_long().unwrap_or_default();
     let command = Command::new("file").no_binary_name(true).arg(option.clone());
@@ -221,7 +219,7 @@ fn at_line(text: &str, span: Range<usize>, problem: &str) -> String {
     format!("line {}: {problem}", before.split('\n').count())
 }
 
-/// A key, unless it is long: then it is likely something else than a mistyped name.
+/// A key, unless it is long: then it is probably not a mistyped name but a secret.
 fn shown(key: &str) -> &str {
     const KEY_BYTES_MAX: usize = 32;
     if key.len() <= KEY_BYTES_MAX { key } else { "…" }

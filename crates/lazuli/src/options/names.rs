@@ -1,11 +1,11 @@
-//! Gives every option its names, and values from elsewhere their place below flag and environment.
+//! Derives the names of every option, and ranks values: flag, then environment, then file.
 
 use super::file::Defaults;
 use crate::cli::Cli;
 use clap::{Arg, Command, CommandFactory};
 use std::any::TypeId;
 
-/// The command line, with `defaults` in the place of those that the declarations give.
+/// The command line, with `defaults` in place of the declared defaults.
 pub(crate) fn command(defaults: &Defaults) -> Command {
     let complete = |arg: Arg| match option_name(&arg) {
         Some(name) => {
@@ -18,7 +18,7 @@ pub(crate) fn command(defaults: &Defaults) -> Command {
     Cli::command().mut_args(complete).mut_subcommand("serve", |serve| serve.mut_args(complete))
 }
 
-/// The name of an option of the server; `None` for `--help` and its like.
+/// The name of a server option; `None` for `--help` and similar.
 pub(super) fn option_name(arg: &Arg) -> Option<String> {
     let name = arg.get_long()?;
     (!["help", "version"].contains(&name)).then(|| name.to_owned())

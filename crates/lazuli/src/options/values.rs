@@ -1,4 +1,4 @@
-//! The types of option values that have a form of their own.
+//! The types of option values that have their own syntax.
 
 use crate::failure::with_hint;
 use anyhow::Result;
@@ -59,7 +59,7 @@ impl From<AccessLinesName> for AccessLines {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminChoice {
     Off,
-    /// The default address, if nobody has it.
+    /// The default address, if it is free.
     Auto,
     At {
         host: String,
@@ -102,7 +102,7 @@ impl FromStr for DurabilityName {
             "memory" => Ok(Self(Durability::Memory)),
             other => match other.strip_prefix("interval=").and_then(|ms| ms.parse().ok()) {
                 Some(ms @ 1..=60_000) => Ok(Self(Durability::Interval(Duration::from_millis(ms)))),
-                Some(_) => Err("an interval is 1 to 60000 milliseconds".to_owned()),
+                Some(_) => Err("the interval must be 1 to 60000 milliseconds".to_owned()),
                 None => Err(EXPECTED.to_owned()),
             },
         }
@@ -121,7 +121,7 @@ impl fmt::Display for DurabilityName {
 
 /// A list of accounts, `name:key1[:key2];…`, or why it cannot be used.
 ///
-/// Parsing never fails: the message of a failure would show the text, and with it keys.
+/// Parsing never fails, because clap's error message would show the text and thus the keys.
 #[derive(Clone, Debug)]
 pub(crate) struct AccountList(pub(crate) Result<Vec<Account>, AccountsError>);
 
