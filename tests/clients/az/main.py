@@ -12,7 +12,7 @@ import tempfile
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "common"))
 
-from cases import case, equal, fresh_name, main  # noqa: E402
+from cases import case, equal, fresh_name, main, settings_of  # noqa: E402
 
 
 def supplies(connection, stack):
@@ -27,7 +27,7 @@ def supplies(connection, stack):
 
     def stranger():
         """az without the key: what it needs beside a token is said by each call."""
-        settings = dict(pair.split("=", 1) for pair in connection.split(";") if pair)
+        settings = settings_of(connection)
         place = ("--account-name", settings["AccountName"], "--table-endpoint", settings["TableEndpoint"])
         return lambda *words: az("", config, *words, *place)
 

@@ -76,6 +76,11 @@ def fresh_name(prefix="T"):
     return prefix + uuid.uuid4().hex
 
 
+def settings_of(connection):
+    """The parts of a connection string by name."""
+    return dict(part.split("=", 1) for part in connection.strip(";").split(";"))
+
+
 def equal(got, expected, note=""):
     if got != expected:
         raise AssertionError(f"{note}\n     got: {got!r}\nexpected: {expected!r}")

@@ -9,6 +9,8 @@ import json
 import urllib.parse
 from dataclasses import dataclass
 
+from cases import settings_of
+
 MINIMAL = "application/json;odata=minimalmetadata"
 
 
@@ -29,7 +31,7 @@ class Answer:
 
 class Raw:
     def __init__(self, connection):
-        self.settings = dict(part.split("=", 1) for part in connection.strip(";").split(";"))
+        self.settings = settings_of(connection)
         self.account = self.settings["AccountName"]
         self.key = base64.b64decode(self.settings["AccountKey"])
         self.endpoint = urllib.parse.urlsplit(self.settings["TableEndpoint"])

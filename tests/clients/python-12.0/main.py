@@ -1,4 +1,7 @@
-"""The first stable azure-data-tables through the cases of the newest: programs pin old versions."""
+"""The first stable azure-data-tables and an early azure-storage-queue through the cases of the newest.
+
+Programs pin old versions.
+"""
 
 import pathlib
 import sys

@@ -4,25 +4,15 @@ It speaks an older dialect: the MERGE verb, `3.0;NetFx`, service version 2017-04
 bare line feeds, relative paths and keys that are not percent-encoded.
 """
 
-import contextlib
-import logging
-import pathlib
-import sys
 from datetime import datetime, timedelta, timezone
 
-sys.path.append(str(pathlib.Path(__file__).parent.parent / "common"))
-
-from azure.common import AzureHttpError  # noqa: E402
-from azure.cosmosdb.table.models import EdmType, EntityProperty  # noqa: E402
-from azure.cosmosdb.table.tablebatch import TableBatch  # noqa: E402
-from azure.cosmosdb.table.tableservice import TableService  # noqa: E402
-from cases import case, equal, fresh_name, main  # noqa: E402
+from harness import case, equal, fresh_name, main, refused  # first: it finds the common modules
+from azure.cosmosdb.table.models import EdmType, EntityProperty
+from azure.cosmosdb.table.tablebatch import TableBatch
+from azure.cosmosdb.table.tableservice import TableService
+import queues
 
 KEYS = ["plain", "with space", "o'clock", "100%", "a+b", "a,b", "a:b@c=d&e$f~g", "ô", "日本語", "😀"]
-
-
-# The library logs every refusal, and refusals are what many cases want.
-logging.disable(logging.CRITICAL)
 
 
 def supplies(connection, stack):
@@ -35,21 +25,7 @@ def supplies(connection, stack):
         stack.callback(service.delete_table, name)
         return name
 
-    return {"service": lambda: service, "table": table}
-
-
-@contextlib.contextmanager
-def refused(status, code, text=None):
-    try:
-        yield
-    except AzureHttpError as error:
-        # A failed batch carries its code apart; other errors hold the whole body in their text.
-        told = getattr(error, "code", None) or str(error)
-        equal((error.status_code, code in told), (status, True), str(error))
-        if text is not None:
-            assert text in str(error), str(error)
-        return
-    raise AssertionError(f"accepted, where {status} {code} was due")
+    return {"service": lambda: service, "table": table, **queues.supplies(connection, stack)}
 
 
 def row(key="r", **properties):

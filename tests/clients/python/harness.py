@@ -4,6 +4,8 @@ service     a TableServiceClient
 table       a TableClient of a table made for this case and dropped after it
 raw         signed requests by hand, for what the SDK refuses to send
 connection  the connection string itself
+
+and for what `queue_harness.py` names.
 """
 
 import contextlib
@@ -18,6 +20,7 @@ sys.path.append(str(pathlib.Path(__file__).parent.parent / "common"))
 
 from cases import case, equal, fresh_name  # noqa: E402, F401  (for the cases)
 from raw import Raw  # noqa: E402
+import queue_harness  # noqa: E402
 
 
 def client_options():
@@ -34,6 +37,7 @@ def supplies(connection, stack):
         "service": lambda: service,
         "table": lambda: fresh_table(service, stack),
         "raw": lambda: Raw(connection),
+        **queue_harness.supplies(connection, stack, client_options),
     }
 
 
