@@ -10,10 +10,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// The account every server starts with, and its key; both are public knowledge.
-pub const ACCOUNT: &str = "devstoreaccount1";
-/// See [`ACCOUNT`].
-pub const ACCOUNT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+pub use lazuli_wire::connection_string::{
+    DEVELOPMENT_ACCOUNT as ACCOUNT, DEVELOPMENT_KEY as ACCOUNT_KEY,
+};
 
 /// How long a server may take to start or, once asked, to stop.
 const PATIENCE: Duration = Duration::from_secs(60);

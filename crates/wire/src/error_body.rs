@@ -1,5 +1,9 @@
 //! Error bodies: the same code and message in the services' six shapes.
 
+mod read;
+
+pub use read::ErrorText;
+
 use crate::odata::json;
 use crate::xml::{BYTE_ORDER_MARK, write_leaf, write_text};
 use lazuli_model::Timestamp;

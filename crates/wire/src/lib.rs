@@ -5,6 +5,7 @@
 //! clock, no randomness: what a function needs it takes as an argument. Nothing here panics on any
 //! input, and everything a client sends is bounded before it is kept.
 
+pub mod connection_string;
 pub mod continuation;
 pub mod error_body;
 pub mod error_code;

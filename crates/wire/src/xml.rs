@@ -87,6 +87,26 @@ pub fn read_key_info(document: &[u8]) -> Result<(Option<Timestamp>, Timestamp), 
     read().map_err(|fault: Fault| fault.locate(document))
 }
 
+/// What the document of an error says.
+pub(crate) struct ErrorElements {
+    pub(crate) code: String,
+    pub(crate) message: String,
+    /// The other elements: name and text.
+    pub(crate) others: Vec<(String, String)>,
+}
+
+/// Reads an error; `None` for any other document.
+pub(crate) fn read_error(document: &[u8]) -> Option<ErrorElements> {
+    let (root, code, message) = match Element::parse(document, "error") {
+        Ok(root) => (root, "code", "message"),
+        Err(_) => (Element::parse(document, "Error").ok()?, "Code", "Message"),
+    };
+    let text = |name| root.child_text(name).unwrap_or_default().to_owned();
+    let others = root.children.iter().filter(|child| !child.is(code) && !child.is(message));
+    let others = others.map(|child| (child.name().to_owned(), child.text().to_owned())).collect();
+    Some(ErrorElements { code: text(code), message: text(message), others })
+}
+
 fn read_policies(
     document: &[u8],
     check: fn(Vec<AccessPolicy>) -> Result<AccessPolicies, AccessPolicyError>,

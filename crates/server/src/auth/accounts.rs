@@ -8,11 +8,9 @@ use lazuli_wire::shared_key::SigningKey;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The account every storage emulator has.
-pub const WELL_KNOWN_ACCOUNT: &str = "devstoreaccount1";
-/// The published key of [`WELL_KNOWN_ACCOUNT`].
-pub const WELL_KNOWN_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+pub use lazuli_wire::connection_string::{
+    DEVELOPMENT_ACCOUNT as WELL_KNOWN_ACCOUNT, DEVELOPMENT_KEY as WELL_KNOWN_KEY,
+};
 
 /// One storage account. Either of its keys may sign.
 #[derive(Clone, Debug)]

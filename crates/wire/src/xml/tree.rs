@@ -40,6 +40,10 @@ impl Element {
         self.name == name
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The text without the white space around it.
     pub(super) fn text(&self) -> &str {
         self.text.trim()

@@ -1,6 +1,7 @@
 use super::*;
-use lazuli_model::{Guid, Properties, Timestamp};
+use lazuli_model::{Guid, Properties, Timestamp, Value};
 use proptest::prelude::*;
+use std::borrow::Cow;
 
 /// The one property of the body `{"PartitionKey":..,"RowKey":..,` + `members` + `}`.
 #[track_caller]
