@@ -16,7 +16,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// OpenMetrics where `Accept` names it, as newer scrapers do.
+    /// OpenMetrics if `Accept` names it, as newer scrapers do.
     pub(crate) fn accepted(accept: Option<&str>) -> Self {
         match accept.is_some_and(|accept| accept.contains("application/openmetrics-text")) {
             true => Self::OpenMetrics,
@@ -85,7 +85,7 @@ fn encode_untyped(encoder: &mut DescriptorEncoder<'_>, family: &Family) -> fmt::
 }
 
 fn encode(metric: &mut MetricEncoder<'_>, value: &Value) -> fmt::Result {
-    /// Beyond it not every whole number is an `f64`.
+    /// Above this, `f64` cannot represent every integer.
     const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
     let whole = |number: f64| number.fract() == 0.0 && number.abs() < WHOLE_MAX;
     match value {
@@ -104,8 +104,8 @@ fn encode(metric: &mut MetricEncoder<'_>, value: &Value) -> fmt::Result {
     }
 }
 
-/// The older form names a counter in its comments as it does in its samples, so that names never
-/// meet; and it has no end mark.
+/// The older format uses the sample name of a counter in its comments too, so that names never
+/// clash; and it has no end marker.
 fn as_prometheus(text: &str) -> String {
     let mut older = String::with_capacity(text.len());
     let mut lines = text.lines().filter(|line| *line != "# EOF").peekable();

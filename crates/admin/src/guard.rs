@@ -1,8 +1,8 @@
-//! Refuses what a web page can make a browser send here.
+//! Refuses requests that a web page can make a browser send here.
 //!
-//! A page from elsewhere can have its own name resolve to this machine and read what a server on
-//! loopback answers (DNS rebinding); it cannot choose the `Host` that the browser then sends. It can
-//! also send requests without reading the answers, and the browser says so in `Origin` and
+//! A foreign page can make its own name resolve to this machine and read responses of a server on
+//! loopback (DNS rebinding), but it cannot choose the `Host` that the browser sends. It can also
+//! send requests without reading the responses; the browser marks those with `Origin` and
 //! `Sec-Fetch-Site`.
 
 use http::header::{HOST, HeaderMap, ORIGIN};
@@ -20,7 +20,7 @@ impl Hosts {
         Self(own.into_iter().chain(names.iter().map(|name| name.to_ascii_lowercase())).collect())
     }
 
-    /// Why a request that came to the address `local` is refused, if it is.
+    /// Why a request to the address `local` is refused, if it is.
     pub(crate) fn refusal(&self, headers: &HeaderMap, local: IpAddr) -> Option<Refusal> {
         let host = text(headers.get(HOST));
         if !host.is_some_and(|host| self.contains(host, local)) {
@@ -35,7 +35,7 @@ impl Hosts {
         }
     }
 
-    /// Whatever the port: a container may publish another one.
+    /// Ignores the port: a container may publish another one.
     fn contains(&self, authority: &str, local: IpAddr) -> bool {
         let host = without_port(authority).to_ascii_lowercase();
         let address = host.trim_matches(['[', ']']).parse::<IpAddr>();

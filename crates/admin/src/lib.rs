@@ -1,10 +1,11 @@
-//! The operator's listener: `/healthz`, `/readyz` and `/metrics`, apart from the service ports.
+//! The operator's listener: `/healthz`, `/readyz` and `/metrics`, separate from the service ports.
 //!
-//! It has a thread and limits of its own, so that it answers while the services are saturated or
-//! still starting ([`Admin`]). What it reports is handed in: [`Readiness`] is set by whoever knows
-//! why requests would fail, [`Metrics`] asks every registered [`Source`](lazuli_meter::Source).
+//! It has its own thread and limits, so that it responds while the services are saturated or still
+//! starting ([`Admin`]). Other components supply what it reports: they set [`Readiness`] when
+//! requests would fail, and [`Metrics`] collects from every registered
+//! [`Source`](lazuli_meter::Source).
 //!
-//! A request passes `guard` (is the `Host` ours, is the page that sent it?), then `routes`.
+//! A request passes `guard` (which checks `Host` and origin), then `routes`.
 
 mod exposition;
 mod guard;

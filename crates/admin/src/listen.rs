@@ -1,4 +1,4 @@
-//! Accepts connections, on a thread of its own and within limits of its own.
+//! Accepts connections, with its own thread and limits.
 
 use crate::guard::Hosts;
 use crate::metrics::Metrics;
@@ -22,15 +22,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Connections at once; further ones wait in the backlog.
+/// Maximum connections; further ones wait in the backlog.
 const CONNECTIONS_MAX: usize = 64;
 /// Bytes of a request line and its headers.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
-/// How long a connection may be idle, agree on TLS, or take to send its headers.
+/// How long a connection may be idle, or take for the TLS handshake or its headers.
 const IDLE_MAX: Duration = Duration::from_secs(10);
-/// How long one answer may take to be sent.
+/// How long sending one response may take.
 const CONNECTION_MAX: Duration = Duration::from_secs(60);
-/// Between a failed accept and the next.
+/// The pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the listener serves.
@@ -38,9 +38,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct AdminOptions {
     /// Names under which it is addressed, besides `localhost` and its own address.
     pub names: Vec<String>,
-    /// HTTPS with this certificate, once there is one; without it plain HTTP.
+    /// Serves HTTPS with this certificate, once it is loaded; `None` serves plain HTTP.
     pub tls: Option<Arc<Tls>>,
-    /// Who may read metrics; `None` is everybody.
+    /// The tokens for metrics; `None` needs no token.
     pub tokens: Option<Arc<Tokens>>,
     pub readiness: Arc<Readiness>,
     pub metrics: Arc<Metrics>,
@@ -55,8 +55,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Serves on `listener`, which is bound already, until dropped; beside it `watch` runs on the
-    /// same thread, where the load of the services does not slow it down.
+    /// Serves on the bound `listener` until dropped. `watch` runs on the same thread, so the load
+    /// of the services does not slow it down.
     pub fn start(
         listener: TcpListener,
         options: AdminOptions,
@@ -98,7 +98,7 @@ impl Drop for Admin {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It panics for no request; were it to, the process still has to end.
+            // No request makes it panic; if it did, the process must still be able to exit.
             let _ = thread.join();
         }
     }
@@ -118,13 +118,13 @@ impl Server {
                 Ok((stream, _)) => {
                     let server = self.clone();
                     tokio::spawn(async move {
-                        // A connection that fails concerns its client alone.
+                        // A failed connection concerns only its client.
                         let _ = tokio::time::timeout(CONNECTION_MAX, server.serve(stream)).await;
                         drop(place);
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "could not accept an admin connection; trying again");
+                    tracing::warn!(%error, "could not accept an admin connection; will retry");
                     tokio::time::sleep(PAUSE).await;
                 }
             }

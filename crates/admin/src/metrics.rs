@@ -1,4 +1,4 @@
-//! All that is measured, from every part of the process.
+//! All metrics of the process.
 
 use lazuli_meter::{Family, Sample, Source, Value};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ impl Metrics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(source);
     }
 
-    /// The samples that are not histograms and not zero, as text, for a line of the log.
+    /// All non-zero samples except histograms, as text for one log line.
     pub fn summary(&self) -> String {
         let mut text = String::new();
         for family in self.families() {
@@ -36,7 +36,7 @@ impl Metrics {
         let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut families = BTreeMap::<(&'static str, bool), Family>::new();
         for family in sources.iter().flat_map(|source| source.report()) {
-            // A counter is written with a suffix, and may have the name of another metric.
+            // A counter is written with a suffix, so it may share its name with another metric.
             let key = (family.name, family.is_counter());
             match families.get_mut(&key) {
                 Some(known) => known.samples.extend(family.samples),

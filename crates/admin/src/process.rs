@@ -1,4 +1,4 @@
-//! What the operating system knows of this process.
+//! Metrics of this process from the operating system.
 
 use lazuli_meter::{Family, Source, Value};
 use lazuli_model::Timestamp;
@@ -40,7 +40,7 @@ impl Source for ProcessMeter {
 const CPU: &str = "process_cpu_seconds";
 const CPU_HELP: &str = "CPU time spent in user and kernel mode";
 
-/// Fields 14 and 15 of `/proc/self/stat`, counted after the name, which may hold anything.
+/// Fields 14 and 15 of `/proc/self/stat`, counted after the name, which may contain anything.
 fn cpu_seconds() -> Option<f64> {
     let text = fs::read_to_string("/proc/self/stat").ok()?;
     let (_, after_name) = text.rsplit_once(')')?;

@@ -13,18 +13,18 @@ lazuli_meter::label! {
         Starting => "starting",
         /// A signal asked the server to stop; it drains.
         Stopping => "stopping",
-        /// A write failed, and the store is not reopened yet.
+        /// A write failed, and the store has not been reopened yet.
         StoreRefusesWrites => "store-refuses-writes",
-        /// Less space is free than the server must leave.
+        /// Less disk space is free than the reserve.
         DiskFull => "disk-full",
         /// The engine does not answer.
         EngineUnreachable => "engine-unreachable",
-        /// Clients refuse the certificate that HTTPS is spoken with.
+        /// The HTTPS certificate has expired, and clients refuse it.
         CertificateExpired => "certificate-expired",
     }
 }
 
-/// The reasons that hold at present. A server that has none is ready.
+/// The current reasons. A server without any is ready.
 pub struct Readiness {
     clock: Arc<dyn Clock>,
     reasons: Mutex<BTreeMap<Reason, Held>>,
@@ -43,8 +43,7 @@ impl Readiness {
         readiness
     }
 
-    /// States that `reason` holds, with a sentence on it, or that it does not. A reason that goes on
-    /// keeps the time it began.
+    /// Sets `reason` with a detail, or clears it. A reason that continues keeps its start time.
     pub fn set(&self, reason: Reason, detail: Option<String>) {
         let mut reasons = self.reasons();
         match detail {

@@ -1,4 +1,4 @@
-//! What the listener answers.
+//! The responses of the listener.
 
 use crate::exposition::{self, Form};
 use crate::guard::Hosts;
@@ -19,18 +19,18 @@ use tokio::task::spawn_blocking;
 /// How long the sources of metrics may take.
 const METRICS_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// All that answers are made of.
+/// What responses are built from.
 #[derive(Debug)]
 pub(crate) struct Routes {
     pub(crate) hosts: Hosts,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) metrics: Arc<Metrics>,
-    /// Who may read metrics; `None` is everybody.
+    /// The tokens for metrics; `None` needs no token.
     pub(crate) tokens: Option<Arc<Tokens>>,
 }
 
 impl Routes {
-    /// Answers a request that came to the address `local`.
+    /// Handles a request to the address `local`.
     pub(crate) async fn answer<B>(
         &self,
         request: &Request<B>,
@@ -50,7 +50,7 @@ impl Routes {
             "/readyz" => self.ready(),
             "/metrics" => self.metrics(request.headers()).await,
             "/" => reply(StatusCode::OK, TEXT, INDEX.to_owned()),
-            _ => error(StatusCode::NOT_FOUND, "NotFound", "there is nothing under this path"),
+            _ => error(StatusCode::NOT_FOUND, "NotFound", "this path does not exist"),
         }
     }
 
@@ -72,7 +72,7 @@ impl Routes {
         let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
         let form = Form::accepted(accept);
         let metrics = self.metrics.clone();
-        // On a thread of its own: a source may wait for a lock that a slow disk holds.
+        // On its own thread: a source may wait for a lock held across slow disk I/O.
         let written = spawn_blocking(move || exposition::write(metrics.families(), form));
         match tokio::time::timeout(METRICS_TIME_MAX, written).await {
             Ok(Ok(Ok(text))) => reply(StatusCode::OK, form.content_type(), text),

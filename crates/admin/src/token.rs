@@ -1,4 +1,4 @@
-//! The tokens that open `/metrics` where strangers can connect.
+//! The tokens for `/metrics` on listeners that are open to the network.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use base64::Engine;
@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// The tokens that are accepted; they can be replaced while requests are answered.
+/// The accepted tokens; they can be replaced while requests are served.
 #[derive(Default)]
 pub struct Tokens(Mutex<Vec<String>>);
 
@@ -26,8 +26,8 @@ impl Tokens {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tokens;
     }
 
-    /// Whether the request carries one of the tokens, as `Authorization: Bearer`. How long the answer
-    /// takes does not depend on how much of a token is right.
+    /// Whether the request carries one of the tokens, as `Authorization: Bearer`. Compares in
+    /// constant time.
     pub(crate) fn permit(&self, headers: &HeaderMap) -> bool {
         let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let Some((scheme, given)) = header.and_then(|value| value.split_once(' ')) else {

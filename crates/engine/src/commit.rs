@@ -1,4 +1,5 @@
-//! What a commit says: conditions, writes, and functions that the engine runs where it orders commits.
+//! What a commit contains: conditions, writes, and functions that the engine runs when it orders
+//! commits.
 
 use crate::{BoxError, Found, Key, Revision};
 use bytes::Bytes;
@@ -7,21 +8,21 @@ use std::sync::Arc;
 
 /// Writes that happen together if all guards and checks hold.
 ///
-/// An engine judges in this order, and answers with the first failure: guards, checks, the functions
+/// An engine evaluates in this order and returns the first failure: guards, checks, the functions
 /// of the writes, the derivation, derived checks, the functions of derived writes.
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// The caller's clock: the revision will not lie before it. An engine whose clock is the store's
-    /// does not look at it.
+    /// The caller's clock: the revision will not be earlier. An engine that uses the store's clock
+    /// ignores it.
     pub not_before: Revision,
-    /// What must have held at some moment between the call and the point of the commit. A guard is
-    /// not a lock: many commits under one guard do not wait for each other.
+    /// Conditions that held at some moment between the call and the point of the commit. A guard is
+    /// not a lock: commits under one guard do not wait for each other.
     pub guards: Vec<Check>,
-    /// What must hold at the very point of the commit.
+    /// Conditions that hold at the point of the commit itself.
     pub checks: Vec<Check>,
-    /// No key may be written twice, by these and the derived writes together.
+    /// No key may be written twice, including by derived writes.
     pub writes: Vec<Write>,
-    /// What follows from the writes; most commits have none, and then pay nothing.
+    /// Computes derived writes. Most commits have none, which costs nothing.
     pub derive: Option<Arc<dyn Derive>>,
 }
 
@@ -31,8 +32,8 @@ impl Commit {
         Self { not_before, guards: Vec::new(), checks: Vec::new(), writes, derive: None }
     }
 
-    /// What the commit holds in memory until an engine takes it up: keys, values, and what its
-    /// functions say they hold.
+    /// The memory that the commit uses until an engine takes it up: keys, values, and what its
+    /// functions report.
     pub fn held_bytes(&self) -> usize {
         let checked =
             self.guards.iter().chain(&self.checks).map(|check| check.key.as_slice().len());
@@ -42,7 +43,7 @@ impl Commit {
     }
 }
 
-/// What must be true of a key for a commit to happen.
+/// A condition on a key.
 #[derive(Clone, Debug)]
 pub struct Check {
     pub key: Key,
@@ -73,16 +74,16 @@ pub enum Write {
     /// Stores a value; it must not be empty.
     Put(Key, Bytes),
     Delete(Key),
-    /// Stores what the function makes of the current value. It runs where the commit is ordered, so
-    /// that many writers of one key need neither a read before nor a retry after.
+    /// Stores the result of applying the function to the current value. It runs when the commit is
+    /// ordered, so that concurrent writers of one key need neither read first nor retry.
     Modify(Key, Arc<dyn Modify>),
-    /// Stores a value, not empty, under [`Key::appended`]: the prefix, the revision of the commit, and
-    /// the place among the appends of the commit, counted from 0, its own before derived ones.
+    /// Stores a value, not empty, under [`Key::appended`]: the prefix, the revision of the commit,
+    /// and the index among the commit's appends, counted from 0, its own before derived ones.
     Append(Key, Bytes),
 }
 
 impl Write {
-    /// The key that is written; `None` for an append, whose key the commit makes.
+    /// The key that is written; `None` for an append, whose key is created with the commit.
     pub fn key(&self) -> Option<&Key> {
         match self {
             Self::Put(key, _) | Self::Delete(key) | Self::Modify(key, _) => Some(key),
@@ -106,7 +107,7 @@ impl Write {
     }
 }
 
-/// The value of a key at the point of a commit, before it.
+/// The value of a key just before a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Current<'c> {
     pub value: &'c [u8],
@@ -122,27 +123,27 @@ impl<'c> From<&'c Found> for Current<'c> {
 /// A pure function from the current value of a key to its next.
 pub trait Modify: Send + Sync + fmt::Debug {
     /// The next value, not empty; `None` deletes the key. May be called more than once for one
-    /// commit, and must then answer the same for the same input. An error refuses the whole
-    /// commit as [`CommitError::Refused`](crate::CommitError::Refused).
+    /// commit, and must return the same result for the same input. An error fails the whole commit
+    /// with [`CommitError::Refused`](crate::CommitError::Refused).
     fn modify(&self, current: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError>;
 
-    /// What it holds in memory, in bytes. It counts against the bounds of the engine's queue.
+    /// Its memory use in bytes, which counts against the bound of the engine's queue.
     fn held_bytes(&self) -> usize;
 }
 
-/// A pure function from what a commit changes to what else it must do: index entries, moments of
-/// expiry, a feed.
+/// A pure function from the changes of a commit to its derived writes and checks: index entries,
+/// expiry times, a change feed.
 ///
-/// It runs where the commit is ordered, so that neither a read precedes the commit nor a retry follows.
-/// It sees the keys that the commit writes and no others: what depends on another key goes through a
-/// derived check, or a derived [`Write::Modify`] of that key. Nothing is derived from derived writes.
+/// It runs when the commit is ordered, so that callers need neither read first nor retry. It sees
+/// only the keys that the commit writes: a dependency on another key is a derived check, or a
+/// derived [`Write::Modify`] of that key. Derived writes derive nothing further.
 pub trait Derive: Send + Sync + fmt::Debug {
-    /// Adds to `derived` what follows from `changes`: all changes of the commit at once, in the order
-    /// of its writes, so that the state it leaves can be judged as a whole. Appends are not among
-    /// them. May be called more than once, as [`Modify::modify`].
+    /// Adds to `derived` what follows from `changes`: all changes of the commit together, in the
+    /// order of its writes, so that the function can check the final state as a whole. Appends are
+    /// not included. May be called more than once, like [`Modify::modify`].
     fn derive(&self, changes: &[Change<'_>], derived: &mut Derived) -> Result<(), Refusal>;
 
-    /// What it holds in memory, as [`Modify::held_bytes`].
+    /// Its memory use, like [`Modify::held_bytes`].
     fn held_bytes(&self) -> usize;
 }
 
@@ -156,7 +157,7 @@ pub struct Change<'c> {
     pub after: Option<&'c [u8]>,
 }
 
-/// A refusal of the whole commit, blamed on one of its writes.
+/// A refusal of the whole commit, attributed to one of its writes.
 #[derive(Debug)]
 pub struct Refusal {
     pub index: usize,
@@ -170,14 +171,15 @@ pub struct Derived {
     pub writes: Vec<DerivedWrite>,
 }
 
-/// A check that refuses the commit when it does not hold.
+/// A check that fails the commit if it does not hold.
 #[derive(Debug)]
 pub struct DerivedCheck {
     pub check: Check,
     pub refusal: Refusal,
 }
 
-/// A write, and the write of the commit that caused it, to which a refusal of its function is blamed.
+/// A write, and the write of the commit that caused it, to which a refusal of its function is
+/// attributed.
 #[derive(Debug)]
 pub struct DerivedWrite {
     pub cause: usize,
@@ -185,7 +187,8 @@ pub struct DerivedWrite {
 }
 
 impl Derived {
-    /// Refuses the commit, blaming write `cause`, unless `check` holds at the point of the commit.
+    /// Fails the commit, attributed to write `cause`, unless `check` holds at the point of the
+    /// commit.
     pub fn check(&mut self, cause: usize, check: Check, reason: impl Into<BoxError>) {
         let refusal = Refusal { index: cause, reason: reason.into() };
         self.checks.push(DerivedCheck { check, refusal });

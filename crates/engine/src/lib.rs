@@ -1,26 +1,26 @@
 //! The engine contract: an ordered map from bytes to bytes, with snapshots and conditional commits.
 //!
-//! Small enough to remember, wide enough for a tuned local engine and for a store that several
-//! processes share: point reads, read views, and a one-shot conditional commit. There are no
-//! interactive write transactions. Engines know bytes only; `lazuli-layout` says what the bytes mean.
+//! The contract is small, yet suits both a tuned local engine and a store shared by several
+//! processes: point reads, read views, and a one-shot conditional commit. There are no interactive
+//! write transactions. Engines see only bytes; `lazuli-layout` defines their meaning.
 //!
 //! # What every engine promises
 //!
 //! - A [`View`] is one snapshot. It sees every commit acknowledged before [`Engine::view`] was
-//!   called, and nothing of any commit that is not durable by the engine's own setting. Used for
-//!   longer than [`Limits::view_ms_max`], it fails with [`EngineError::Expired`] or goes on showing
-//!   the same snapshot; it never shows anything else.
-//! - [`Engine::read`] gives each key as it was at some moment between call and answer.
-//! - A [`Commit`] happens entirely or not at all, at one point between call and answer. Its checks
-//!   hold at that very point, and what is derived from its writes happens with them: commits are
-//!   linearizable. A guard held at some moment between the call and that point.
-//! - Every value carries the [`Revision`] of the commit that wrote it. Revisions of one key strictly
-//!   increase, also when a clock steps back, also across deletion and reopening.
-//! - Where there is one writer, keys made by [`Write::Append`] under one prefix are in commit order:
-//!   a view that shows one shows all that come before it.
-//! - A commit that was not acknowledged may or may not have happened; it is never half done.
+//!   called, and nothing of any commit that is not durable by the engine's own setting. After
+//!   [`Limits::view_ms_max`] it either fails with [`EngineError::Expired`] or keeps showing the
+//!   same snapshot; it never shows anything else.
+//! - [`Engine::read`] returns each key as of some moment during the call.
+//! - A [`Commit`] is atomic, at one point during the call. Its checks hold at that point, and
+//!   derived writes happen with it: commits are linearizable. A guard held at some moment between
+//!   the call and that point.
+//! - Every value carries the [`Revision`] of the commit that wrote it. Revisions of one key
+//!   strictly increase, even if a clock steps back, and across deletion and reopening.
+//! - With one writer, keys created by [`Write::Append`] under one prefix are in commit order: a
+//!   view that shows one shows all earlier ones.
+//! - An unacknowledged commit may or may not have happened; it is never half done.
 //!
-//! What differs from engine to engine, and what a caller may build on, is in [`Nature`].
+//! [`Nature`] describes what differs between engines and what callers may rely on.
 //!
 //! `lazuli-testkit` holds one suite that every engine passes.
 
@@ -48,19 +48,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A future as the contract returns it: boxed, because engines are chosen at run time.
+/// The futures of the contract are boxed, because engines are chosen at run time.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// An ordered, durable map from bytes to bytes.
 pub trait Engine: Send + Sync + 'static {
-    /// What one key, value, commit and view may be.
+    /// The limits on keys, values, commits and views.
     fn limits(&self) -> &Limits;
 
-    /// What callers may build on. It stays the same while the engine is open.
+    /// What callers may rely on. It does not change while the engine is open.
     fn nature(&self) -> Nature;
 
-    /// The answers for `keys`, in their order, each as it was at some moment between call and answer;
-    /// two keys may be of two moments. One round trip.
+    /// The values of `keys`, in their order, each as of some moment during the call; two keys may
+    /// be from different moments. One round trip.
     fn read<'a>(
         &'a self,
         keys: &'a [Key],
@@ -69,24 +69,26 @@ pub trait Engine: Send + Sync + 'static {
     /// A snapshot that sees every commit acknowledged before this call.
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>>;
 
-    /// Applies `commit` if its guards and checks hold; returns the revision it stamped.
+    /// Applies `commit` if its guards and checks hold; returns its revision.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>>;
 
-    /// Gives back some of the space of `range`, whose keys nobody can name any more: no view shows the
-    /// range again, and no commit that anybody could see writes there. Idempotent; call again while
-    /// it says [`Reclaimed::Partly`]. Where there are many writers, a slow commit that was concurrent
-    /// with the end of the range may still write there: a later call finds it.
+    /// Reclaims some of the space of `range`, whose keys are no longer reachable: no view reads the
+    /// range again, and no visible commit writes to it. Idempotent; call again while it returns
+    /// [`Reclaimed::Partly`]. With many writers, a slow commit that was concurrent with the drop of
+    /// the range may still write to it: a later call finds it.
     fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>>;
 
-    /// Whether the engine takes reads and commits now. Cheap, because readiness probes ask often.
+    /// Whether the engine accepts reads and commits now. Cheap, because readiness probes call it
+    /// often.
     fn health(&self) -> BoxFuture<'_, Result<(), EngineError>>;
 
-    /// One bounded step of the engine's own upkeep. Call again soon while it says
-    /// [`Reclaimed::Partly`]. An engine without upkeep, or with a thread for it, has nothing to do.
+    /// One bounded step of the engine's own maintenance. Call again soon while it returns
+    /// [`Reclaimed::Partly`]. An engine that needs none, or has its own thread for it, does
+    /// nothing.
     fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>>;
 
-    /// Takes no more commits, finishes those it took, and makes durable what can be. Idempotent. After
-    /// it every call may fail with [`EngineError::Unavailable`].
+    /// Accepts no more commits, finishes the accepted ones, and makes them durable if possible.
+    /// Idempotent. Afterwards every call may fail with [`EngineError::Unavailable`].
     fn close(&self) -> BoxFuture<'_, Result<(), EngineError>>;
 }
 
@@ -94,7 +96,7 @@ pub trait Engine: Send + Sync + 'static {
 pub trait View: Send + Sync {
     fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>>;
 
-    /// The answers for `keys`, in their order.
+    /// The values of `keys`, in their order.
     fn multi_get<'a>(
         &'a self,
         keys: &'a [Key],
@@ -109,15 +111,15 @@ pub trait View: Send + Sync {
     ) -> BoxFuture<'a, Result<ScanEnd, EngineError>>;
 }
 
-/// Sees the entries of a scan: key, value, revision. The bytes are borrowed, so that an engine may
-/// show them where they lie.
+/// Receives the entries of a scan: key, value, revision. The bytes are borrowed, so that an engine
+/// can pass them without a copy.
 pub type Visitor<'v> = dyn FnMut(&[u8], &[u8], Revision) -> Visit + Send + 'v;
 
 /// What a visitor wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
     Continue,
-    /// End here; the entry just shown is the first that was not taken.
+    /// Stop; the current entry is the first one not taken.
     StopBefore,
 }
 
@@ -126,12 +128,12 @@ pub enum Visit {
 pub struct Scan {
     pub range: KeyRange,
     pub direction: Direction,
-    /// Entries shown at most; at least one.
+    /// Maximum number of entries; at least one.
     pub rows_max: usize,
     /// The scan ends after the entry that brings keys and values to this many bytes.
     pub bytes_max: usize,
-    /// How many entries the caller believes it will take: a hint for engines that fetch in chunks.
-    /// It changes no answer.
+    /// How many entries the caller expects to take: a hint for engines that fetch in chunks. It
+    /// does not change the result.
     pub rows_expected: usize,
 }
 
@@ -146,7 +148,7 @@ pub enum Direction {
 pub enum ScanEnd {
     /// Every entry of the range was shown.
     Done,
-    /// A bound was reached; the entries not yet shown all lie in this range.
+    /// A bound was reached; the remaining entries are in this range.
     More(KeyRange),
     /// The visitor stopped.
     Stopped,
@@ -159,8 +161,8 @@ pub struct Found {
     pub revision: Revision,
 }
 
-/// When a value was written: 100 ns ticks, strictly increasing per key. Where the clock is the
-/// caller's, never before the time that the commit named in [`Commit::not_before`].
+/// When a value was written: 100 ns ticks, strictly increasing per key. With the caller's clock,
+/// never before the time that the commit gives in [`Commit::not_before`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -172,8 +174,8 @@ pub struct Key(Bytes);
 const APPENDED_SUFFIX_BYTES: usize = size_of::<u64>() + size_of::<u32>();
 
 impl Key {
-    /// The key of a value that was appended under `prefix`: the prefix, the revision of the commit
-    /// (8 bytes big-endian) and the place among the commit's appends (4 bytes big-endian).
+    /// The key of a value appended under `prefix`: the prefix, the revision of the commit (8 bytes
+    /// big-endian) and the index among the commit's appends (4 bytes big-endian).
     pub fn appended(prefix: &Self, revision: Revision, position: u32) -> Self {
         let mut key = Vec::with_capacity(prefix.0.len() + APPENDED_SUFFIX_BYTES);
         key.extend_from_slice(&prefix.0);
@@ -182,7 +184,7 @@ impl Key {
         key.into()
     }
 
-    /// Takes an appended key apart: prefix, revision, position. `None` for a key too short to be one.
+    /// Splits an appended key into prefix, revision and position. `None` if the key is too short.
     pub fn split_appended(key: &[u8]) -> Option<(&[u8], Revision, u32)> {
         let (rest, position) = key.split_last_chunk()?;
         let (prefix, revision) = rest.split_last_chunk()?;
@@ -211,7 +213,7 @@ impl std::borrow::Borrow<[u8]> for Key {
     }
 }
 
-/// How far a chore came.
+/// How far a maintenance call got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reclaimed {
     Fully,

@@ -1,7 +1,7 @@
-//! The reference engine: everything in one ordered map, readable before all else.
+//! The reference engine: one ordered map, written for readability.
 //!
 //! A view is a clone of an `Arc` to the map, and a commit copies the map only while a view still
-//! holds it. Other engines are checked against it; tests of everything above engines run on it.
+//! holds it. Other engines are tested against it, and tests of the layers above run on it.
 
 use crate::resolve::{Resolved, resolve};
 use crate::{
@@ -15,18 +15,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Map = BTreeMap<Key, Found>;
 
-/// A clock in milliseconds, for the life of views.
+/// A clock in milliseconds, for the expiry of views.
 pub type ViewClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// How the memory engine behaves.
 #[derive(Clone)]
 pub struct MemoryOptions {
     pub limits: Limits,
-    /// What the engine says of its writers; tests of services that share one engine say `Many`.
+    /// The writers that the engine declares; tests of services that share one engine use `Many`.
     pub writers: Writers,
-    /// Entries one reclaim removes at most.
+    /// Maximum number of entries that one reclaim removes.
     pub reclaim_rows_max: usize,
-    /// By which views expire. Without a clock they never do.
+    /// The clock by which views expire. Without one they never do.
     pub view_clock: Option<ViewClock>,
 }
 
@@ -76,7 +76,7 @@ impl MemoryEngine {
         Self { options, state: Mutex::new(state) }
     }
 
-    /// A panic while the lock was held cannot leave the map half changed: it is replaced whole.
+    /// A panic under the lock cannot leave the map half changed, because it is replaced as a whole.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,7 +147,7 @@ impl Engine for MemoryEngine {
         &self.options.limits
     }
 
-    /// What was acknowledged stays for as long as the engine does.
+    /// Acknowledged commits last as long as the engine.
     fn nature(&self) -> Nature {
         Nature {
             clock: ClockSource::Caller,

@@ -1,8 +1,8 @@
-//! What callers may build on: who writes, whose clock counts, what lasts, and how large things may be.
+//! What callers may rely on: who writes, whose clock stamps, what is durable, and the limits.
 
 use crate::{CommitError, Key, Write};
 
-/// What an engine is like.
+/// The properties of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nature {
     pub clock: ClockSource,
@@ -11,8 +11,8 @@ pub struct Nature {
 }
 
 impl Nature {
-    /// Whether what this process knows of the store stays true until this process changes it: nobody
-    /// else writes, and nothing that was acknowledged can vanish.
+    /// Whether this process can cache the state of the store until it changes it itself: there is
+    /// no other writer, and acknowledged commits cannot be lost.
     pub fn only_we_change_it(self) -> bool {
         self.writers == Writers::Sole && self.acknowledged == Acknowledged::Kept
     }
@@ -23,26 +23,26 @@ impl Nature {
 pub enum ClockSource {
     /// The caller's, by [`Commit::not_before`](crate::Commit::not_before).
     Caller,
-    /// The store's own: `not_before` is not looked at.
+    /// The store's own; `not_before` is ignored.
     Store,
 }
 
 /// Who writes to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writers {
-    /// This process alone.
+    /// Only this process.
     Sole,
     /// Any number of processes.
     Many,
 }
 
-/// What becomes of an acknowledged commit for as long as the engine value is in use, whatever
-/// the engine does to recover from a failure.
+/// Whether an acknowledged commit lasts while the engine value is in use, whatever the engine does
+/// to recover from a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledged {
-    /// It stays.
+    /// It lasts.
     Kept,
-    /// It may vanish when the engine recovers, for it was acknowledged before it was durable.
+    /// It may be lost when the engine recovers, because it was acknowledged before it was durable.
     MayVanish,
 }
 
@@ -51,17 +51,18 @@ pub enum Acknowledged {
 pub struct Limits {
     pub key_bytes_max: usize,
     pub value_bytes_max: usize,
-    /// Values of one commit together, those made by functions and derived ones among them.
+    /// Total value bytes of one commit, including computed and derived values.
     pub commit_bytes_max: usize,
-    /// Writes of one commit, derived ones among them; likewise its checks, and its guards.
+    /// Writes of one commit, including derived ones; the same limit applies to checks and to
+    /// guards.
     pub commit_writes_max: usize,
     /// How long a view may be used, in milliseconds.
     pub view_ms_max: u64,
 }
 
 impl Limits {
-    /// Enough for one transaction of the Table service, 4 MiB of body and 100 operations, with what 16
-    /// unique indexes, a feed and expiry derive from it: 67 writes for each operation.
+    /// Enough for one transaction of the Table service, with 4 MiB of body and 100 operations, and
+    /// the writes derived for 16 unique indexes, a change feed and expiry: 67 writes per operation.
     pub const DEFAULT: Self = Self {
         key_bytes_max: 16 * 1024,
         value_bytes_max: 8 * 1024 * 1024,
@@ -70,7 +71,7 @@ impl Limits {
         view_ms_max: 60_000,
     };
 
-    /// Refuses a commit that no engine of these limits takes, whatever its functions make.
+    /// Refuses a commit that exceeds these limits whatever its functions return.
     pub fn check(&self, commit: &crate::Commit) -> Result<(), CommitError> {
         self.check_writes(commit.writes.len())?;
         self.check_checks(commit.checks.len())?;
@@ -106,7 +107,7 @@ impl Limits {
         within(KEY_BYTES, self.key_bytes_max, key.as_slice().len())
     }
 
-    /// Refuses a value of too many bytes, such as a [`Modify`](crate::Modify) may make.
+    /// Refuses a value that is too long, such as the result of a [`Modify`](crate::Modify).
     pub fn check_value(&self, bytes: usize) -> Result<(), CommitError> {
         within("bytes of a value", self.value_bytes_max, bytes)
     }

@@ -1,9 +1,9 @@
-//! Commits with functions, on a store that runs none: read, compute here, and commit on the condition
-//! that what was read has not changed; again if it has.
+//! Runs commits with functions on a store that supports none: read, compute here, and commit on the
+//! condition that nothing read has changed; retry if it has.
 //!
-//! For engines whose store several processes share, and which therefore have no place of their own where
-//! commits are ordered. [`queue`](crate::queue) keeps the writers of one process out of each other's
-//! way before they come here.
+//! For engines whose store is shared by several processes, so that the engine does not order
+//! commits itself. [`queue`](crate::queue) first serializes the writers of one process that would
+//! conflict.
 
 use crate::resolve::{Resolved, judge, make};
 use crate::retry::{Attempt, Budget, Pace, retry};
@@ -15,22 +15,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// At most 16 attempts or 5 s, then [`CommitError::Conflict`].
 pub const BUDGET: Budget = Budget { attempts_max: 16, ms_max: 5_000, pause_ms_max: 32 };
 
-/// Reads of one attempt: one for the keys that the commit names, one more for those that its derivation
-/// rests on, and some for a derivation that changes its mind.
+/// Reads of one attempt: one for the keys that the commit names, one for the keys that its
+/// derivation depends on, and some more in case these change.
 const READS_MAX: usize = 4;
 
-/// A store that takes commits without functions.
+/// A store that accepts commits without functions.
 pub trait PlainStore: Send + Sync {
     fn limits(&self) -> &Limits;
 
-    /// The answers for `keys`, in their order, all of one moment.
+    /// The values of `keys`, in their order, all from one moment.
     fn read_together<'a>(
         &'a self,
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>>;
 
     /// As [`Engine::commit`](crate::Engine::commit), of a commit without [`Write::Modify`] and without
-    /// [`Commit::derive`]. A commit whose answer was lost is settled here, or stays
+    /// [`Commit::derive`]. A commit whose reply was lost is resolved here, or stays
     /// [`CommitError::Undetermined`].
     fn commit_plain(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>>;
 }
@@ -44,7 +44,7 @@ pub async fn commit(
     store.limits().check(commit)?;
     if !has_functions(commit) {
         match store.commit_plain(commit.clone()).await {
-            // Which check failed, if one did, is found out below.
+            // The code below finds out which check failed, if any.
             Err(CommitError::Conflict) => {}
             done => return done,
         }
@@ -78,9 +78,10 @@ async fn attempt(
 
 /// The commit without functions that does what `commit` does to the state read now.
 ///
-/// What a derivation rests on is known only when it has run: keys that were not read are taken for absent,
-/// and then all are read once more, so that every judgement that counts is by the state of one moment. A
-/// derivation that wants other keys each time, because what it reads changes meanwhile, is a conflict.
+/// The keys that a derivation depends on are known only after it has run: keys not yet read count
+/// as absent, and then all are read again, so that the final evaluation uses the state of one
+/// moment. A derivation that needs other keys each time, because its input keeps changing, is a
+/// conflict.
 async fn compute(store: &dyn PlainStore, commit: &Commit) -> Result<Commit, CommitError> {
     let mut keys: BTreeSet<Key> = keys_of(commit).cloned().collect();
     for _ in 0..READS_MAX {
@@ -112,7 +113,7 @@ fn keys_of(commit: &Commit) -> impl Iterator<Item = &Key> {
     checked.chain(written.filter_map(Write::key))
 }
 
-/// The commit of what was made, on the condition that what it relied on has not changed.
+/// The commit with the computed values, on the condition that its input has not changed.
 fn plain(
     commit: &Commit,
     made: Vec<Resolved>,

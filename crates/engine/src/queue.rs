@@ -1,5 +1,6 @@
-//! Commits of one process that modify the same key wait for each other here, first come first served,
-//! instead of meeting in the store: there each meeting costs the loser a round trip and a pause.
+//! Serializes the commits of one process that modify the same key, first come first served, instead
+//! of letting them conflict in the store, where each conflict costs the loser a round trip and a
+//! pause.
 
 use crate::{Commit, CommitError, Key, Write};
 use std::collections::{HashMap, VecDeque};
@@ -7,10 +8,10 @@ use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// The lines of commits that wait for keys.
+/// The queues of commits that wait for keys.
 #[derive(Debug)]
 pub struct KeyQueue {
-    /// Places in all lines together.
+    /// Places in all queues together.
     places_max: usize,
     lines: Mutex<Lines>,
 }
@@ -28,7 +29,7 @@ struct Place {
     waker: Option<Waker>,
 }
 
-/// A turn with all keys of a commit; it ends when dropped.
+/// Exclusive use of all keys of a commit, until dropped.
 #[must_use = "the turn ends when it is dropped"]
 #[derive(Debug)]
 pub struct Turn<'q> {
@@ -38,14 +39,14 @@ pub struct Turn<'q> {
 }
 
 impl KeyQueue {
-    /// A queue with so many places for keys.
+    /// A queue with this many places for keys.
     pub fn new(places_max: usize) -> Self {
         Self { places_max, lines: Mutex::default() }
     }
 
-    /// Waits until no earlier commit of this process modifies a key that `commit` modifies. Keys are
-    /// taken in their order, so that no two commits wait for each other. Without a free place it is
-    /// [`CommitError::Busy`].
+    /// Waits until no earlier commit of this process modifies a key that `commit` modifies. Keys
+    /// are taken in order, so that commits cannot deadlock. Returns [`CommitError::Busy`] if no
+    /// place is free.
     pub async fn enter(&self, commit: &Commit) -> Result<Turn<'_>, CommitError> {
         let modified = commit.writes.iter().filter(|write| matches!(write, Write::Modify(..)));
         let mut keys: Vec<&Key> = modified.filter_map(Write::key).collect();

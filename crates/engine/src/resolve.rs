@@ -1,4 +1,4 @@
-//! What a commit does, given a state to judge it by: for engines that judge in this process.
+//! Evaluates a commit against a given state, for engines that evaluate in this process.
 
 use crate::{
     Change, Check, Commit, CommitError, Current, Derive, Derived, EngineError, Found, Key, Limits,
@@ -6,21 +6,21 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// Looks up a key in the state that the commit is judged by.
+/// Looks up a key in the state against which the commit is evaluated.
 pub type Find<'f> = dyn FnMut(&Key) -> Result<Option<Found>, EngineError> + 'f;
 
-/// One write of a commit with its value made.
+/// One write of a commit with its final value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolved {
-    /// What the key holds after the commit; `None` where it is deleted.
+    /// The value of the key after the commit; `None` if it is deleted.
     Set(Key, Option<Bytes>),
     /// A value to be stored under a prefix, see [`Write::Append`].
     Append(Key, Bytes),
 }
 
-/// Judges `commit` and makes the values of all its writes, derived ones last.
+/// Evaluates `commit` and computes the values of all its writes, derived ones last.
 ///
-/// The limits of the commit as it was given are taken to be checked.
+/// Assumes that the limits of the commit as given have been checked.
 pub fn resolve(
     commit: &Commit,
     limits: &Limits,
@@ -30,7 +30,7 @@ pub fn resolve(
     make(commit, limits, find)
 }
 
-/// Judges the guards and checks of `commit`.
+/// Evaluates the guards and checks of `commit`.
 pub fn judge(commit: &Commit, find: &mut Find<'_>) -> Result<(), CommitError> {
     if let Some((index, found)) = first_failure(&commit.guards, find)? {
         return Err(CommitError::GuardFailed { index, found });
@@ -41,8 +41,8 @@ pub fn judge(commit: &Commit, find: &mut Find<'_>) -> Result<(), CommitError> {
     Ok(())
 }
 
-/// Makes the values of all writes of `commit`, derived ones last. It looks up exactly the keys that its
-/// functions and derived checks rest on.
+/// Computes the values of all writes of `commit`, derived ones last. It looks up exactly the keys
+/// that its functions and derived checks depend on.
 pub fn make(
     commit: &Commit,
     limits: &Limits,
@@ -74,8 +74,8 @@ pub fn modify(
     Ok(next)
 }
 
-/// What `derive` adds to a commit of `changes`, its checks judged and its size within `limits`.
-/// `writes` and `checks` count those of the commit itself.
+/// What `derive` adds to a commit of `changes`, with its checks evaluated and its size within
+/// `limits`. `writes` and `checks` count those of the commit itself.
 pub fn derive(
     derive: &dyn Derive,
     changes: &[Change<'_>],
@@ -124,7 +124,7 @@ fn first_failure(
     Ok(None)
 }
 
-/// What a check found that does not hold.
+/// What a failed check found.
 fn failure(check: &Check, find: &mut Find<'_>) -> Result<Option<Option<Revision>>, EngineError> {
     let found = find(&check.key)?.map(|found| found.revision);
     Ok((!check.expect.holds(found)).then_some(found))

@@ -1,14 +1,14 @@
-//! The one loop that tries again: with a budget, growing pauses, and chance in their length.
+//! The one retry loop: a budget, and exponential back-off with jitter.
 //!
-//! A commit that met another writer is tried again at once, because most often the other is done by then.
-//! If it meets one again, it waits: each time up to twice as long, and for a random part of that, so that
-//! two writers that met do not meet again.
+//! A commit that conflicts with another writer is first retried immediately, because the other is
+//! usually done by then. After that the maximum pause doubles each time, and the actual pause is a
+//! random part of it, so that two writers do not conflict again.
 
 use crate::BoxFuture;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// How long to go on trying.
+/// How long to keep trying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     pub attempts_max: u32,
@@ -22,15 +22,15 @@ impl Budget {
     pub const DEFAULT: Self = Self { attempts_max: 32, ms_max: 5_000, pause_ms_max: 32 };
 }
 
-/// What trying again takes of the world: time and chance.
+/// What retries need from the environment: time and randomness.
 pub trait Pace: Send + Sync {
     /// Milliseconds of a clock that never steps back.
     fn now_ms(&self) -> u64;
 
-    /// Any number; each call gives another.
+    /// A random number; each call returns another.
     fn random(&self) -> u64;
 
-    /// Waits for so long. Without a length it only lets others run.
+    /// Waits this long. With zero it only yields.
     fn pause(&self, ms: u64) -> BoxFuture<'_, ()>;
 }
 
@@ -41,7 +41,7 @@ pub enum Attempt<T> {
     Again,
 }
 
-/// Attempts until one is done; `None` when the budget is spent.
+/// Tries until an attempt is done; `None` when the budget is spent.
 pub async fn retry<T, F>(
     pace: &dyn Pace,
     budget: Budget,
@@ -66,15 +66,15 @@ where
     None
 }
 
-/// The pause after so many failures: none after the first, then at random up to 1, 2, 4, … ms.
+/// The pause after this many failures: none after the first, then random up to 1, 2, 4, … ms.
 fn pause_ms(failures: u32, random: u64, max: u64) -> u64 {
     let Some(doublings) = failures.checked_sub(2) else { return 0 };
     let ceiling = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX).min(max);
     random % ceiling.saturating_add(1)
 }
 
-/// The pace of a process that shares its engine with nobody: what was in the way is done once others
-/// have run. Its clock stands still, so that only attempts are counted.
+/// The pace of a process that is the only writer: a conflicting commit is done once other tasks
+/// have run. Its clock stands still, so only attempts count.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GiveWay;
 

@@ -1,4 +1,4 @@
-//! What meters are reported as: named families of samples.
+//! How metrics are reported: as named families of samples.
 
 use crate::{Counter, Distribution, Gauge, Histogram, Label, PerLabel};
 use std::borrow::Cow;
@@ -8,14 +8,15 @@ pub trait Source: Send + Sync {
     fn report(&self) -> Vec<Family>;
 }
 
-/// Names and values that tell the samples of a family apart.
+/// Names and values that distinguish the samples of a family.
 pub type Labels = Vec<(&'static str, Cow<'static, str>)>;
 
-/// Samples of one kind under one name. Those that several sources report under a name belong
+/// Samples of one kind under one name. Samples that several sources report under one name belong
 /// together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Family {
-    /// Without the suffix that a form may add: a counter `requests` is written `requests_total`.
+    /// Without the suffix that a format may add: a counter `requests` is written as
+    /// `requests_total`.
     pub name: &'static str,
     pub help: &'static str,
     pub samples: Vec<Sample>,

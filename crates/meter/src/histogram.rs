@@ -30,10 +30,10 @@ pub const DURATION_BOUNDS: [u64; 18] = [
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [u64],
-    /// One per bound, and one for what is above the last.
+    /// One per bound, and one for values above the last.
     buckets: Box<[AtomicU64]>,
     sum: AtomicU64,
-    /// What one of the reported unit is here: a second has 10⁹ nanoseconds.
+    /// How many units are one reported unit: a second has 10⁹ nanoseconds.
     scale: f64,
 }
 
@@ -66,7 +66,7 @@ impl Histogram {
         self.observe(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// What was observed so far. Values that come in meanwhile may be in part of it.
+    /// The values so far. Concurrent values may be partly included.
     pub fn distribution(&self) -> Distribution {
         let bounds = self.bounds.iter().map(|bound| *bound as f64 / self.scale);
         let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));

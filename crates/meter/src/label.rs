@@ -10,7 +10,7 @@ pub trait Label: Copy + 'static {
     /// The place in [`ALL`](Self::ALL).
     fn index(self) -> usize;
 
-    /// How reports call it.
+    /// Its name in reports.
     fn name(self) -> &'static str;
 }
 

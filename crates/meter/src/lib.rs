@@ -1,9 +1,9 @@
 //! Counters, gauges and histograms for code that runs on every request.
 //!
-//! Each is one or a few relaxed atomics: an update costs a handful of instructions and orders
-//! nothing. Whoever owns some reports them as [`Family`] values ([`Source`]), plain data that the
-//! admin listener writes in the form its caller asks for. Labels come from closed sets ([`Label`]),
-//! so that no client can make the number of series grow.
+//! Each is one or a few relaxed atomics: an update costs a few instructions and imposes no memory
+//! ordering. Their owner reports them as [`Family`] values ([`Source`]), plain data that the admin
+//! listener writes in the requested format. Labels come from closed sets ([`Label`]), so that
+//! clients cannot increase the number of series.
 
 mod family;
 mod histogram;
@@ -57,7 +57,7 @@ impl Gauge {
     }
 }
 
-/// One that a [`Gauge`] counts while this exists.
+/// A [`Gauge`] counts one while this exists.
 #[derive(Debug)]
 pub struct Held<'g>(&'g Gauge);
 

@@ -1,17 +1,17 @@
-//! Why the store could not do what a service asked, whatever the service.
+//! Errors of the store, common to all services.
 
 use lazuli_engine::{BoxError, CommitError, EngineError};
 use lazuli_layout::CorruptRecord;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing was written, and the same request may succeed later.
+    /// Nothing was written; a retry may succeed.
     #[error("the service is busy")]
     Busy,
-    /// The write may have happened, and nobody can tell.
+    /// The write may have happened; there is no way to find out.
     #[error("the outcome of the write is unknown")]
     Undetermined,
-    /// More than the engine takes at once; our own limits lie below those of every engine.
+    /// Larger than the engine allows; our own limits are below those of every engine.
     #[error("too large for the engine: {got} {what}, at most {max}")]
     TooLarge { what: &'static str, max: usize, got: usize },
     #[error(transparent)]
@@ -23,14 +23,14 @@ pub enum StoreError {
 impl From<EngineError> for StoreError {
     fn from(error: EngineError) -> Self {
         match error {
-            // The request took longer than its view may live; a new one gets a new view.
+            // The request outlived its view; a retry gets a new one.
             EngineError::Expired => Self::Busy,
             other => Self::Engine(other),
         }
     }
 }
 
-/// What a failed commit means where the caller knows none of its checks.
+/// What a failed commit means if the caller does not look at its checks.
 impl From<CommitError> for StoreError {
     fn from(error: CommitError) -> Self {
         match error {
@@ -43,7 +43,7 @@ impl From<CommitError> for StoreError {
             | CommitError::CheckFailed { .. }
             | CommitError::Conflict
             | CommitError::Busy => Self::Busy,
-            // What this code does not know, it does not call a failure.
+            // Unknown errors are not reported as failures.
             _ => Self::Undetermined,
         }
     }

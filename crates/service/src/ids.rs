@@ -1,8 +1,8 @@
-//! Gives out the ids of tables and queues, none of them twice.
+//! Assigns the ids of tables and queues; an id is never reused.
 //!
-//! A counter in the store holds the next id. Each process reserves some ids at a time, in a commit of
-//! its own: creating many tables at once then does not queue up at one key. An id that is reserved and
-//! never used costs nothing.
+//! A counter in the store holds the next id. Each process reserves several ids in a separate
+//! commit, so that concurrent creations do not contend for one key. A reserved id that is never
+//! used costs nothing.
 
 use crate::error::StoreError;
 use crate::store::Store;
@@ -17,7 +17,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Ids reserved at a time.
 const RESERVED: u64 = 32;
 
-/// Ids that this process has reserved and not yet given out.
+/// Ids that this process has reserved and not yet assigned.
 #[derive(Default)]
 pub(crate) struct Ids(Mutex<VecDeque<Range<u64>>>);
 
@@ -36,14 +36,14 @@ impl Ids {
         self.ranges().push_back(ids);
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn ranges(&self) -> MutexGuard<'_, VecDeque<Range<u64>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Store {
-    /// An id that was never given out before, to a table or a queue.
+    /// An id that was never assigned to a table or queue before.
     pub async fn next_id(&self) -> Result<u64, StoreError> {
         self.retry(|| self.try_to_take_id()).await?
     }
@@ -53,13 +53,14 @@ impl Store {
             return Attempt::Done(Ok(id));
         }
         match self.reserve_ids().await {
-            // Others may take what was reserved, or have been faster at reserving.
+            // Other tasks may take the reserved ids, or may have won the reservation.
             Ok(()) => self.ids.take().map_or(Attempt::Again, |id| Attempt::Done(Ok(id))),
             Err(error) => Attempt::Done(Err(error)),
         }
     }
 
-    /// Moves the stored counter on and keeps the ids in between; reserves none when another is faster.
+    /// Advances the stored counter and keeps the ids in between; reserves none if another writer
+    /// wins.
     async fn reserve_ids(&self) -> Result<(), StoreError> {
         const EXHAUSTED: CorruptRecord = CorruptRecord("next id");
         let key = Key::from(key::next_table_id());
@@ -75,7 +76,7 @@ impl Store {
         };
         match self.engine.commit(commit).await {
             Ok(_) => self.ids.add(first..next),
-            // After a lost answer the ids, if they were reserved, are never given out.
+            // After a lost reply the ids may be reserved, but are never assigned.
             Err(
                 CommitError::CheckFailed { .. }
                 | CommitError::Conflict

@@ -1,5 +1,5 @@
-//! What the services share below HTTP, and neither of them owns: committing with retries, ids that
-//! are never given twice, the properties of a service, and the space of what was dropped.
+//! What the services share below HTTP: commits with retries, ids that are never reused, service
+//! properties, and reclaiming the space of dropped data.
 
 mod error;
 mod ids;

@@ -1,4 +1,4 @@
-//! The properties of a service, under a key of each account and service.
+//! The properties of a service, stored under one key per account and service.
 
 use crate::error::StoreError;
 use crate::store::Store;
@@ -9,7 +9,7 @@ use lazuli_model::{ServiceProperties, ServicePropertiesPatch};
 use std::sync::Arc;
 
 impl Store {
-    /// The properties under `key`; the defaults when none were set.
+    /// The properties under `key`; the defaults if none were set.
     pub async fn service_properties(&self, key: Vec<u8>) -> Result<ServiceProperties, StoreError> {
         match self.read_one(&key.into()).await? {
             Some(found) => Ok(stored::decode_service_properties(&found.value)?),
@@ -38,7 +38,7 @@ impl Store {
     }
 }
 
-/// Changes the stored properties where the commit is ordered, so that two patches never undo each
+/// Changes the stored properties when the commit is ordered, so that two patches never undo each
 /// other.
 #[derive(Debug)]
 struct PropertiesPatch {
@@ -47,7 +47,7 @@ struct PropertiesPatch {
 }
 
 impl PropertiesPatch {
-    /// It holds about what it stores: the lists of its CORS rules.
+    /// Its memory use is about the size of its CORS rules.
     fn new(patch: ServicePropertiesPatch) -> Self {
         let stored = ServiceProperties::default().patched(patch.clone());
         let held_bytes = stored::encode_service_properties(&stored).len();

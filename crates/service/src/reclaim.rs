@@ -1,4 +1,5 @@
-//! The space of what was dropped: marks say what, and engines give it back when nobody looks any more.
+//! Reclaims the space of dropped data: tombstones name the ranges, and engines reclaim them when no
+//! request can read them any more.
 
 use crate::error::StoreError;
 use crate::scan::{Rows, key_range, step};
@@ -8,12 +9,12 @@ use lazuli_layout::table::decode_reclaim;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use std::ops::Range;
 
-/// Marks that are looked at in one step to find one whose time has come: the oldest ids come first,
-/// and most often the oldest drops.
+/// Tombstones examined in one step to find one that is due: the oldest ids come first, and these
+/// are mostly the oldest drops.
 const MARKS_PER_STEP: usize = 16;
 
 impl Store {
-    /// The key of a mark within `marks` whose space no request can be using any more.
+    /// The key of a tombstone within `marks` whose space no request can still be using.
     pub async fn settled_mark(&self, marks: Range<Vec<u8>>) -> Result<Option<Vec<u8>>, StoreError> {
         let view = self.engine.view().await?;
         let (now, settles_ms) = (self.clock.now(), self.drop_settles_ms());
@@ -35,7 +36,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Gives back some of the space of `ranges`, and forgets their mark once all of it is given back.
+    /// Reclaims some of the space of `ranges`, and deletes their tombstone once everything is
+    /// reclaimed.
     pub async fn reclaim_marked(
         &self,
         mark: Vec<u8>,
@@ -48,18 +50,18 @@ impl Store {
         }
         let forget = Write::Delete(Key::from(mark));
         match self.engine.commit(Commit::new(self.now(), vec![forget])).await {
-            // Reclaiming and forgetting are both idempotent: the next call does it again.
+            // Both steps are idempotent: the next call repeats them.
             Ok(_) | Err(CommitError::Conflict | CommitError::Undetermined(_)) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// How long after a drop requests that began before may still read or write what was dropped.
+    /// How long after a drop earlier requests may still read or write the dropped data.
     fn drop_settles_ms(&self) -> u64 {
         let view_ms_max = self.engine.limits().view_ms_max;
         match self.nature().writers {
             Writers::Sole => view_ms_max,
-            // A commit of another process that saw it alive may still be under way.
+            // A commit of another process that saw it alive may still be in flight.
             Writers::Many => view_ms_max.saturating_add(REQUEST_MS_MAX),
         }
     }

@@ -5,12 +5,12 @@ use lazuli_engine::{Direction, KeyRange, Revision, Scan, ScanEnd, View, Visit};
 use lazuli_layout::CorruptRecord;
 use std::ops::Range;
 
-/// Entries that one step shows.
+/// Maximum entries per step.
 const STEP_ROWS_MAX: usize = 1024;
-/// Bytes that one step shows.
+/// Maximum bytes per step.
 const STEP_BYTES_MAX: usize = 1024 * 1024;
 
-/// Sees the entries of a step; an error ends it.
+/// Receives the entries of a step; an error ends it.
 pub type Visitor<'v> =
     dyn FnMut(&[u8], &[u8], Revision) -> Result<Visit, CorruptRecord> + Send + 'v;
 
@@ -22,13 +22,13 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// At most so many, and most often all of them.
+    /// At most this many, usually all of them.
     pub fn at_most(rows: usize) -> Self {
         let max = rows.clamp(1, STEP_ROWS_MAX);
         Self { max, expected: max }
     }
 
-    /// As many as a step shows, while the visitor will likely stop after so many.
+    /// A full step, though the visitor will probably stop after this many.
     pub fn expecting(expected: usize) -> Self {
         Self { max: STEP_ROWS_MAX, expected }
     }

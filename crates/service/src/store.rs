@@ -1,4 +1,4 @@
-//! [`Store`]: an engine, a clock, and the way to try again.
+//! [`Store`]: an engine, a clock, and the pace of retries.
 
 use crate::error::StoreError;
 use crate::ids::Ids;
@@ -23,18 +23,18 @@ impl Store {
         Self { engine, clock, ids: Arc::default(), pace: Arc::new(GiveWay), nature }
     }
 
-    /// The same store, which waits by `pace` before it tries a commit again. Engines that others
-    /// write to want one that takes time.
+    /// The same store, which waits with `pace` before it retries a commit. Engines with other
+    /// writers need a real one.
     pub fn with_pace(self, pace: Arc<dyn Pace>) -> Self {
         Self { pace, ..self }
     }
 
-    /// What the engine is like.
+    /// The nature of the engine.
     pub fn nature(&self) -> Nature {
         self.nature
     }
 
-    /// The time before which no commit that begins now is stamped.
+    /// A lower bound on the revision of any commit that begins now.
     pub fn now(&self) -> Revision {
         Revision(self.clock.now().ticks())
     }
@@ -47,17 +47,17 @@ impl Store {
         retry(&*self.pace, Budget::DEFAULT, attempt).await.ok_or(StoreError::Busy)
     }
 
-    /// What lies under `key` now.
+    /// The current value of `key`.
     pub async fn read_one(&self, key: &Key) -> Result<Option<Found>, StoreError> {
         Ok(self.engine.read(std::slice::from_ref(key)).await?.pop().flatten())
     }
 
-    /// Whether a commit whose answer was lost has certainly not happened.
+    /// Whether a commit whose reply was lost has certainly not happened.
     ///
     /// Had it happened, no key it wrote could still carry a revision older than `not_before`:
     /// revisions of a key only grow, and a deleted key carries none. Anything else proves nothing,
-    /// and neither does a store that cannot be read. An engine that stamps by its own clock finds out
-    /// by itself, as far as anybody can.
+    /// nor does a store that cannot be read. An engine with its own clock resolves this itself as
+    /// far as possible.
     pub async fn did_not_happen(&self, not_before: Revision, written: &[Key]) -> bool {
         if self.nature.clock == ClockSource::Store {
             return false;

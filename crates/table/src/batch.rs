@@ -8,8 +8,8 @@ use lazuli_model::{AccountName, TableName, Timestamp};
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
-/// 1 to 100 mutations of one table and one partition, no entity twice. A batch that exists keeps
-/// these rules, save that of the one partition if it was made [`Batch::across_partitions`].
+/// 1 to 100 mutations of one table and one partition, no entity twice. Every batch satisfies these
+/// rules, except the one-partition rule if it was built with [`Batch::across_partitions`].
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
     table: TableName,
@@ -17,7 +17,7 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The first operation that breaks any rule is to blame.
+    /// The error names the first operation that breaks a rule.
     pub fn new(
         operations: Vec<(impl Borrow<TableName>, Mutation<'a>)>,
     ) -> Result<Self, BatchFailure> {
@@ -26,7 +26,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The same for entities of any partitions of the table, which the service refuses and
-    /// emulators take. It is applied all or nothing like any other.
+    /// emulators accept. It is still applied atomically.
     pub fn across_partitions(
         operations: Vec<(impl Borrow<TableName>, Mutation<'a>)>,
     ) -> Result<Self, BatchFailure> {
@@ -34,14 +34,14 @@ impl<'a> Batch<'a> {
         Self::assemble(operations)
     }
 
-    /// Whether the operations keep the rules of a batch.
+    /// Whether the operations satisfy the rules of a batch.
     pub fn check(
         operations: &[(impl Borrow<TableName>, Mutation<'a>)],
     ) -> Result<(), BatchFailure> {
         check_rules(operations, Partitions::One)
     }
 
-    /// The same, for which merges keep no limits on properties but those of storage.
+    /// The same, with merges limited only by storage.
     pub fn relaxed(self) -> Self {
         Self { mutations: self.mutations.into_iter().map(Mutation::relaxed).collect(), ..self }
     }
@@ -69,7 +69,7 @@ impl<'a> Batch<'a> {
 }
 
 impl TableService {
-    /// Applies a batch, all or nothing. All its entities get the Timestamp returned.
+    /// Applies a batch atomically. All its entities get the returned Timestamp.
     pub async fn transact(
         &self,
         account: &AccountName,
@@ -98,7 +98,7 @@ fn check_rules(
     let partition = &first.key().partition;
     let mut rows = BTreeSet::new();
     for (index, (name, mutation)) in operations.iter().enumerate() {
-        // The service blames the hundredth operation, whatever the surplus (T-6.42).
+        // The service names the hundredth operation, however many there are (T-6.42).
         let surplus = operations.len() > BATCH_OPERATIONS_MAX;
         let within = match partitions {
             Partitions::One => "",

@@ -1,4 +1,4 @@
-//! Why the service could not do what it was asked, in the words of the service.
+//! Errors of the table service.
 
 use lazuli_engine::{CommitError, EngineError};
 use lazuli_layout::CorruptRecord;
@@ -17,7 +17,7 @@ pub enum TableError {
     EntityNotFound,
     #[error("the entity already exists")]
     EntityAlreadyExists,
-    /// The entity is not at the version that the write named.
+    /// The entity does not have the version that the write requires.
     #[error("the update condition does not hold")]
     ConditionNotMet,
     #[error(transparent)]
@@ -32,13 +32,13 @@ pub enum TableError {
     DifferentPartition,
     #[error("the batch names more than one table")]
     DifferentTable,
-    /// Nothing was written, and the same request may succeed later.
+    /// Nothing was written; a retry may succeed.
     #[error("the service is busy")]
     Busy,
     /// The write may have happened; there is no way to find out.
     #[error("the outcome of the write is unknown")]
     Undetermined,
-    /// More than the engine takes at once; our own limits lie below those of every engine.
+    /// Larger than the engine allows; our own limits are below those of every engine.
     #[error("too large for the engine: {got} {what}, at most {max}")]
     TooLarge { what: &'static str, max: usize, got: usize },
     #[error(transparent)]
@@ -47,7 +47,7 @@ pub enum TableError {
     Corrupt(#[from] CorruptRecord),
 }
 
-/// A batch that was not applied, and the operation that is to blame.
+/// A batch that was not applied, and the operation that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("operation {index}: {error}")]
 pub struct BatchFailure {
@@ -80,7 +80,7 @@ impl From<EngineError> for TableError {
     }
 }
 
-/// What a failed commit means where no check of it is known to the caller.
+/// What a failed commit means if the caller does not look at its checks.
 impl From<CommitError> for TableError {
     fn from(error: CommitError) -> Self {
         match error {

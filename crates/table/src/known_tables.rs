@@ -1,18 +1,18 @@
-//! Remembers where tables were found, so that most requests need not look in the catalog.
+//! A cache of tables, so that most requests need not read the catalog.
 //!
-//! A catalog record does not change while its table lives, so only a deletion can make what is
-//! remembered wrong. Where this process alone writes to the engine, what is remembered is a fact, right
-//! at every moment, by three rules:
+//! A catalog record does not change while its table exists, so only a deletion can invalidate a
+//! cached table. If this process is the only writer of the engine, three rules keep the cache
+//! correct at every moment:
 //!
-//! - A deletion takes a [`DeletionGuard`] before it commits: the table is forgotten, and cannot be
-//!   remembered while the guard stands.
-//! - The guard is released when the deletion is known to have happened or not. A deletion whose outcome
-//!   stays unknown, or that is abandoned, leaves the guard standing.
-//! - A table is remembered only if no guard came or went since before the view in which it was found
-//!   was taken; otherwise the view could show what a deletion has changed meanwhile.
+//! - A deletion takes a [`DeletionGuard`] before it commits: the table leaves the cache and cannot
+//!   be cached while the guard exists.
+//! - The guard is released when the outcome of the deletion is known. If it stays unknown, or the
+//!   deletion is abandoned, the guard stays.
+//! - A table is cached only if no guard was taken or released since before the view that found it
+//!   was opened; otherwise the view could predate a deletion.
 //!
-//! Where others write too, what is remembered is a hint: each use proves it by reading the catalog key
-//! in the same round trip, or by the guard of a commit, and forgets a hint that was wrong.
+//! With other writers a cached table is a hint: each use verifies it by reading the catalog key in
+//! the same round trip, or with the guard of a commit, and drops a wrong hint.
 
 use crate::service::OpenTable;
 use arc_swap::ArcSwap;
@@ -21,18 +21,18 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Tables remembered at once; few, because adding one copies all.
+/// Maximum number of cached tables; small, because adding one copies all.
 const TABLES_MAX: usize = 1024;
-/// So many tables found without room for them make all be forgotten, to make room for those that
-/// requests ask for now.
+/// After this many tables that did not fit, the cache is cleared, to make room for the tables in
+/// use now.
 const CROWDED_OUT_MAX: usize = 64 * 1024;
-/// So many tables under a guard at once, and no table is remembered any more.
+/// With this many tables under a guard, nothing is cached any more.
 const GUARDED_MAX: usize = 1024;
 
 #[derive(Default)]
 pub(crate) struct KnownTables {
     tables: ArcSwap<Tables>,
-    /// How often a guard came or went. Changes only under the lock.
+    /// How often a guard was taken or released. Changes only under the lock.
     changes: AtomicU64,
     deletions: Mutex<Deletions>,
 }
@@ -47,12 +47,12 @@ struct Deletions {
     crowded_out: usize,
 }
 
-/// A moment to which [`KnownTables::remember`] looks back.
+/// A moment that [`KnownTables::remember`] compares with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment(u64);
 
-/// Stands while a table is being deleted. Dropped without [`release`](Self::release), it stands for
-/// ever.
+/// Exists while a table is being deleted. If dropped without [`release`](Self::release), it stays
+/// for ever.
 #[must_use = "a guard that is not released stands for ever"]
 pub(crate) struct DeletionGuard {
     known: Arc<KnownTables>,
@@ -60,12 +60,12 @@ pub(crate) struct DeletionGuard {
 }
 
 impl KnownTables {
-    /// The present moment: to be taken before the view or the read.
+    /// The current moment; take it before the view or the read.
     pub(crate) fn now(&self) -> Moment {
         Moment(self.changes.load(Ordering::SeqCst))
     }
 
-    /// What `take` makes of a table that is remembered.
+    /// Applies `take` to a cached table.
     pub(crate) fn find<T>(
         &self,
         account: &AccountName,
@@ -75,7 +75,7 @@ impl KnownTables {
         self.tables.load().get(account)?.get(name.lower()).map(take)
     }
 
-    /// Remembers a table that was found, unless a guard came or went since before it was looked for.
+    /// Caches a table, unless a guard was taken or released since `before`.
     pub(crate) fn remember(
         &self,
         before: Moment,
@@ -104,7 +104,7 @@ impl KnownTables {
         self.tables.store(Arc::new(tables));
     }
 
-    /// Forgets a table that is about to be deleted.
+    /// Removes a table that is about to be deleted.
     pub(crate) fn guard_deletion(
         self: &Arc<Self>,
         account: &AccountName,
@@ -118,7 +118,7 @@ impl KnownTables {
         DeletionGuard { known: Arc::clone(self), table }
     }
 
-    /// Forgets a table that is not what was remembered.
+    /// Removes a cached table that turned out to be wrong.
     pub(crate) fn forget(&self, account: &AccountName, name: &TableName) {
         let _deletions = self.deletions();
         self.remove(account, name);
@@ -133,14 +133,14 @@ impl KnownTables {
         self.tables.store(Arc::new(tables));
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn deletions(&self) -> MutexGuard<'_, Deletions> {
         self.deletions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl DeletionGuard {
-    /// The deletion is known to have happened, or not to have.
+    /// The outcome of the deletion is known.
     pub(crate) fn release(self) {
         let mut deletions = self.known.deletions();
         self.known.changes.fetch_add(1, Ordering::SeqCst);

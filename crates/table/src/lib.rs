@@ -1,18 +1,16 @@
 //! The table service: tables, entities, queries and entity group transactions.
 //!
-//! Typed in, typed out: no HTTP, no JSON, no status. [`TableService`] turns each verb into one view
-//! or one conditional commit of the engine; what the stored bytes look like is `lazuli-layout`'s
-//! matter.
+//! A typed interface: no HTTP, no JSON, no status. [`TableService`] turns each verb into one view
+//! or one conditional commit of the engine; `lazuli-layout` defines the stored bytes.
 //!
-//! # What must hold
+//! # Invariants
 //!
-//! - A catalog record is never rewritten while its table lives, and every commit that writes an entity
-//!   has the revision of that record as its guard. So a write that races the drop of its table either
-//!   happens before the drop was acknowledged or finds the table gone; it is never acknowledged and
-//!   lost.
-//! - A query reads one view per page, catalog included.
-//! - Nothing here grows with the data: entities are shown to the caller one at a time, where they
-//!   lie.
+//! - A catalog record is never rewritten while its table exists, and every commit that writes an
+//!   entity has the revision of that record as its guard. So a write that races with the drop of
+//!   its table either happens before the drop is acknowledged or finds the table gone; it is never
+//!   acknowledged and lost.
+//! - A query reads one view per page, including the catalog.
+//! - Memory does not grow with the data: entities are passed to the caller one at a time, in place.
 
 mod batch;
 mod error;

@@ -11,7 +11,7 @@ use lazuli_model::limits::PAGE_ITEMS_MAX;
 use lazuli_model::{AccountName, Filter, Property, Row, TableName, Timestamp, Value, ValueRef};
 use std::ops::Bound;
 
-/// What Query Tables tells of a table.
+/// What Query Tables returns of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableInfo {
     /// In the case given at creation.
@@ -24,11 +24,11 @@ pub struct TableInfo {
 pub struct TablesQuery {
     /// A condition on `TableName`, without regard to case (T-4.74).
     pub filter: Option<Filter>,
-    /// Tables in the page; more than [`PAGE_ITEMS_MAX`] count as that.
+    /// Tables in the page; capped at [`PAGE_ITEMS_MAX`].
     pub top: usize,
     /// The lower-case name to begin at, inclusive.
     pub from: Option<String>,
-    /// Tables that the page may look at, those that the filter passes over among them.
+    /// Tables that the page may examine, including those that the filter rejects.
     pub rows_read_max: u64,
 }
 
@@ -41,7 +41,7 @@ impl Default for TablesQuery {
 /// How a page of tables ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TablesEnd {
-    /// The first table not yet looked at; `None` at the end of the list.
+    /// The first table not yet examined; `None` at the end of the list.
     pub next: Option<TableInfo>,
     pub rows_read: u64,
     pub rows_returned: u64,
@@ -54,7 +54,7 @@ impl From<CatalogRecord> for TableInfo {
 }
 
 impl TableService {
-    /// Query Tables: shows one page of tables to `sink`, in the order of their lower-case names.
+    /// Query Tables: passes one page of tables to `sink`, sorted by lower-case name.
     pub async fn query_tables(
         &self,
         account: &AccountName,
@@ -79,8 +79,8 @@ impl TableService {
     }
 }
 
-/// The filter with the lower-case name in the place of the partition key, so that the planner of
-/// entities serves tables too. A property that tables do not have satisfies no comparison (T-4.35).
+/// The filter with the lower-case name in place of the partition key, so that the entity planner
+/// works for tables too. A property that tables do not have satisfies no comparison (T-4.35).
 fn by_lower_name(filter: &Filter) -> Filter {
     let all = |parts: &[Filter]| parts.iter().map(by_lower_name).collect();
     match filter {
@@ -104,11 +104,11 @@ fn by_lower_name(filter: &Filter) -> Filter {
     }
 }
 
-/// Below the names that clients give, which begin with a letter, lie those of the analytics tables,
-/// which are not listed (T-4.76).
+/// Names of analytics tables sort before those of clients, which begin with a letter, and are not
+/// listed (T-4.76).
 const FIRST_LISTED: &str = "a";
 
-/// The part of the catalog that `filter` and `from` leave.
+/// The part of the catalog that `filter` and `from` select.
 fn catalog_ranges(account: &AccountName, filter: &Filter, from: Option<&str>) -> Vec<KeyRange> {
     let range = |low, high| {
         let range = key::catalog_range(account, low, high);

@@ -1,8 +1,8 @@
 //! The analytics tables of an account: written by the service, read by clients like any table.
 //!
-//! The partition of an entity is the interval it stands for, its row `access;operation` (T-9.42).
-//! What is counted is added to what is stored, so a restart within an interval loses nothing and
-//! several servers over one store may count for one account.
+//! The partition key of an entity is its interval, the row key is `access;operation` (T-9.42).
+//! Counts are added to the stored values, so a restart within an interval loses nothing, and
+//! several servers on one store can count for one account.
 
 use crate::error::{BatchFailure, TableError};
 use crate::query::{EntityQuery, EntityRef};
@@ -17,11 +17,11 @@ use lazuli_model::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// What is to be added to the entities of one interval, by row key.
+/// What to add to the entities of one interval, by row key.
 pub type MetricsRows = BTreeMap<String, MetricsRow>;
 
 impl TableService {
-    /// Makes the analytics table `table` unless it is there.
+    /// Creates the analytics table `table` unless it exists.
     pub async fn create_metrics_table(
         &self,
         account: &AccountName,
@@ -33,11 +33,11 @@ impl TableService {
         }
     }
 
-    /// Adds `rows` to the entities of the interval that begins at `start`. Those that are missing are
-    /// made, also where nothing was counted.
+    /// Adds `rows` to the entities of the interval that begins at `start`. Missing entities are
+    /// created, even if nothing was counted.
     ///
-    /// A write whose outcome is unknown is not repeated: a request not counted is better than one
-    /// counted twice.
+    /// A write with an unknown outcome is not retried: better to miss a request than to count it
+    /// twice.
     pub async fn add_metrics(
         &self,
         account: &AccountName,
@@ -58,7 +58,7 @@ impl TableService {
     ) -> Attempt<Result<(), TableError>> {
         match self.add_metrics_once(account, table, partition, rows).await {
             Ok(()) | Err(TableError::Undetermined) => Attempt::Done(Ok(())),
-            // Somebody else was faster: a client that deletes, another server that counts.
+            // Another writer won: a client that deletes, or another server that counts.
             Err(
                 TableError::TableNotFound
                 | TableError::EntityAlreadyExists
@@ -92,7 +92,7 @@ impl TableService {
         Ok(())
     }
 
-    /// Deletes a page of entities whose intervals began before `cutoff`; says how many there were.
+    /// Deletes a page of entities whose intervals began before `cutoff`; returns their number.
     pub async fn expire_metrics(
         &self,
         account: &AccountName,
@@ -133,7 +133,7 @@ impl TableService {
             .collect();
         let batch = Batch::new(deletions?).map_err(|failure| failure.error)?;
         match self.transact(account, &batch).await {
-            // A client may delete at the same time; what is left is of the next round.
+            // A client may delete at the same time; the next round handles the rest.
             Ok(_) | Err(BatchFailure { error: TableError::EntityNotFound, .. }) => Ok(()),
             Err(failure) => Err(failure.error),
         }
@@ -159,7 +159,7 @@ impl TableService {
     }
 }
 
-/// What has to be written so that `rows` are added to what is stored.
+/// The writes that add `rows` to the stored values.
 fn changes(
     table: &TableName,
     partition: &str,
@@ -189,7 +189,7 @@ fn mutation(
     kind: MutationKind,
     metrics: &MetricsRow,
 ) -> Result<(TableName, Mutation<'static>), TableError> {
-    // Keys and columns are of our own making and keep every limit.
+    // We choose the keys and columns, and they satisfy every limit.
     let own = |_| TableError::Corrupt(lazuli_layout::CorruptRecord("analytics entity"));
     let key = EntityKey::new(
         PartitionKey::parse(partition).map_err(own)?,

@@ -9,7 +9,7 @@
 //! | merge | present, or at the version named | modify |
 //! | delete | present, or at the version named | delete |
 //!
-//! None of them reads the entity first: the engine decides where it orders the commit.
+//! None of them reads the entity first: the engine decides when it orders the commit.
 
 use crate::error::{BatchFailure, TableError};
 use crate::service::{OpenTable, TableService, timestamp};
@@ -27,7 +27,7 @@ use lazuli_model::{
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A change of one entity that keeps every limit that can be checked without the stored entity.
+/// A change of one entity that satisfies every limit that can be checked without the stored entity.
 #[derive(Clone, Debug)]
 pub struct Mutation<'a> {
     key: EntityKey,
@@ -42,12 +42,13 @@ pub enum MutationKind {
     Replace(IfMatch),
     InsertOrMerge,
     Merge(IfMatch),
-    /// The properties are of no use.
+    /// The properties are ignored.
     Delete(IfMatch),
 }
 
 impl<'a> Mutation<'a> {
-    /// Refuses an entity over 1 MiB. A merge can still fail so later, when it meets what is stored.
+    /// Refuses an entity over 1 MiB. A merge can still exceed it later, together with the stored
+    /// properties.
     pub fn new(
         key: EntityKey,
         kind: MutationKind,
@@ -63,7 +64,7 @@ impl<'a> Mutation<'a> {
         Ok(Self { key, kind, properties })
     }
 
-    /// The same, for which a merge keeps no limits on properties but those of storage.
+    /// The same, with a merge limited only by storage.
     pub fn relaxed(self) -> Self {
         Self { properties: self.properties.relaxed(), ..self }
     }
@@ -95,7 +96,7 @@ impl TableService {
         applied.map_err(|failure| failure.error)
     }
 
-    /// Applies all steps or none, in one commit that the drop of the table excludes.
+    /// Applies all steps in one commit, which fails if the table was dropped.
     pub(crate) async fn apply(
         &self,
         account: &AccountName,
@@ -114,7 +115,7 @@ impl TableService {
     ) -> Attempt<Result<Timestamp, BatchFailure>> {
         let table = match self.open_to_prove(account, name).await {
             Ok(table) => table,
-            // What goes wrong before any step is blamed on the first (T-6.46).
+            // A failure before any step is attributed to the first one (T-6.46).
             Err(error) => return Attempt::Done(Err(BatchFailure::new(0, error))),
         };
         let keys: Vec<Key> = steps.iter().map(|step| step.stored_key(table.id)).collect();
@@ -122,7 +123,7 @@ impl TableService {
         let commit = commit_of(steps, &keys, not_before, table);
         match self.store.engine.commit(commit).await {
             Ok(revision) => Attempt::Done(Ok(timestamp(revision))),
-            // The table was dropped, and perhaps created again.
+            // The table was dropped, and perhaps recreated.
             Err(CommitError::GuardFailed { .. }) => {
                 self.forget(account, name);
                 Attempt::Again
@@ -138,7 +139,7 @@ impl TableService {
     }
 }
 
-/// The commit of `steps`, to be stored under `keys`, guarded by the life of the table.
+/// The commit of `steps`, to be stored under `keys`, guarded by the existence of the table.
 fn commit_of(steps: &[Step<'_>], keys: &[Key], not_before: Revision, table: OpenTable) -> Commit {
     let with_keys = || steps.iter().zip(keys);
     let check = |(step, key): (&Step<'_>, &Key)| {
@@ -152,7 +153,7 @@ fn commit_of(steps: &[Step<'_>], keys: &[Key], not_before: Revision, table: Open
     }
 }
 
-/// Finds the step that a failed commit is about: writes are its steps in order, checks those of the
+/// Finds the step that made a commit fail: writes are the steps in order, checks are those of the
 /// steps that have one.
 fn failure_of(steps: &[Step<'_>], error: CommitError) -> BatchFailure {
     match error {
@@ -168,7 +169,7 @@ fn failure_of(steps: &[Step<'_>], error: CommitError) -> BatchFailure {
     }
 }
 
-/// A mutation made ready for the engine, but for the table that it will find.
+/// A mutation prepared for the engine, except for its table.
 pub(crate) struct Step<'a> {
     key: &'a EntityKey,
     expect: Option<Expect>,
@@ -215,7 +216,7 @@ impl Step<'_> {
         }
     }
 
-    /// What it means that the check of this step found `found`.
+    /// The error of this step if its check found `found`.
     fn check_error(&self, found: Option<Revision>) -> TableError {
         match (self.expect, found) {
             (Some(Expect::Absent), _) => TableError::EntityAlreadyExists,
@@ -249,7 +250,7 @@ impl Modify for MergePatch {
             Some(current) => EntityRecord::parse(current.value)?,
             None => EntityRecord::default(),
         };
-        // A corrupt property must not vanish in a merge.
+        // A corrupt property must not disappear in a merge.
         stored.verify()?;
         let merged = merge(stored.iter(), &self.patch)?;
         check_size(&self.key, merged.iter().copied())?;
@@ -262,7 +263,7 @@ impl Modify for MergePatch {
     }
 }
 
-/// What a property that is kept for later holds in memory.
+/// The memory use of a retained property.
 fn property_bytes(name: &str, value: ValueRef<'_>) -> usize {
     let text = match value {
         ValueRef::String(text) => text.len(),

@@ -1,9 +1,10 @@
-//! `Filter` → `Plan`: which keys to read so that nothing the filter selects is missed.
+//! `Filter` → `Plan`: which keys to read so that no selected entity is missed.
 //!
-//! A filter confines the two keys to a set of *blocks*, an interval of partition keys times an
-//! interval of row keys each. Comparisons with a key are exact, anything else confines nothing, `and`
-//! intersects, `or` unites, and `not` is pushed down to the comparisons. The plan may select too
-//! much, never too little; what the reads do not make sure of is left to run over each entity.
+//! A filter restricts the two keys to a set of *blocks*, each an interval of partition keys times
+//! an interval of row keys. Comparisons with a key are exact, anything else restricts nothing,
+//! `and` intersects, `or` unites, and `not` is pushed down to the comparisons. The plan may read
+//! too much, never too little; conditions that the reads do not ensure are evaluated for each
+//! entity.
 
 use lazuli_engine::{Key, KeyRange};
 use lazuli_layout::{TableId, key};
@@ -12,15 +13,16 @@ use lazuli_model::{Filter, Operator, Property, Value};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-/// Blocks that one plan may have. Beyond, the plan confines less.
+/// Maximum number of blocks in a plan. Beyond it the plan restricts less.
 const BLOCKS_MAX: usize = 4096;
 
-/// How a query reads, from cheap to dear; a query that reads in several ways is of the dearest kind.
+/// How a query reads, from cheapest to most expensive; a query that reads in several ways has the
+/// most expensive kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlanKind {
     /// One entity by its keys.
     Point,
-    /// Several entities by their keys; none when the filter contradicts itself.
+    /// Several entities by their keys; none if the filter is contradictory.
     MultiPoint,
     /// Ranges of row keys within partitions.
     RowRange,
@@ -49,11 +51,11 @@ impl PlanKind {
 pub(crate) struct Plan<'f> {
     pub(crate) kind: PlanKind,
     pub(crate) reads: Reads,
-    /// The conditions that an entity which was read must still satisfy, all of them.
+    /// The conditions that each entity read must still satisfy.
     pub(crate) conditions: Vec<&'f Filter>,
 }
 
-/// What to read, in key order, nothing twice.
+/// What to read, in key order, without duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reads {
     Points(Vec<Key>),
@@ -61,7 +63,7 @@ pub(crate) enum Reads {
 }
 
 impl<'f> Plan<'f> {
-    /// Plans a query of `table` that has no interest in anything outside `limits`.
+    /// Plans a query of `table` within `limits`.
     pub(crate) fn new(table: TableId, filter: Option<&'f Filter>, limits: &KeyRange) -> Self {
         let conditions = filter.map(conjuncts).unwrap_or_default();
         let blocks = filter.map_or_else(|| vec![Block::ALL], |filter| confine(filter, false));
@@ -96,7 +98,7 @@ fn conjuncts(filter: &Filter) -> Vec<&Filter> {
 }
 
 /// Whether every key within the range of the only block satisfies `condition`, one of those that
-/// confined it.
+/// produced it.
 fn blocks_ensure(blocks: &[Block<'_>], condition: &Filter) -> bool {
     let ([block], Filter::Compare { property, operator, value: Value::String(_) }) =
         (blocks, condition)
@@ -106,19 +108,19 @@ fn blocks_ensure(blocks: &[Block<'_>], condition: &Filter) -> bool {
     match property {
         _ if *operator == Operator::Ne => false,
         Property::PartitionKey => true,
-        // Ranges that span partitions pass over the rows between the ends of the block.
+        // Ranges that span partitions include other rows between the ends of the block.
         Property::RowKey => block.partition.point().is_some(),
         Property::Timestamp | Property::Custom(_) => false,
     }
 }
 
-/// The ranges of text to which `filter` confines the partition key, for a store keyed by one text.
+/// The ranges to which `filter` restricts the partition key, for a store keyed by one text.
 pub(crate) fn partition_ranges(filter: &Filter) -> Vec<(Bound<&str>, Bound<&str>)> {
     let blocks = confine(filter, false);
     blocks.iter().map(|block| (block.partition.low, block.partition.high)).collect()
 }
 
-/// The same keys in ranges that are ordered, not empty and do not touch.
+/// The same keys as sorted, non-empty, disjoint ranges.
 pub(crate) fn disjoint(mut ranges: Vec<KeyRange>) -> Vec<KeyRange> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by(|a, b| a.start.cmp(&b.start));
@@ -165,7 +167,7 @@ impl<'f> Block<'f> {
         }
     }
 
-    /// The keys of the block, and between its ends those of other rows when it spans partitions.
+    /// The keys of the block; if it spans partitions, also other rows between its ends.
     fn range(&self, table: TableId) -> KeyRange {
         let (partition, row) = (self.partition, self.row);
         let range = match partition.point() {
@@ -186,7 +188,7 @@ struct Interval<'f> {
 impl<'f> Interval<'f> {
     const ALL: Self = Self { low: Bound::Unbounded, high: Bound::Unbounded };
 
-    /// What `operator text` leaves. `ne` leaves two intervals, and is not worth them.
+    /// The interval that `operator text` selects. `ne` would need two and is not restricted.
     fn of(operator: Operator, text: &'f str) -> Self {
         use Bound::{Excluded, Included, Unbounded};
         let (low, high) = match operator {
@@ -200,7 +202,7 @@ impl<'f> Interval<'f> {
         Self { low, high }
     }
 
-    /// What both hold; `None` if that is nothing.
+    /// The intersection; `None` if it is empty.
     fn intersect(self, other: Self) -> Option<Self> {
         let low = tighter(self.low, other.low, Ordering::Greater);
         let high = tighter(self.high, other.high, Ordering::Less);
@@ -228,7 +230,7 @@ impl<'f> Interval<'f> {
     }
 }
 
-/// The bound that leaves less, `toward` being the direction in which a bound leaves less.
+/// The tighter bound; `toward` is the direction in which bounds get tighter.
 fn tighter<'f>(a: Bound<&'f str>, b: Bound<&'f str>, toward: Ordering) -> Bound<&'f str> {
     match (text_of(a), text_of(b)) {
         (None, _) => b,
@@ -249,7 +251,8 @@ fn text_of(bound: Bound<&str>) -> Option<&str> {
     }
 }
 
-/// Blocks that hold every entity which satisfies `filter`, or does not when `negated`.
+/// Blocks that contain every entity that satisfies `filter`, or with `negated` every one that does
+/// not.
 fn confine(filter: &Filter, negated: bool) -> Vec<Block<'_>> {
     match filter {
         Filter::Constant(value) if *value == negated => Vec::new(),
@@ -257,7 +260,7 @@ fn confine(filter: &Filter, negated: bool) -> Vec<Block<'_>> {
             let operator = if negated { opposite(*operator) } else { *operator };
             vec![confine_key(property, Interval::of(operator, text))]
         }
-        // A key that is compared with anything but text is left to the filter itself.
+        // A comparison of a key with anything but text is left to the filter itself.
         Filter::Constant(_) | Filter::Compare { .. } | Filter::IsTrue(_) => vec![Block::ALL],
         Filter::Not(inner) => confine(inner, !negated),
         Filter::And(parts) if negated => union(parts, negated),
@@ -277,8 +280,8 @@ fn confine_key<'f>(property: &Property, interval: Interval<'f>) -> Block<'f> {
     block
 }
 
-/// Small sets come first, so that they thin out the large ones. A set that would make too many
-/// blocks is passed over: the others alone confine less, and that is allowed.
+/// Small sets come first, so that they reduce the large ones. A set that would produce too many
+/// blocks is skipped: the plan then restricts less, which is allowed.
 fn intersection(parts: &[Filter], negated: bool) -> Vec<Block<'_>> {
     let mut sets: Vec<_> = parts.iter().map(|part| confine(part, negated)).collect();
     sets.sort_by_key(Vec::len);

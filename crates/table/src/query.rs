@@ -14,7 +14,7 @@ use lazuli_model::{AccountName, Clock, EntityKey, Filter, Row, TableName, Timest
 use std::cell::OnceCell;
 use std::ops::Bound;
 
-/// Entities that are fetched by their keys at a time; each may have more than 1 MiB.
+/// Entities fetched by key per step; each may be larger than 1 MiB.
 const FETCH_ROWS_MAX: usize = 32;
 
 /// An entity as stored.
@@ -31,7 +31,7 @@ impl StoredEntity {
     }
 }
 
-/// An entity that a query met, shown where it lies.
+/// An entity that a query found, borrowed in place.
 #[derive(Clone, Copy, Debug)]
 pub struct EntityRef<'a> {
     pub partition_key: &'a str,
@@ -45,11 +45,11 @@ pub struct EntityRef<'a> {
 #[derive(Clone, Debug)]
 pub struct EntityQuery {
     pub filter: Option<Filter>,
-    /// Entities in the page; more than [`PAGE_ITEMS_MAX`] count as that.
+    /// Entities in the page; capped at [`PAGE_ITEMS_MAX`].
     pub top: usize,
     pub from: Option<Continuation>,
     pub bounds: KeyBounds,
-    /// Entities that the page may look at, those that the filter passes over among them.
+    /// Entities that the page may examine, including those that the filter rejects.
     pub rows_read_max: u64,
 }
 
@@ -65,7 +65,7 @@ impl Default for EntityQuery {
     }
 }
 
-/// The first entity that was not yet looked at, inclusive (T-4.60). It need not exist any more.
+/// The first entity not yet examined, inclusive (T-4.60). It may no longer exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continuation {
     pub partition: String,
@@ -73,18 +73,18 @@ pub struct Continuation {
     pub row: Option<String>,
 }
 
-/// The entities a shared access signature opens: both ends inclusive, and each open within its
-/// partition when it has no row key.
+/// The entities that a shared access signature permits: both ends inclusive; an end without a row
+/// key covers its whole partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyBounds {
     pub start: Option<(String, Option<String>)>,
     pub end: Option<(String, Option<String>)>,
 }
 
-/// How a page ended, and what it took.
+/// How a page ended, and what it cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryEnd {
-    /// `None` when the query has come to its end.
+    /// `None` at the end of the query.
     pub next: Option<Continuation>,
     pub plan: PlanKind,
     pub rows_read: u64,
@@ -107,11 +107,12 @@ impl TableService {
         stored(view.entries.get(&key::entity(table, key)).await?)
     }
 
-    /// Reads an entity together with the catalog record that proves where it lies: one round trip.
+    /// Reads an entity together with the catalog record that verifies its table: one round trip.
     ///
-    /// The two may be of two moments. Ids are never reused and a catalog record is never rewritten, so
-    /// a table that lives at one moment lived at every earlier one since its creation: what is read
-    /// beside it belongs to a moment at which it lived, or to a write concurrent with its drop.
+    /// The two may be from different moments. Ids are never reused and a catalog record is never
+    /// rewritten, so a table that exists at one moment existed at every earlier one since its
+    /// creation: the entity is from a moment at which the table existed, or from a write concurrent
+    /// with its drop.
     async fn try_to_get(
         &self,
         account: &AccountName,
@@ -136,10 +137,10 @@ impl TableService {
         }
     }
 
-    /// Query Entities: shows one page to `sink`, in key order, each entity where it lies.
+    /// Query Entities: passes one page to `sink`, in key order, each entity borrowed in place.
     ///
     /// The page is one snapshot. It ends after `top` entities, after [`PAGE_BYTES_MAX`] bytes or
-    /// after five seconds, and says where to go on unless nothing is left.
+    /// after five seconds, and returns a continuation unless nothing is left.
     pub async fn query(
         &self,
         account: &AccountName,
@@ -186,7 +187,7 @@ async fn fetch(view: &dyn View, keys: &[Key], page: &mut Page<'_>) -> Result<(),
     Ok(())
 }
 
-/// The entities that continuation and bounds leave open.
+/// The entities that continuation and bounds allow.
 fn limits(table: TableId, query: &EntityQuery) -> KeyRange {
     let from = |partition: &str, row: Option<&str>| {
         let low = row.map_or(Bound::Unbounded, Bound::Included);
@@ -211,7 +212,7 @@ fn limits(table: TableId, query: &EntityQuery) -> KeyRange {
 
 /// A page being filled.
 struct Page<'q> {
-    /// What an entity must satisfy, all of it.
+    /// The conditions that an entity must satisfy.
     conditions: Vec<&'q Filter>,
     top: u64,
     rows_read_max: u64,
@@ -263,8 +264,8 @@ impl<'q> Page<'q> {
 impl Gather for Page<'_> {
     /// Takes one entity, or ends the page before it.
     ///
-    /// A page is found full only when there is an entity that no longer fits: one that happens to
-    /// end with the query carries no continuation (T-4.62).
+    /// A page is full only once an entity no longer fits: a page that ends exactly with the query
+    /// has no continuation (T-4.62).
     fn take(
         &mut self,
         key: &[u8],
@@ -283,7 +284,7 @@ impl Gather for Page<'_> {
             record: EntityRecord::parse(value)?,
         };
         let selected = self.conditions.iter().all(|condition| condition.matches(&met));
-        // A key that cannot be read satisfies or fails a condition by chance.
+        // A corrupt key satisfies or fails a condition by chance.
         met.is_sound()?;
         if selected {
             let names = met.names()?;
@@ -312,8 +313,8 @@ impl Gather for Page<'_> {
     }
 }
 
-/// An entity on which the conditions are tried. Most fail one that names no key, and are passed over
-/// with their key unread.
+/// An entity under evaluation. Most fail a condition that names no key, and are skipped without
+/// decoding their key.
 struct MetEntity<'a> {
     key: &'a [u8],
     names: OnceCell<Result<StoredEntityKey<'a>, CorruptRecord>>,
@@ -326,7 +327,7 @@ impl<'a> MetEntity<'a> {
         self.names.get_or_init(|| key::decode_entity(self.key)).as_ref().map_err(|error| *error)
     }
 
-    /// Whether the key can be read, if anybody has tried.
+    /// Whether the key is valid, if it was decoded.
     fn is_sound(&self) -> Result<(), CorruptRecord> {
         match self.names.get() {
             Some(Err(error)) => Err(*error),
@@ -353,8 +354,8 @@ impl Row for MetEntity<'_> {
     }
 }
 
-/// The empty row key is the beginning of its partition, and is said that way: a token for it would
-/// be empty, which the service refuses (T-4.55, T-4.58).
+/// The empty row key is expressed as the beginning of its partition: its token would be empty,
+/// which the service refuses (T-4.55, T-4.58).
 fn continuation(stored: StoredEntityKey<'_>) -> Continuation {
     let row = Some(stored.row.into_owned()).filter(|row| !row.is_empty());
     Continuation { partition: stored.partition.into_owned(), row }

@@ -1,4 +1,4 @@
-//! Walks ranges of a view in bounded steps, giving way between them.
+//! Scans ranges of a view in bounded steps, and yields between them.
 
 use crate::error::TableError;
 use lazuli_engine::retry::give_way;
@@ -8,10 +8,10 @@ use lazuli_model::limits::QUERY_EXECUTION_MS_MAX;
 use lazuli_model::{Clock, Timestamp};
 use lazuli_service::{Rows, step};
 
-/// Entries that a scan expects to be shown while a filter passes over some.
+/// Entries that a scan expects to visit when a filter rejects some.
 pub(crate) const FILTERED_ROWS_EXPECTED: usize = 256;
 
-/// Entries that a page of `top` still looks at, the one that shows it to be full among them.
+/// Entries that a page of `top` still examines, including the one that does not fit.
 pub(crate) fn rows_missing(top: u64, returned: u64) -> usize {
     usize::try_from(top.saturating_sub(returned)).map_or(usize::MAX, |rows| rows.saturating_add(1))
 }
@@ -28,8 +28,8 @@ impl<'c> Timer<'c> {
         Self { clock, started: clock.now(), is_over: false }
     }
 
-    /// What the clock said when it was last looked at. At first no time has passed, so that every
-    /// page makes progress.
+    /// Whether the time was up when the clock was last read. At first it is not, so that every page
+    /// makes progress.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -40,7 +40,7 @@ impl<'c> Timer<'c> {
     }
 }
 
-/// Gathers what a query asks for.
+/// Collects the results of a query.
 pub(crate) trait Gather: Send {
     /// Takes one stored entry, or stops before it.
     fn take(
@@ -50,14 +50,14 @@ pub(crate) trait Gather: Send {
         revision: Revision,
     ) -> Result<Visit, CorruptRecord>;
 
-    /// How many more entries it will likely be shown, the one that it stops before among them.
+    /// How many more entries it will probably visit, including the one it stops before.
     fn rows_expected(&self) -> usize;
 
-    /// Called between two steps: the time to look at the clock.
+    /// Called between two steps, to read the clock.
     fn pause(&mut self);
 }
 
-/// Shows the entries of `ranges` until there are no more or `gather` stops.
+/// Passes the entries of `ranges` to `gather` until there are no more or it stops.
 pub(crate) async fn walk(
     view: &dyn View,
     ranges: Vec<KeyRange>,

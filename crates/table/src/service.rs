@@ -1,7 +1,7 @@
-//! [`TableService`], and what all its verbs share: finding a table, and committing under it.
+//! [`TableService`], and what all its verbs share: finding a table, and committing to it.
 //!
-//! The verbs stand where their meaning does: `tables.rs` creates and deletes tables and keeps their
-//! policies, `list.rs` lists them, `query.rs` reads entities, `mutate.rs` and `batch.rs` change them.
+//! The verbs are in other files: `tables.rs` creates and deletes tables and keeps their policies,
+//! `list.rs` lists them, `query.rs` reads entities, `mutate.rs` and `batch.rs` change them.
 
 use crate::error::TableError;
 use crate::known_tables::{DeletionGuard, KnownTables, Moment};
@@ -16,8 +16,8 @@ use std::sync::Arc;
 /// The table service of every account, on one engine. Cheap to clone.
 ///
 /// On an engine that only this process writes to ([`Nature::only_we_change_it`]), the service and its
-/// clones must be the only writers: then what it remembers of tables is a fact. On any other engine it
-/// is a hint, which each use proves.
+/// clones must be the only writers: then its table cache is always correct. On any other engine a
+/// cached table is a hint, which each use verifies.
 #[derive(Clone)]
 pub struct TableService {
     pub(crate) store: Store,
@@ -28,12 +28,13 @@ pub struct TableService {
 #[derive(Clone)]
 pub(crate) struct OpenTable {
     pub(crate) id: TableId,
-    /// Holds as long as the table is not dropped: the guard of every write of an entity.
+    /// Holds until the table is dropped: the guard of every entity write.
     pub(crate) lives: Check,
 }
 
 impl OpenTable {
-    /// Whether `found`, read at the table's catalog key, is the record it was opened by.
+    /// Whether `found`, read at the table's catalog key, is the record with which the table was
+    /// opened.
     pub(crate) fn is_proven_by(&self, found: Option<&Found>) -> bool {
         self.lives.expect.holds(found.map(|found| found.revision))
     }
@@ -44,18 +45,18 @@ impl TableService {
         Self { store: Store::new(engine, clock), known: Arc::default() }
     }
 
-    /// The same service, which waits by `pace` before it tries a commit again. Engines that others
-    /// write to want one that takes time.
+    /// The same service, which waits with `pace` before it retries a commit. Engines with other
+    /// writers need a real one.
     pub fn with_pace(self, pace: Arc<dyn Pace>) -> Self {
         Self { store: self.store.with_pace(pace), ..self }
     }
 
-    /// What the service's engine is like.
+    /// The nature of the service's engine.
     pub fn nature(&self) -> Nature {
         self.store.nature()
     }
 
-    /// Whether what is remembered of a table needs no proof.
+    /// Whether cached tables need no verification.
     pub(crate) fn remembers_facts(&self) -> bool {
         self.nature().only_we_change_it()
     }
@@ -66,7 +67,7 @@ impl TableService {
         Ok(TableView { service: self, before, entries: self.store.engine.view().await? })
     }
 
-    /// Makes sure that a table which is about to be deleted is not remembered. Hints need no guard.
+    /// Keeps a table that is about to be deleted out of the cache. Hints need no guard.
     pub(crate) fn guard_deletion(
         &self,
         account: &AccountName,
@@ -75,13 +76,12 @@ impl TableService {
         self.remembers_facts().then(|| self.known.guard_deletion(account, name))
     }
 
-    /// Forgets a table that turned out not to be what is remembered of it.
+    /// Removes a cached table that turned out to be wrong.
     pub(crate) fn forget(&self, account: &AccountName, name: &TableName) {
         self.known.forget(account, name);
     }
 
-    /// Finds a table as it is now, or was: where what is remembered are hints, the caller must prove
-    /// what it does with it.
+    /// Finds a table as it is now, or was: if cached tables are hints, the caller must verify it.
     pub(crate) async fn open_to_prove(
         &self,
         account: &AccountName,
@@ -105,7 +105,7 @@ impl TableService {
         }
     }
 
-    /// Finds a table in the catalog, and remembers it.
+    /// Finds a table in the catalog, and caches it.
     async fn look_up(
         &self,
         account: &AccountName,
@@ -119,7 +119,7 @@ impl TableService {
         Ok(table)
     }
 
-    /// Tries until an attempt is done, or the service is busy.
+    /// Retries until an attempt is done, or the service is busy.
     pub(crate) async fn retry<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, TableError>
     where
         F: Future<Output = Attempt<T>>,
@@ -128,7 +128,7 @@ impl TableService {
     }
 }
 
-/// A view of the engine, and what is remembered of tables.
+/// A view of the engine, and the table cache.
 pub(crate) struct TableView<'s> {
     service: &'s TableService,
     /// When it was taken, or earlier.
@@ -137,7 +137,7 @@ pub(crate) struct TableView<'s> {
 }
 
 impl TableView<'_> {
-    /// Finds a table for what only reads it.
+    /// Finds a table for reading.
     pub(crate) async fn table_id(
         &self,
         account: &AccountName,
@@ -153,7 +153,7 @@ impl TableView<'_> {
         }
     }
 
-    /// Finds a table in the view, and remembers it.
+    /// Finds a table in the view, and caches it.
     async fn open(&self, account: &AccountName, name: &TableName) -> Result<OpenTable, TableError> {
         let catalog = Key::from(key::catalog(account, name.lower()));
         let found = self.entries.get(catalog.as_slice()).await?;

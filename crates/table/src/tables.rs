@@ -1,4 +1,4 @@
-//! Creates and deletes tables, keeps their access policies and the properties of the service.
+//! Creates and deletes tables; reads and sets their access policies and the service properties.
 
 use crate::error::TableError;
 use crate::list::TableInfo;
@@ -19,7 +19,7 @@ impl TableService {
         account: &AccountName,
         name: &TableName,
     ) -> Result<(), TableError> {
-        // Most creations of a table that exists end here, without a table id.
+        // Most attempts to create an existing table end here, without using a table id.
         match self.open_now(account, name).await {
             Err(TableError::TableNotFound) => {}
             Err(error) => return Err(error),
@@ -49,7 +49,7 @@ impl TableService {
             Ok(_) => Ok(()),
             Err(CommitError::CheckFailed { .. }) => Err(TableError::TableAlreadyExists),
             Err(CommitError::Conflict) => return Attempt::Again,
-            // Nobody else has this id: if the catalog shows it, the table is ours.
+            // The id is ours alone: if the catalog shows it, the table is ours.
             Err(CommitError::Undetermined(_)) => match self.open_now(account, name).await {
                 Ok(table) if table.id == record.id => Ok(()),
                 _ => Err(TableError::Undetermined),
@@ -70,7 +70,7 @@ impl TableService {
         Ok(CatalogRecord::decode(&found.value)?.into())
     }
 
-    /// Delete Table: one small commit, whatever the table holds. The space is given back by
+    /// Delete Table: one small commit, whatever the size. The space is reclaimed by
     /// [`reclaim_some`](Self::reclaim_some).
     pub async fn delete_table(
         &self,
@@ -145,11 +145,11 @@ impl TableService {
         Ok(self.store.set_service_properties(key, patch).await?)
     }
 
-    /// Gives back some of the space of a dropped table. Says [`Reclaimed::Fully`] when there is none
-    /// that could be given back now.
+    /// Reclaims some of the space of a dropped table. Returns [`Reclaimed::Fully`] if nothing can
+    /// be reclaimed now.
     ///
-    /// The engine wants nobody to look at what it reclaims. No commit does, after the drop; a query
-    /// may, whose view is older than the drop, for as long as a view may be used.
+    /// The engine requires that nobody reads a range while it is reclaimed. After the drop no
+    /// commit does; a query may, for as long as a view older than the drop may be used.
     pub async fn reclaim_some(&self) -> Result<Reclaimed, TableError> {
         let Some(mark) = self.store.settled_mark(key::reclaim_range()).await? else {
             return Ok(Reclaimed::Fully);
@@ -159,8 +159,8 @@ impl TableService {
         Ok(Reclaimed::Partly)
     }
 
-    /// Commits what `writes` says for a table, on the condition that the table lives at that very
-    /// point: a guard would let two deletions both succeed, and policies outlive their table.
+    /// Commits `writes` for a table, on the condition that the table exists at that very point: a
+    /// guard would let two deletions both succeed, and policies outlive their table.
     async fn commit_under(
         &self,
         account: &AccountName,

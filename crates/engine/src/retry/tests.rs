@@ -2,7 +2,7 @@ use super::*;
 use std::sync::Mutex;
 use std::task::{Context, Waker};
 
-/// A pace whose time passes in pauses alone.
+/// A pace whose time passes only in pauses.
 #[derive(Default)]
 struct Recorded {
     random: u64,
@@ -43,7 +43,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Succeeds at the attempt of this number.
+/// Succeeds at this attempt.
 fn tries(pace: &dyn Pace, budget: Budget, succeeds_at: u32) -> (Option<u32>, u32) {
     let mut attempts = 0;
     let outcome = block_on(retry(pace, budget, || {

@@ -43,7 +43,7 @@ fn plan(filter: &Filter) -> Plan<'_> {
 }
 
 impl Plan<'_> {
-    /// Number of points or ranges that are read.
+    /// Number of points or ranges read.
     fn len(&self) -> usize {
         match &self.reads {
             Reads::Points(keys) => keys.len(),
@@ -237,7 +237,7 @@ impl Row for Sample {
     }
 }
 
-/// Few texts, so that filters and entities meet; some where orders part.
+/// Few texts, so that filters match entities; some where UTF-8 and UTF-16 order differ.
 fn text() -> impl Strategy<Value = String> {
     let texts = ["", "a", "aa", "b", "\u{1}", "é", "\u{D7FF}", "\u{E000}", "\u{FFFF}", "🦀", "🦀a"];
     select(texts.map(str::to_owned).to_vec())
