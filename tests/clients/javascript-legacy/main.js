@@ -1,4 +1,4 @@
-// azure-storage 2.10.7, the SDK before @azure/data-tables, through every operation.
+// azure-storage 2.10.7, the SDK before those of today, through every operation of tables and queues.
 //
 //   node main.js [connection string] [part of a case's name ...]
 //
@@ -7,15 +7,13 @@
 "use strict";
 
 const assert = require("node:assert/strict");
-const { randomUUID } = require("node:crypto");
-const { promisify } = require("node:util");
 const azure = require("azure-storage");
+const { equal, freshName, promised, refused } = require("./harness.js");
+const queues = require("./queues.js");
 
 const { TableBatch, TableQuery } = azure;
 const { entityGenerator } = azure.TableUtilities;
 const KEYS = ["plain", "with space", "o'clock", "100%", "a+b", "a,b", "a:b@c=d&e$f~g", "ô", "日本語", "😀"];
-const equal = assert.deepStrictEqual;
-const freshName = (prefix = "T") => prefix + randomUUID().replaceAll("-", "");
 
 /** An entity in the library's own form; strings need no type. */
 function row(rowKey, properties = {}) {
@@ -27,18 +25,6 @@ function row(rowKey, properties = {}) {
 function plain(entity) {
   const data = Object.entries(entity).filter(([name]) => ![".metadata", "Timestamp"].includes(name));
   return Object.fromEntries(data.map(([name, value]) => [name, value._]));
-}
-
-async function refused(status, code, message, attempt) {
-  let error;
-  try {
-    await attempt();
-  } catch (caught) {
-    error = caught;
-  }
-  assert.ok(error, `accepted, where ${status} ${code} was due`);
-  equal([error.statusCode, error.code], [status, code], error.message);
-  if (message) assert.ok(error.message.startsWith(message), error.message);
 }
 
 async function contents(service, table, query = null) {
@@ -237,16 +223,8 @@ const cases = {
   },
 };
 
-/** The library's service with promises in place of callbacks. */
-function connect(connection) {
-  const service = azure.createTableService(connection);
-  return new Proxy(service, {
-    get: (target, name) => promisify(target[name].bind(target)),
-  });
-}
-
-async function runOne(connection, run) {
-  const service = connect(connection);
+async function withTable(connection, run) {
+  const service = promised(azure.createTableService(connection));
   const table = freshName();
   await service.createTable(table);
   try {
@@ -261,10 +239,12 @@ async function main() {
   const given = parts[0]?.includes("AccountName=") ? parts.shift() : undefined;
   const connection = given ?? process.env.LAZULI_CONNECTION_STRING;
   let [passed, failed] = [0, 0];
-  for (const [name, run] of Object.entries(cases)) {
+  const ofTables = Object.entries(cases).map(([name, run]) => [name, run, withTable]);
+  const ofQueues = Object.entries(queues.cases).map(([name, run]) => [`queues.${name}`, run, queues.withQueue]);
+  for (const [name, run, surround] of [...ofTables, ...ofQueues]) {
     if (parts.length > 0 && !parts.some((part) => name.includes(part))) continue;
     try {
-      await runOne(connection, run);
+      await surround(connection, run);
       passed += 1;
       console.log(`test ${name} ... ok`);
     } catch (error) {

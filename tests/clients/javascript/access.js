@@ -9,20 +9,11 @@ import {
   generateAccountSas,
   generateTableSas,
 } from "@azure/data-tables";
-import { all, clientOf, equal, options, refused, refusedXml, rowsOf, test } from "./harness.js";
+import { all, clientOf, equal, options, refused, refusedXml, rowsOf, settingsOf, test } from "./harness.js";
 
 const NO_PERMISSION = "This request is not authorized to perform this operation using this permission.";
 const soon = () => new Date(Math.floor(Date.now() / 1000) * 1000 + 3600 * 1000);
 const row = (rowKey, partitionKey = "p") => ({ partitionKey, rowKey });
-
-function settingsOf(connection) {
-  return Object.fromEntries(
-    connection.split(";").filter(Boolean).map((part) => {
-      const at = part.indexOf("=");
-      return [part.slice(0, at), part.slice(at + 1)];
-    }),
-  );
-}
 
 function keyOf(connection) {
   const { AccountName, AccountKey } = settingsOf(connection);

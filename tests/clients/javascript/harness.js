@@ -1,7 +1,7 @@
 // Runs named cases against one server, prints one line for each, and counts.
 //
 // A case is `test("group.name", async ({ service, table, connection }) => ...)`; `table` is a
-// client of a table made for this case and dropped after it.
+// client of a table made for this case and dropped after it. `queue_harness.js` has the same for queues.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -9,8 +9,8 @@ import { TableClient, TableServiceClient } from "@azure/data-tables";
 
 const cases = [];
 
-export function test(name, run) {
-  cases.push({ name, run });
+export function test(name, run, surround = withTable) {
+  cases.push({ name, run: (connection) => surround(connection, run) });
 }
 
 export const equal = assert.deepStrictEqual;
@@ -25,7 +25,7 @@ export async function run(connection, wanted) {
   for (const { name, run } of cases) {
     if (wanted.length > 0 && !wanted.some((part) => name.includes(part))) continue;
     try {
-      await runOne(connection, run);
+      await run(connection);
       passed += 1;
       console.log(`test ${name} ... ok`);
     } catch (error) {
@@ -38,7 +38,7 @@ export async function run(connection, wanted) {
   process.exitCode = failed > 0 || passed === 0 ? 1 : 0;
 }
 
-async function runOne(connection, run) {
+async function withTable(connection, run) {
   const service = TableServiceClient.fromConnectionString(connection, options);
   const table = clientOf(connection, freshName());
   await table.createTable();
@@ -72,7 +72,7 @@ export async function refused(status, code, message, attempt) {
 }
 
 /** What the client makes of the refusal that must come. */
-async function refusal(status, code, attempt) {
+export async function refusal(status, code, attempt) {
   try {
     await attempt();
   } catch (error) {
@@ -86,6 +86,16 @@ export async function refusedXml(status, code, attempt) {
   const error = await refusal(status, code, attempt);
   const sent = error.response?.headers.get("x-ms-error-code");
   equal([error.statusCode, sent], [status, code], error.message);
+}
+
+/** The parts of a connection string by name. */
+export function settingsOf(connection) {
+  return Object.fromEntries(
+    connection.split(";").filter(Boolean).map((part) => {
+      const at = part.indexOf("=");
+      return [part.slice(0, at), part.slice(at + 1)];
+    }),
+  );
 }
 
 /** An entity without what the service adds. */

@@ -1,4 +1,4 @@
-// The newest @azure/data-tables through every operation of the service.
+// The newest @azure/data-tables and @azure/storage-queue through every operation of their services.
 //
 //   node main.js [connection string] [part of a case's name ...]
 //
@@ -14,6 +14,9 @@ import "./transactions.js";
 import "./property_types.js";
 import "./wrong_input.js";
 import "./access.js";
+import "./queues.js";
+import "./messages.js";
+import "./queue_access.js";
 
 const parts = process.argv.slice(2);
 const given = parts[0]?.includes("AccountName=") ? parts.shift() : undefined;
