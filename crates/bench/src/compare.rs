@@ -9,6 +9,7 @@ use crate::options::{Options, Plan};
 use crate::report;
 use crate::results::Machine;
 use crate::target::{Target, settle};
+use crate::workload::Service;
 use anyhow::{Result, ensure};
 use std::path::Path;
 use std::time::Duration;
@@ -64,14 +65,17 @@ pub(crate) fn run(before: &Path, options: &Options, interrupt: &Interrupt) -> Re
     let plan = options.plan();
     let directory = options.data_directory()?;
     println!("{}", Machine::look().text());
-    let start = |binary: &Path, name| Target::lazuli(binary, &directory.path().join(name));
+    let start =
+        |binary: &Path, name| Target::lazuli(binary, &directory.path().join(name), plan.service);
     let targets = [start(before, "before")?, start(&options.lazuli, "now")?];
-    for target in &targets {
-        target.load(plan.dataset, interrupt)?;
-    }
-    settle(&targets, QUIET, SETTLE_MAX, interrupt)?;
-    for target in &targets {
-        target.scan(plan.dataset, interrupt)?;
+    if plan.service == Service::Table {
+        for target in &targets {
+            target.load(plan.dataset, interrupt)?;
+        }
+        settle(&targets, QUIET, SETTLE_MAX, interrupt)?;
+        for target in &targets {
+            target.scan(plan.dataset, interrupt)?;
+        }
     }
     let mut errors = 0;
     let mut comparisons: Vec<Comparison> = Vec::new();

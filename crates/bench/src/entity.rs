@@ -86,7 +86,7 @@ pub(crate) fn body(partition: &str, row: &str, number: usize, version: u64) -> S
     out.push_str("\"Thumbnail@odata.type\":\"Edm.Binary\",\"Thumbnail\":\"");
     push_base64(&mut out, &mut random);
     out.push_str("\",\"Description\":\"");
-    push_text(&mut out, &mut random);
+    push_text(&mut out, &mut random, DESCRIPTION_BYTES);
     out.push_str("\"}");
     out
 }
@@ -114,8 +114,9 @@ fn word(random: &mut Seeded) -> &'static str {
     WORDS.get(random.below(WORDS.len())).copied().unwrap_or_default()
 }
 
-fn push_text(out: &mut String, random: &mut Seeded) {
-    let end = out.len() + DESCRIPTION_BYTES;
+/// Adds words until there are `bytes` of them.
+pub(crate) fn push_text(out: &mut String, random: &mut Seeded, bytes: usize) {
+    let end = out.len() + bytes;
     while out.len() < end {
         out.push_str(word(random));
         out.push(' ');

@@ -1,4 +1,4 @@
-//! Single requests, one at a time: tables created and deleted, answers recorded.
+//! Single requests, one at a time: tables created and deleted, queues too, answers recorded.
 
 use crate::answer::{Answer, Receiver};
 use crate::request::{Plain, Signer};

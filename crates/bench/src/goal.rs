@@ -1,8 +1,9 @@
 //! The goals: which figures are compared, and whether the goal is met.
 
+use crate::queue::used::Used;
 use crate::results::Results;
 use crate::target::TargetName::{self, Azurite, BareHttp, BareLog, Lazuli};
-use crate::workload::Workload;
+use crate::workload::{Service, Workload};
 use serde::Serialize;
 
 /// A figure and its goal.
@@ -79,16 +80,49 @@ fn significant(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The ratios between servers, as far as they were measured.
-pub(crate) fn ratios(results: &Results) -> Vec<Goal> {
+/// The goals of the service that was measured, as far as the figures say something about them.
+pub(crate) fn goals(results: &Results) -> Vec<Goal> {
+    match results.service {
+        Service::Table => of_tables(results),
+        Service::Queue => of_queues(results),
+    }
+}
+
+/// Operations per second, or entities where an operation is more than one.
+fn rate(results: &Results, workload: Workload, target: TargetName) -> Option<f64> {
+    let figures = results.compared(target, workload)?;
+    Some(figures.entities_per_second.unwrap_or(figures.operations_per_second))
+}
+
+fn of_queues(results: &Results) -> Vec<Goal> {
+    use Bound::AtLeast;
+    use Workload::{GetDelete, OwnQueues, Put};
+    let ratio = |measure, bound, (workload, target), (other_workload, other_target)| {
+        let left = rate(results, workload, target);
+        let measured = divide(left, rate(results, other_workload, other_target));
+        Goal::new(measure, AtLeast(bound), Unit::Times, measured)
+    };
+    let [used, resident] = Used::goals(results.used.as_ref());
+    vec![
+        ratio("put, durable: ops/s / Azurite, undurable", 20.0, (Put, Lazuli), (Put, Azurite)),
+        ratio(
+            "get-delete, durable: ops/s / Azurite, undurable",
+            20.0,
+            (GetDelete, Lazuli),
+            (GetDelete, Azurite),
+        ),
+        used,
+        ratio("get-delete: ops/s / own-queues", 0.7, (GetDelete, Lazuli), (OwnQueues, Lazuli)),
+        resident,
+    ]
+}
+
+fn of_tables(results: &Results) -> Vec<Goal> {
     use Bound::{AtLeast, AtMost};
     use Workload::{
         Egt100, HotPartition, Insert, OrKeys, PartitionScan, Point, Range1000, TableScan,
     };
-    let rate = |workload, target: TargetName| {
-        let figures = results.compared(target, workload)?;
-        Some(figures.entities_per_second.unwrap_or(figures.operations_per_second))
-    };
+    let rate = |workload, target| rate(results, workload, target);
     let cpu = |workload, target: TargetName| {
         results.compared(target, workload).map(|it| it.server_cpu_us_per_operation)
     };

@@ -8,15 +8,18 @@ use crate::entity::Dataset;
 use crate::exchange::create_table;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Bounds};
+use crate::measure;
 use crate::options::Options;
+use crate::queue::Queues;
 use crate::report::thousands;
 use crate::request::Signer;
 use crate::target::Target;
-use crate::workload::{BATCH, Workload};
+use crate::workload::{BATCH, Service, Workload};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Entities in the table: few enough that they stay in the write buffer of both builds, so that no
 /// flush or compaction falls into a count.
@@ -30,12 +33,16 @@ struct Case {
     operations: u64,
 }
 
-const CASES: [Case; 5] = [
+const CASES: [Case; 9] = [
     Case { workload: Workload::Point, operations: 1_000 },
     Case { workload: Workload::Upsert, operations: 500 },
     Case { workload: Workload::Merge, operations: 500 },
     Case { workload: Workload::Insert, operations: 500 },
     Case { workload: Workload::Egt100, operations: 10 },
+    Case { workload: Workload::Peek, operations: 500 },
+    Case { workload: Workload::Put, operations: 500 },
+    Case { workload: Workload::Get, operations: 500 },
+    Case { workload: Workload::GetDelete, operations: 500 },
 ];
 
 impl Case {
@@ -58,42 +65,45 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<u64> {
     let directory = options.data_directory()?;
     let count = |binary: &Path, name: &str| -> Result<Vec<u64>> {
         ensure!(binary.is_file(), "there is no build at {}", binary.display());
-        let counted = Counted::start(binary, &directory.path().join(name))?;
-        counted.count(&options.only, interrupt)
+        let counted = Counted::start(binary, &directory.path().join(name), options.service())?;
+        counted.count(&wanted(options), interrupt)
     };
     let before = options.before.as_deref().map(|before| count(before, "before")).transpose()?;
     let now = count(&options.lazuli, "now")?;
-    println!("{}", table(&wanted(&options.only), before.as_deref(), &now));
+    println!("{}", table(&wanted(options), before.as_deref(), &now));
     Ok(0)
 }
 
-fn wanted(only: &[Workload]) -> Vec<&'static Case> {
-    CASES.iter().filter(|case| only.is_empty() || only.contains(&case.workload)).collect()
+fn wanted(options: &Options) -> Vec<&'static Case> {
+    CASES.iter().filter(|case| options.wants(case.workload)).collect()
 }
 
 /// A server under callgrind.
 struct Counted {
+    service: Service,
     target: Target,
     directory: PathBuf,
 }
 
 impl Counted {
-    fn start(binary: &Path, directory: &Path) -> Result<Self> {
+    fn start(binary: &Path, directory: &Path, service: Service) -> Result<Self> {
         fs::create_dir_all(directory).context("make a directory for counts")?;
         let mut launcher = Command::new("valgrind");
         launcher.args(["--quiet", "--tool=callgrind"]);
         launcher.arg(format!("--callgrind-out-file={}", directory.join("counts").display()));
         launcher.arg(binary);
-        let target = Target::lazuli_through(&launcher, &directory.join("data"))
+        let target = Target::lazuli_through(&launcher, &directory.join("data"), service)
             .context("start Lazuli under valgrind, which must be installed")?;
-        Ok(Self { target, directory: directory.to_owned() })
+        Ok(Self { service, target, directory: directory.to_owned() })
     }
 
     /// Instructions for each operation of each wanted case.
-    fn count(self, only: &[Workload], interrupt: &Interrupt) -> Result<Vec<u64>> {
+    fn count(self, cases: &[&Case], interrupt: &Interrupt) -> Result<Vec<u64>> {
         let dataset = Dataset::of(ENTITIES);
-        self.target.load(dataset, interrupt)?;
-        let counts = wanted(only).into_iter().map(|case| {
+        if self.service == Service::Table {
+            self.target.load(dataset, interrupt)?;
+        }
+        let counts = cases.iter().map(|case| {
             let rounds = (0..ROUNDS).map(|round| self.count_once(case, round, dataset, interrupt));
             let counts = rounds.collect::<Result<Vec<u64>>>()?;
             Ok(counts.into_iter().min().unwrap_or_default() / case.divisor())
@@ -111,13 +121,24 @@ impl Counted {
         interrupt: &Interrupt,
     ) -> Result<u64> {
         let Target { address, pid, .. } = self.target;
-        let own_table = format!("Own{}r{round}", case.workload as usize);
-        if case.workload.inserts() {
-            create_table(address, &own_table)?;
+        let label = format!("{}r{round}", case.workload as usize);
+        let own_table = measure::own_table(&label);
+        let one = measure::Case { workload: case.workload, connections: 1 };
+        let queues = Queues::new(one, &label);
+        match self.service {
+            Service::Table if case.workload.inserts() => create_table(address, &own_table)?,
+            Service::Table => {}
+            Service::Queue => {
+                queues.create(address)?;
+                queues.fill(&self.target, case.operations as usize * 2, interrupt)?;
+            }
         }
         let run = |operations| -> Result<()> {
-            let signer = Signer::new(address)?;
-            let scripts = case.workload.scripts(&signer, 1, dataset, &own_table);
+            let signer = Arc::new(Signer::new(address)?);
+            let scripts = match self.service {
+                Service::Table => case.workload.scripts(&signer, 1, dataset, &own_table),
+                Service::Queue => queues.scripts(&signer, case.operations as usize * 2),
+            };
             let bounds = Bounds::operations(operations);
             let outcome = load::run(address, pid, scripts, &bounds, interrupt)?;
             match outcome.first_error {
@@ -126,7 +147,7 @@ impl Counted {
             }
         };
         // What runs for the first time looks things up that later operations find.
-        if round == 0 && !case.workload.inserts() {
+        if self.service == Service::Queue || (round == 0 && !case.workload.inserts()) {
             run(case.operations / 5)?;
         }
         self.dump()?;

@@ -2,7 +2,8 @@
 //!
 //! Each connection sends its next request as soon as the last answer is complete. An operation costs
 //! one write, one or two reads and a share of one poll; nothing is allocated, signed or parsed beyond
-//! status, length and continuation. So the client is cheaper than any server worth measuring.
+//! status, length and continuation, but for messages that are deleted. So the client is cheaper than any
+//! server worth measuring.
 
 use crate::answer::Receiver;
 use crate::interrupt::Interrupt;
@@ -302,7 +303,7 @@ impl Connection {
 
     /// Begins the next operation, unless the load is over.
     fn begin(&mut self, now: Instant, shared: &Shared) -> std::io::Result<Turn> {
-        if !shared.take_ticket() {
+        if self.script.is_over() || !shared.take_ticket() {
             return Ok(Turn::End);
         }
         self.script.advance();
@@ -329,7 +330,7 @@ impl Connection {
         let judged = self.script.judge(&answer);
         self.receiver.clear();
         match judged {
-            Ok(Next::Page) => {
+            Ok(Next::More) => {
                 self.sent = 0;
                 self.send()?;
                 Ok(Turn::GoOn)

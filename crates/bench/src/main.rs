@@ -17,6 +17,7 @@ mod load;
 mod measure;
 mod options;
 mod process;
+mod queue;
 mod report;
 mod request;
 mod results;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
 }
 
 fn bench(options: &Options) -> Result<()> {
+    options.check()?;
     std::fs::create_dir_all(&options.out)
         .with_context(|| format!("make {}", options.out.display()))?;
     let interrupt = Interrupt::install().context("listen for signals")?;

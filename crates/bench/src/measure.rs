@@ -4,11 +4,14 @@ use crate::entity::Dataset;
 use crate::exchange::{create_table, delete_table};
 use crate::interrupt::Interrupt;
 use crate::load::{self, Bounds, Outcome};
+use crate::queue::{self, Queues};
 use crate::request::Signer;
+use crate::script::Script;
 use crate::target::{Target, TargetName};
-use crate::workload::Workload;
+use crate::workload::{Service, Workload};
 use anyhow::{Result, ensure};
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Azurite saves all its data every five seconds, if any has changed, and does nothing else at that
@@ -58,8 +61,48 @@ pub(crate) fn own_table(label: &str) -> String {
     format!("Own{label}")
 }
 
-/// Measures `case`. Inserts go to a new table, [`own_table`].
+/// Measures `case`. Inserts go to a new table, [`own_table`], and messages to new queues.
 pub(crate) fn measure(
+    target: &Target,
+    case: Case,
+    dataset: Dataset,
+    pace: Pace,
+    label: &str,
+    interrupt: &Interrupt,
+) -> Result<Measured> {
+    match case.workload.service() {
+        Service::Table => measure_table(target, case, dataset, pace, label, interrupt),
+        Service::Queue => {
+            let queues = Queues::new(case, label);
+            queues.create(target.address)?;
+            let measured = measure_queues(target, case, &queues, dataset, pace, interrupt)?;
+            // As for tables.
+            if target.name == TargetName::Azurite {
+                queues.delete(target.address)?;
+            }
+            Ok(measured)
+        }
+    }
+}
+
+/// Measures `case` on `queues`, which exist. They are filled first, unless the workload fills them.
+pub(crate) fn measure_queues(
+    target: &Target,
+    case: Case,
+    queues: &Queues,
+    dataset: Dataset,
+    pace: Pace,
+    interrupt: &Interrupt,
+) -> Result<Measured> {
+    let messages = queue::messages(target.name, dataset);
+    if case.workload != Workload::Put {
+        queues.fill(target, messages, interrupt)?;
+    }
+    let scripts = queues.scripts(&Arc::new(Signer::new(target.address)?), messages);
+    measure_scripts(target, case, dataset, pace, scripts, interrupt)
+}
+
+fn measure_table(
     target: &Target,
     case: Case,
     dataset: Dataset,
@@ -74,21 +117,33 @@ pub(crate) fn measure(
     }
     let signer = Signer::new(target.address)?;
     let scripts = case.workload.scripts(&signer, case.connections, dataset, &own_table);
-    let bounds = bounds(target.name, case, pace);
-    let outcome = load::run(target.address, target.pid, scripts, &bounds, interrupt)?;
-    let resident = target.pid.resident()?;
+    let measured = measure_scripts(target, case, dataset, pace, scripts, interrupt)?;
     // Azurite holds every table in memory and saves all of them every few seconds: a table that
     // stayed would slow down the next measurement.
     if own && target.name == TargetName::Azurite {
         delete_table(target.address, &own_table)?;
     }
+    Ok(measured)
+}
+
+fn measure_scripts(
+    target: &Target,
+    case: Case,
+    dataset: Dataset,
+    pace: Pace,
+    scripts: Vec<Script>,
+    interrupt: &Interrupt,
+) -> Result<Measured> {
+    let bounds = bounds(target.name, case, dataset, pace);
+    let outcome = load::run(target.address, target.pid, scripts, &bounds, interrupt)?;
+    let resident = target.pid.resident()?;
     ensure!(outcome.operations > 0, no_operations(case, target, &outcome));
     let figures = figures(&outcome, case.workload, dataset, resident);
     let Outcome { operations, errors, first_error, .. } = outcome;
     Ok(Measured { figures, operations, errors, first_error })
 }
 
-fn bounds(target: TargetName, case: Case, pace: Pace) -> Bounds {
+fn bounds(target: TargetName, case: Case, dataset: Dataset, pace: Pace) -> Bounds {
     let writes = !case.workload.only_reads();
     let window = match target {
         TargetName::Azurite if writes => pace.window.max(AZURITE_CYCLE),
@@ -101,6 +156,7 @@ fn bounds(target: TargetName, case: Case, pace: Pace) -> Bounds {
         operations_min: 4 * case.connections as u64,
         window_max: window * 4,
         operations_max: match target.stores() && writes {
+            true if case.workload.takes_messages() => queue::messages(target, dataset) as u64,
             true => case.workload.operations_max(),
             false => u64::MAX,
         },

@@ -3,8 +3,8 @@
 use crate::entity::Dataset;
 use crate::limit::Limit;
 use crate::measure::{Case, Pace};
-use crate::workload::Workload;
-use anyhow::{Context, Result};
+use crate::workload::{Service, Workload};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,6 +26,10 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "scale")]
     pub(crate) quick: bool,
 
+    /// Measure queues instead of tables
+    #[arg(long, conflicts_with = "scale")]
+    pub(crate) queue: bool,
+
     /// Measure this workload only; may be repeated
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) only: Vec<Workload>,
@@ -38,8 +42,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
     pub(crate) scale_max: usize,
 
-    /// Entities in the table; rounded up to partitions of 5,000 [default: 100k, quick: 10k]
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    /// Entities in the table, or messages in a queue; rounded up to partitions of 5,000
+    /// [default: 100k, quick: 10k, queue: 30k, quick queue: 10k]
+    #[arg(long, value_name = "N", value_parser = parse_count, visible_alias = "messages")]
     pub(crate) entities: Option<usize>,
 
     /// Rounds; the median counts [default: 3, quick: 1, before: 11]
@@ -81,26 +86,56 @@ pub(crate) struct Options {
 pub(crate) struct Plan {
     /// Names the files of the results.
     pub(crate) name: &'static str,
+    pub(crate) service: Service,
     pub(crate) dataset: Dataset,
     pub(crate) rounds: usize,
     pub(crate) pace: Pace,
     pub(crate) cases: Vec<Case>,
+    /// Messages that pass through one queue before gets are measured in it.
+    pub(crate) used_messages: Option<usize>,
 }
 
 impl Options {
+    /// Fails when a workload is named that the wanted service does not have.
+    pub(crate) fn check(&self) -> Result<()> {
+        for workload in &self.only {
+            let hint = if self.queue { "leave out --queue" } else { "add --queue" };
+            ensure!(workload.service() == self.service(), "for {}, {hint}", workload.name());
+        }
+        Ok(())
+    }
+
+    pub(crate) fn service(&self) -> Service {
+        if self.queue { Service::Queue } else { Service::Table }
+    }
+
     pub(crate) fn plan(&self) -> Plan {
-        let entities = if self.quick { 10_000 } else { 100_000 };
+        let entities = match (self.service(), self.quick) {
+            (_, true) => 10_000,
+            (Service::Table, false) => 100_000,
+            (Service::Queue, false) => 30_000,
+        };
         let rounds = match (self.quick, &self.before) {
             (true, _) => 1,
             (false, Some(_)) => 11,
             (false, None) => 3,
         };
         Plan {
-            name: if self.quick { "quick" } else { "bench" },
+            name: match (self.service(), self.quick) {
+                (Service::Table, true) => "quick",
+                (Service::Table, false) => "bench",
+                (Service::Queue, true) => "quick-queue",
+                (Service::Queue, false) => "queue",
+            },
+            service: self.service(),
             dataset: Dataset::of(self.entities.unwrap_or(entities)),
             rounds: self.rounds.unwrap_or(rounds).clamp(1, 100),
             pace: self.pace(),
             cases: self.cases(),
+            used_messages: (self.queue && self.wants(Workload::Get)).then_some(match self.quick {
+                true => 50_000,
+                false => 1_000_000,
+            }),
         }
     }
 
@@ -123,8 +158,14 @@ impl Options {
         sizes.into_iter().filter(|size| *size <= self.scale_max).map(Dataset::of).collect()
     }
 
+    /// Whether `workload` is to be measured.
+    pub(crate) fn wants(&self, workload: Workload) -> bool {
+        workload.service() == self.service()
+            && (self.only.is_empty() || self.only.contains(&workload))
+    }
+
     fn cases(&self) -> Vec<Case> {
-        let wanted = |workload: &&Workload| self.only.is_empty() || self.only.contains(workload);
+        let wanted = |workload: &&Workload| self.wants(**workload);
         let cases = |&workload: &Workload| {
             let connections =
                 match (self.connections.as_slice(), self.quick || self.before.is_some()) {
@@ -186,8 +227,9 @@ mod tests {
 
     #[test]
     fn every_workload_is_measured_unless_one_is_named() {
-        let plan = options("--quick").plan();
-        assert_eq!(plan.cases.len(), Workload::value_variants().len());
+        let cases = |line: &str| options(line).plan().cases.len();
+        let all = cases("--quick") + cases("--quick --queue");
+        assert_eq!(all, Workload::value_variants().len());
         let plan = options("--only egt100 --only or-keys --connections 1,2").plan();
         assert_eq!(plan.cases.len(), 4);
         assert_eq!(plan.cases[0], Case { workload: Workload::OrKeys, connections: 1 });
@@ -195,7 +237,25 @@ mod tests {
 
     #[test]
     fn what_only_reads_comes_first() {
-        let cases = options("").plan().cases;
-        assert!(cases.is_sorted_by_key(|case| !case.workload.only_reads()));
+        for line in ["", "--queue"] {
+            let cases = options(line).plan().cases;
+            assert!(cases.is_sorted_by_key(|case| !case.workload.only_reads()));
+        }
+    }
+
+    #[test]
+    fn a_workload_of_the_other_service_is_refused() {
+        assert!(options("--queue --only put").check().is_ok());
+        let error = options("--only put").check().unwrap_err();
+        assert_eq!(error.to_string(), "for put, add --queue");
+        assert!(options("--queue --only point").check().is_err());
+    }
+
+    #[test]
+    fn messages_pass_through_a_queue_when_gets_are_measured() {
+        let used = |line: &str| options(line).plan().used_messages;
+        assert_eq!(used("--queue"), Some(1_000_000));
+        assert_eq!(used("--queue --quick --only get"), Some(50_000));
+        assert_eq!((used("--queue --only put"), used("")), (None, None));
     }
 }

@@ -6,8 +6,10 @@ mod table;
 
 use crate::compare::Comparison;
 use crate::goal::Goal;
+use crate::queue::TEXT_BYTES;
 use crate::results::Results;
 use crate::scale::Growth;
+use crate::workload::Service;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs;
@@ -16,6 +18,9 @@ use std::path::Path;
 /// Prints `results` and writes them into `out` as `name.json` and `name.svg`.
 pub(crate) fn print(results: &Results, name: &str, out: &Path) -> Result<()> {
     println!("\n{}", table::measurements(results));
+    if let Some(used) = &results.used {
+        println!("{}", table::used(used));
+    }
     println!("{}", table::goals(&results.goals));
     println!("{}", remarks(results));
     write(results, &chart::results(results), name, out)
@@ -46,8 +51,14 @@ fn write(results: &impl Serialize, chart: &str, name: &str, out: &Path) -> Resul
 fn remarks(results: &Results) -> String {
     let (entities, rounds) = (thousands(results.entities as f64), results.rounds);
     let seconds = results.window_seconds;
+    let items = match results.service {
+        Service::Table => format!("{entities} entities of about 1 KiB"),
+        Service::Queue => format!(
+            "{entities} messages of {TEXT_BYTES} bytes in a queue, of Azurite a tenth of them"
+        ),
+    };
     let mut text = format!(
-        "{entities} entities of about 1 KiB; medians of {rounds} rounds of {seconds} s; \
+        "{items}; medians of {rounds} rounds of {seconds} s; \
          ratios on 64 connections, of queries on 16"
     );
     if results.measurements.iter().any(|it| it.is_client_bound()) {

@@ -1,8 +1,12 @@
-//! Requests as bytes, signed with Shared Key before the clock starts.
+//! Requests as bytes, signed with Shared Key. Nearly all are signed before the clock starts.
 
+use crate::workload::Service;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::server::{ACCOUNT, ACCOUNT_KEY};
-use lazuli_wire::shared_key::{Authorization, InvalidKey, Scheme, SignedRequest, SigningKey};
+use lazuli_wire::shared_key::{
+    Authorization, CanonicalRequest, InvalidKey, Scheme, Signature, SignedRequest, SigningKey,
+};
+use lazuli_wire::version::ApiVersion;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -21,6 +25,7 @@ pub(crate) struct Signer {
 /// A request before it is signed; `target` starts after the account.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain<'a> {
+    pub(crate) service: Service,
     pub(crate) method: &'a str,
     pub(crate) target: &'a str,
     pub(crate) content_type: &'a str,
@@ -31,12 +36,20 @@ pub(crate) struct Plain<'a> {
 
 impl<'a> Plain<'a> {
     pub(crate) fn get(target: &'a str) -> Self {
-        Self { method: "GET", target, content_type: "", headers: "", body: &[] }
+        let service = Service::Table;
+        Self { service, method: "GET", target, content_type: "", headers: "", body: &[] }
     }
 
     pub(crate) fn json(method: &'a str, target: &'a str, body: &'a str) -> Self {
         let content_type = "application/json";
-        Self { method, target, content_type, headers: "", body: body.as_bytes() }
+        Self { method, content_type, body: body.as_bytes(), ..Self::get(target) }
+    }
+
+    /// A request to the Queue service. Its headers are signed, so it cannot have others.
+    pub(crate) fn queue(method: &'a str, target: &'a str, body: &'a str) -> Self {
+        let content_type = if body.is_empty() { "" } else { "application/xml" };
+        let service = Service::Queue;
+        Self { service, method, content_type, body: body.as_bytes(), ..Self::get(target) }
     }
 
     pub(crate) fn headers(self, headers: &'a str) -> Self {
@@ -53,17 +66,10 @@ impl Signer {
     /// The bytes of `request`, and where its target ends.
     pub(crate) fn sign(&self, request: &Plain<'_>) -> (Vec<u8>, usize) {
         let target = format!("/{ACCOUNT}{}", request.target);
-        let path = target.split('?').next().unwrap_or_default();
-        let signature = SignedRequest {
-            method: request.method,
-            content_md5: "",
-            content_type: request.content_type,
-            date: &self.date,
-            account: ACCOUNT,
-            path,
-            comp: None,
-        }
-        .sign(Scheme::SharedKey, &self.key);
+        let signature = match request.service {
+            Service::Table => self.table_signature(request, &target),
+            Service::Queue => self.queue_signature(request, &target),
+        };
         let authorization = Authorization::header(Scheme::SharedKey, ACCOUNT, &signature);
         let mut out = Vec::with_capacity(512 + target.len() + request.body.len());
         // Writing to a vector cannot fail; likewise below.
@@ -72,19 +78,54 @@ impl Signer {
         let _ = write!(
             out,
             " HTTP/1.1\r\nHost: {}\r\nx-ms-date: {}\r\nx-ms-version: {VERSION}\r\n\
-             Authorization: {authorization}\r\nAccept: application/json;odata=minimalmetadata\r\n\
-             DataServiceVersion: 3.0;NetFx\r\n",
+             Authorization: {authorization}\r\n",
             self.host, self.date
         );
+        let accept = match request.service {
+            Service::Table => {
+                "Accept: application/json;odata=minimalmetadata\r\nDataServiceVersion: 3.0;NetFx\r\n"
+            }
+            Service::Queue => "Accept: application/xml\r\n",
+        };
+        out.extend_from_slice(accept.as_bytes());
         if !request.content_type.is_empty() {
-            let length = request.body.len();
             let _ = write!(out, "Content-Type: {}\r\n", request.content_type);
-            let _ = write!(out, "Content-Length: {length}\r\n");
+        }
+        if !request.body.is_empty() || request.method == "PUT" {
+            let _ = write!(out, "Content-Length: {}\r\n", request.body.len());
         }
         out.extend_from_slice(request.headers.as_bytes());
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(request.body);
         (out, target_end)
+    }
+
+    fn table_signature(&self, request: &Plain<'_>, target: &str) -> Signature {
+        let signed = SignedRequest {
+            method: request.method,
+            content_md5: "",
+            content_type: request.content_type,
+            date: &self.date,
+            account: ACCOUNT,
+            path: target.split('?').next().unwrap_or_default(),
+            comp: None,
+        };
+        signed.sign(Scheme::SharedKey, &self.key)
+    }
+
+    fn queue_signature(&self, request: &Plain<'_>, target: &str) -> Signature {
+        let length = request.body.len().to_string();
+        let headers = [
+            ("content-length", length.as_str()),
+            ("content-type", request.content_type),
+            ("x-ms-date", &self.date),
+            ("x-ms-version", VERSION),
+        ];
+        let headers = headers.map(|(name, value)| (name, value.as_bytes()));
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let version = ApiVersion::NEWEST;
+        CanonicalRequest::new(request.method, headers, ACCOUNT, path, query, version)
+            .sign(Scheme::SharedKey, &self.key)
     }
 
     /// An entity group transaction that inserts `bodies` into `table`.
@@ -107,13 +148,8 @@ impl Signer {
         }
         let _ = write!(body, "--changeset_1--\r\n--{BOUNDARY}--\r\n");
         let content_type = format!("multipart/mixed; boundary={BOUNDARY}");
-        let request = Plain {
-            method: "POST",
-            target: "/$batch",
-            content_type: &content_type,
-            headers: "",
-            body: &body,
-        };
+        let content_type = content_type.as_str();
+        let request = Plain { method: "POST", content_type, body: &body, ..Plain::get("/$batch") };
         self.sign(&request).0
     }
 }

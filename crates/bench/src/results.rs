@@ -2,8 +2,9 @@
 
 use crate::goal::{self, Goal};
 use crate::measure::{Case, Figures};
+use crate::queue::used::Used;
 use crate::target::TargetName;
-use crate::workload::{Counted, Workload};
+use crate::workload::{Counted, Service, Workload};
 use lazuli_model::{Clock, SystemClock};
 use serde::Serialize;
 use std::fs;
@@ -12,11 +13,16 @@ use std::fs;
 #[derive(Debug, Serialize)]
 pub(crate) struct Results {
     pub(crate) machine: Machine,
+    pub(crate) service: Service,
     pub(crate) azurite: &'static str,
+    /// Entities in the table, or messages in a queue.
     pub(crate) entities: usize,
     pub(crate) rounds: usize,
     pub(crate) window_seconds: f64,
     pub(crate) measurements: Vec<Measurement>,
+    /// Of queues, if it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) used: Option<Used>,
     pub(crate) goals: Vec<Goal>,
     /// Servers that were left out, and why.
     pub(crate) skipped: Vec<String>,
@@ -59,11 +65,12 @@ impl Results {
 
     /// Works out the ratios, once everything is measured.
     pub(crate) fn judge(&mut self) {
-        self.goals = goal::ratios(self);
+        self.goals = goal::goals(self);
     }
 
     pub(crate) fn errors(&self) -> u64 {
-        self.measurements.iter().map(|it| it.errors).sum()
+        let used = self.used.as_ref().map_or(0, |used| used.errors);
+        used + self.measurements.iter().map(|it| it.errors).sum::<u64>()
     }
 
     /// The figures of the number of connections on which servers are compared.
@@ -124,24 +131,26 @@ mod tests {
     use super::*;
     use TargetName::{Azurite, Lazuli};
 
-    fn results() -> Results {
+    fn results(service: Service) -> Results {
         Results {
+            service,
             machine: Machine::look(),
             azurite: "",
             entities: 0,
             rounds: 3,
             window_seconds: 1.0,
             measurements: Vec::new(),
+            used: None,
             goals: Vec::new(),
             skipped: Vec::new(),
         }
     }
 
-    fn measurement(target: TargetName, rate: f64) -> Measurement {
+    fn measurement(target: TargetName, workload: Workload, rate: f64) -> Measurement {
         let figures = Figures { operations_per_second: rate, ..Figures::default() };
         Measurement {
             target,
-            case: Case { workload: Workload::Point, connections: 64 },
+            case: Case { workload, connections: 64 },
             counted: None,
             median: figures.clone(),
             rounds: vec![figures],
@@ -152,9 +161,9 @@ mod tests {
 
     #[test]
     fn rounds_of_the_same_case_are_one_measurement() {
-        let mut results = results();
+        let mut results = results(Service::Table);
         for rate in [5.0, 1.0, 3.0] {
-            results.add(measurement(Lazuli, rate));
+            results.add(measurement(Lazuli, Workload::Point, rate));
         }
         assert_eq!(results.measurements.len(), 1);
         assert_eq!(results.measurements[0].median.operations_per_second, 3.0);
@@ -163,13 +172,24 @@ mod tests {
 
     #[test]
     fn ratios_come_from_the_compared_connections_and_the_rest_stays_open() {
-        let mut results = results();
-        results.add(measurement(Lazuli, 90.0));
-        results.add(measurement(Azurite, 3.0));
+        let mut results = results(Service::Table);
+        results.add(measurement(Lazuli, Workload::Point, 90.0));
+        results.add(measurement(Azurite, Workload::Point, 3.0));
         results.judge();
         let known: Vec<_> = results.goals.iter().filter(|it| it.measured.is_some()).collect();
         assert_eq!(known.len(), 1);
         assert_eq!(known[0].measured, Some(30.0));
         assert_eq!(known[0].verdict(), "met");
+    }
+
+    #[test]
+    fn consumers_of_one_queue_are_compared_with_those_of_many() {
+        let mut results = results(Service::Queue);
+        results.add(measurement(Lazuli, Workload::GetDelete, 6.0));
+        results.add(measurement(Lazuli, Workload::OwnQueues, 10.0));
+        results.judge();
+        let known: Vec<_> = results.goals.iter().filter(|it| it.measured.is_some()).collect();
+        assert_eq!((known.len(), known[0].measured), (1, Some(0.6)));
+        assert_eq!(known[0].verdict(), "not met");
     }
 }

@@ -7,9 +7,11 @@ use crate::entity::Dataset;
 use crate::interrupt::Interrupt;
 use crate::measure::{Case, Measured, measure};
 use crate::options::{Options, Plan};
+use crate::queue::used;
 use crate::report::{self, thousands};
 use crate::results::{Machine, Measurement, Results};
 use crate::target::{AZURITE_VERSION, Target, settle};
+use crate::workload::Service;
 use anyhow::Result;
 use std::path::Path;
 use std::time::Duration;
@@ -24,11 +26,13 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
     let directory = options.data_directory()?;
     let mut results = Results {
         machine: Machine::look(),
+        service: plan.service,
         azurite: AZURITE_VERSION,
         entities: plan.dataset.entities(),
         rounds: plan.rounds,
         window_seconds: plan.pace.window.as_secs_f64(),
         measurements: Vec::new(),
+        used: None,
         goals: Vec::new(),
         skipped: Vec::new(),
     };
@@ -37,10 +41,8 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
         println!("note: other work keeps this machine busy; the figures will be noisy");
     }
     let targets = start(options, directory.path(), &mut results.skipped)?;
-    load(&targets, plan.dataset, interrupt)?;
-    settle(&targets, QUIET, SETTLE_MAX, interrupt)?;
-    for target in targets.iter().filter(|target| target.name.stores()) {
-        target.scan(plan.dataset, interrupt)?;
+    if plan.service == Service::Table {
+        load(&targets, plan.dataset, interrupt)?;
     }
     for round in 1..=plan.rounds {
         settle(&targets, QUIET, SETTLE_MAX, interrupt)?;
@@ -52,16 +54,22 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
             target.pid.thaw()?;
         }
     }
+    targets.into_iter().try_for_each(Target::terminate)?;
+    if let Some(messages) = plan.used_messages {
+        results.used = Some(used::run(options, messages, plan.dataset, interrupt)?);
+    }
     results.judge();
     report::print(&results, plan.name, &options.out)?;
-    targets.into_iter().try_for_each(Target::terminate)?;
     Ok(results)
 }
 
 fn start(options: &Options, directory: &Path, skipped: &mut Vec<String>) -> Result<Vec<Target>> {
-    let lazuli = Target::lazuli(&options.lazuli, &directory.join("lazuli"))?;
+    let service = options.service();
+    let lazuli = Target::lazuli(&options.lazuli, &directory.join("lazuli"), service)?;
     let mut limits = Vec::new();
-    if cfg!(debug_assertions) {
+    if service == Service::Queue {
+        skipped.push("the limits: they are of tables".to_owned());
+    } else if cfg!(debug_assertions) {
         // A slow limit would flatter the servers that are compared with it.
         skipped.push("the limits: this benchmark is built without optimisation".to_owned());
     } else {
@@ -71,7 +79,8 @@ fn start(options: &Options, directory: &Path, skipped: &mut Vec<String>) -> Resu
     if options.no_azurite {
         skipped.push("Azurite: not wanted".to_owned());
     } else {
-        match Target::azurite(&options.out.join("azurite"), &directory.join("azurite"))? {
+        let (home, data) = (options.out.join("azurite"), directory.join("azurite"));
+        match Target::azurite(&home, &data, service)? {
             Ok(azurite) => targets.push(azurite),
             Err(reason) => skipped.push(format!("Azurite: {reason}")),
         }
@@ -81,6 +90,7 @@ fn start(options: &Options, directory: &Path, skipped: &mut Vec<String>) -> Resu
     Ok(targets)
 }
 
+/// Fills the tables, waits until the servers are idle, and lets them examine every entity once.
 fn load(targets: &[Target], dataset: Dataset, interrupt: &Interrupt) -> Result<()> {
     for target in targets.iter().filter(|target| target.name.stores()) {
         let elapsed = target.load(dataset, interrupt)?;
@@ -90,6 +100,10 @@ fn load(targets: &[Target], dataset: Dataset, interrupt: &Interrupt) -> Result<(
             target.name.text(),
             elapsed.as_secs_f64()
         );
+    }
+    settle(targets, QUIET, SETTLE_MAX, interrupt)?;
+    for target in targets.iter().filter(|target| target.name.stores()) {
+        target.scan(dataset, interrupt)?;
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::request::{Plain, Signer, entity_target};
 use crate::results::Machine;
 use crate::script::DIGITS;
 use crate::target::{Target, settle};
-use crate::workload::{TABLE, Workload};
+use crate::workload::{Service, TABLE, Workload};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs;
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Growth> {
     let mut growth =
         Growth { machine: Machine::look(), sizes: Vec::new(), goals: Vec::new(), errors: 0 };
     println!("{}", growth.machine.text());
-    let mut server = Target::lazuli(bench.binary, bench.data)?;
+    let mut server = Target::lazuli(bench.binary, bench.data, Service::Table)?;
     create_table(server.address, TABLE)?;
     let mut loaded = 0;
     for dataset in options.sizes() {
@@ -200,7 +200,7 @@ impl Bench<'_> {
     /// From the start of the program to the first entity read.
     fn start(&self) -> Result<(f64, Target)> {
         let start = Instant::now();
-        let server = Target::lazuli(self.binary, self.data)?;
+        let server = Target::lazuli(self.binary, self.data, Service::Table)?;
         let target = entity_target(TABLE, &entity::key(0));
         expect_status(server.address, &Plain::get(&target), 200)?;
         Ok((start.elapsed().as_secs_f64(), server))

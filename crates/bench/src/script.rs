@@ -1,9 +1,11 @@
 //! What one connection sends, and how it judges the answers.
 //!
 //! What is measured is built and signed before the clock starts. Inserts, which need a new key each
-//! time, get it written into the finished bytes; the signature does not cover a body.
+//! time, get it written into the finished bytes; the signature does not cover a body. Only the deletion
+//! of a message is built and signed when its turn comes, because it names what the answer before it said.
 
 use crate::answer::Answer;
+use crate::queue::{Consumer, Message};
 use lazuli_testkit::seed::Seeded;
 use memchr::memmem;
 use std::sync::Arc;
@@ -24,8 +26,13 @@ pub(crate) struct Script {
     operations: u64,
     /// The rows of the operation so far.
     rows: usize,
-    /// The request for the next page of a query, while one is followed.
-    page: Option<Vec<u8>>,
+    /// The request that continues the operation: for the next page of a query, or for the deletion of
+    /// the message that came.
+    following: Option<Vec<u8>>,
+    /// Deletes the messages that come, if anybody does.
+    consumer: Option<Consumer>,
+    /// Operations that it may still begin.
+    left: u64,
 }
 
 enum Source {
@@ -58,6 +65,8 @@ pub(crate) enum Expect {
     Rows(usize),
     /// 202 with this many parts that say 204.
     Parts(usize),
+    /// 200 with one message; 204 when it is deleted then.
+    Message,
 }
 
 /// Which partition the entity of a given number goes to.
@@ -83,8 +92,8 @@ pub(crate) struct Template {
 pub(crate) enum Next {
     /// The operation is done.
     Done,
-    /// The operation continues with its next page.
-    Page,
+    /// The operation continues with another request.
+    More,
 }
 
 impl Pool {
@@ -139,14 +148,38 @@ impl Script {
 
     fn new(source: Source, seed: u64) -> Self {
         let random = Seeded::new(0x6c61_7a75_6c69).stream(seed);
-        Self { source, random, operations: 0, rows: 0, page: None }
+        Self {
+            source,
+            random,
+            operations: 0,
+            rows: 0,
+            following: None,
+            consumer: None,
+            left: u64::MAX,
+        }
+    }
+
+    /// The same script, which lets `consumer` delete each message that comes.
+    pub(crate) fn consumed_by(self, consumer: Consumer) -> Self {
+        Self { consumer: Some(consumer), ..self }
+    }
+
+    /// The same script, which ends after this many operations.
+    pub(crate) fn at_most(self, operations: u64) -> Self {
+        Self { left: operations, ..self }
+    }
+
+    /// Whether it has no more operations to begin.
+    pub(crate) fn is_over(&self) -> bool {
+        self.left == 0
     }
 
     /// Begins the next operation.
     pub(crate) fn advance(&mut self) {
         self.operations += 1;
+        self.left = self.left.saturating_sub(1);
         self.rows = 0;
-        self.page = None;
+        self.following = None;
         match &mut self.source {
             Source::Pool { pool, chosen } => *chosen = self.random.below(pool.requests.len()),
             Source::Stamped { templates, numbers, spread, chosen } => {
@@ -168,8 +201,8 @@ impl Script {
 
     /// The request to send now.
     pub(crate) fn request(&self) -> &[u8] {
-        match &self.page {
-            Some(page) => page,
+        match &self.following {
+            Some(request) => request,
             None => self.chosen().map_or(&[], |(bytes, _, _)| bytes),
         }
     }
@@ -181,6 +214,8 @@ impl Script {
             Expect::Status(status) => status,
             Expect::Rows(_) => 200,
             Expect::Parts(_) => 202,
+            Expect::Message if self.following.is_some() => 204,
+            Expect::Message => 200,
         };
         if answer.status != status {
             return Err(describe(answer));
@@ -196,7 +231,18 @@ impl Script {
                     .then(|| insert(bytes, target_end, answer.continuation));
                 self.judge_rows(answer, rows, page)
             }
+            Expect::Message => self.judge_message(answer),
         }
+    }
+
+    /// After a message its deletion follows, if there is a consumer.
+    fn judge_message(&mut self, answer: &Answer<'_>) -> Result<Next, String> {
+        if self.following.is_some() {
+            return Ok(Next::Done);
+        }
+        let message = Message::parse(answer.body).ok_or_else(|| describe(answer))?;
+        self.following = self.consumer.as_ref().map(|consumer| consumer.deletion(&message));
+        Ok(if self.following.is_some() { Next::More } else { Next::Done })
     }
 
     fn judge_rows(
@@ -209,9 +255,9 @@ impl Script {
         if counted {
             self.rows += memmem::find_iter(answer.body, "\"RowKey\":").count();
         }
-        self.page = page;
-        match self.page {
-            Some(_) => Ok(Next::Page),
+        self.following = page;
+        match self.following {
+            Some(_) => Ok(Next::More),
             None if counted && self.rows != rows => {
                 Err(format!("{} entities came back, not {rows}", self.rows))
             }
@@ -272,9 +318,9 @@ mod tests {
     fn a_query_is_followed_to_its_end_and_its_rows_are_counted() {
         let mut script = drawing(Expect::Rows(3));
         let two = "\"RowKey\":1 \"RowKey\":2";
-        assert_eq!(script.judge(&answer(200, two, "&N=1")), Ok(Next::Page));
+        assert_eq!(script.judge(&answer(200, two, "&N=1")), Ok(Next::More));
         assert_eq!(script.request(), b"GET /t&N=1 HTTP/1.1");
-        assert_eq!(script.judge(&answer(200, "", "&N=2")), Ok(Next::Page));
+        assert_eq!(script.judge(&answer(200, "", "&N=2")), Ok(Next::More));
         assert_eq!(script.request(), b"GET /t&N=2 HTTP/1.1");
         assert_eq!(script.judge(&answer(200, "\"RowKey\":3", "")), Ok(Next::Done));
         script.advance();
@@ -300,6 +346,17 @@ mod tests {
         let good = "HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 204 No Content";
         assert_eq!(script.judge(&answer(202, good, "")), Ok(Next::Done));
         assert!(script.judge(&answer(202, "HTTP/1.1 409 Conflict", "")).is_err());
+    }
+
+    #[test]
+    fn a_script_ends_after_its_operations() {
+        let mut pool = Pool::default();
+        pool.push((b"GET /t HTTP/1.1".to_vec(), 6), Expect::Status(200));
+        let mut script = Script::drawing(Arc::new(pool), 0).at_most(2);
+        for is_over in [false, true] {
+            script.advance();
+            assert_eq!(script.is_over(), is_over);
+        }
     }
 
     #[test]

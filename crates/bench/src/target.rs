@@ -11,7 +11,7 @@ use crate::limit::LISTENING;
 use crate::load::{self, Bounds};
 use crate::process::{ProcessId, Program};
 use crate::request::{Plain, Signer, entity_target};
-use crate::workload::{BATCH, TABLE, Workload, load_scripts};
+use crate::workload::{BATCH, Service, TABLE, Workload, load_scripts};
 use anyhow::{Context, Result, bail, ensure};
 use lazuli_testkit::server::Server;
 use serde::Serialize;
@@ -77,31 +77,36 @@ enum Process {
 }
 
 impl Target {
-    /// Lazuli as it comes, in its default durability.
-    pub(crate) fn lazuli(binary: &Path, data: &Path) -> Result<Self> {
-        Self::lazuli_through(&Command::new(binary), data)
+    /// Lazuli as it comes, in its default durability, at the address of `service`.
+    pub(crate) fn lazuli(binary: &Path, data: &Path, service: Service) -> Result<Self> {
+        Self::lazuli_through(&Command::new(binary), data, service)
     }
 
     /// Lazuli, started by `launcher`, which is given Lazuli's arguments after its own.
-    pub(crate) fn lazuli_through(launcher: &Command, data: &Path) -> Result<Self> {
+    pub(crate) fn lazuli_through(
+        launcher: &Command,
+        data: &Path,
+        service: Service,
+    ) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
         command.arg("follow").arg(launcher.get_program()).args(launcher.get_args());
-        Ok(Self::of_server(Server::start_command(command, data, &["--durability", "sync"])?))
-    }
-
-    fn of_server(server: Server) -> Self {
-        Self {
-            name: TargetName::Lazuli,
-            address: server.address(),
-            pid: ProcessId::of(server.pid()),
-            process: Process::Lazuli(server),
-        }
+        let server = Server::start_command(command, data, &["--durability", "sync"])?;
+        let address = match service {
+            Service::Table => server.address(),
+            Service::Queue => server.queue().context("this build of Lazuli serves no queues")?,
+        };
+        let pid = ProcessId::of(server.pid());
+        Ok(Self { name: TargetName::Lazuli, address, pid, process: Process::Lazuli(server) })
     }
 
     /// Azurite as a user would start it, or why there is none.
-    pub(crate) fn azurite(home: &Path, data: &Path) -> Result<Result<Self, String>> {
-        match azurite::install(home)? {
-            Ok(main) => azurite::start(&main, data).map(Ok),
+    pub(crate) fn azurite(
+        home: &Path,
+        data: &Path,
+        service: Service,
+    ) -> Result<Result<Self, String>> {
+        match azurite::install(home, service)? {
+            Ok(main) => azurite::start(&main, data, service).map(Ok),
             Err(reason) => Ok(Err(reason)),
         }
     }

@@ -29,6 +29,24 @@ const INSERT_TEMPLATES: usize = 16;
 /// One in this many operations of `mixed` is a write.
 const MIXED_WRITE_ONE_IN: usize = 20;
 
+/// The service that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Service {
+    Table,
+    Queue,
+}
+
+impl Service {
+    /// What it holds, in the plural.
+    pub(crate) fn items(self) -> &'static str {
+        match self {
+            Self::Table => "entities",
+            Self::Queue => "messages",
+        }
+    }
+}
+
 /// What the connections do, in the order of the run: workloads that only read come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
@@ -61,6 +79,16 @@ pub(crate) enum Workload {
     #[value(name = "egt100")]
     #[serde(rename = "egt100")]
     Egt100,
+    /// Read the first message of a queue.
+    Peek,
+    /// Put a message into a queue.
+    Put,
+    /// Get a message of a queue; it stays, invisible.
+    Get,
+    /// Get a message of a queue and delete it.
+    GetDelete,
+    /// Get a message and delete it, each connection in a queue of its own.
+    OwnQueues,
 }
 
 /// What a rate of entities counts.
@@ -77,12 +105,23 @@ impl Workload {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
+    pub(crate) fn service(self) -> Service {
+        match self {
+            Self::Peek | Self::Put | Self::Get | Self::GetDelete | Self::OwnQueues => {
+                Service::Queue
+            }
+            _ => Service::Table,
+        }
+    }
+
     /// Whether it leaves the data as it was.
     pub(crate) fn only_reads(self) -> bool {
-        matches!(
-            self,
-            Self::Point | Self::Range1000 | Self::PartitionScan | Self::TableScan | Self::OrKeys
-        )
+        self.is_heavy() || matches!(self, Self::Point | Self::Peek)
+    }
+
+    /// Whether it takes messages out of sight, so that it ends when all are.
+    pub(crate) fn takes_messages(self) -> bool {
+        matches!(self, Self::Get | Self::GetDelete | Self::OwnQueues)
     }
 
     /// Whether it needs an empty table of its own.
@@ -93,7 +132,12 @@ impl Workload {
     /// Connections to measure it on. Where a server must examine every entity, 256 queries at once
     /// would mostly measure its queue.
     pub(crate) fn connections(self) -> &'static [usize] {
-        if self.is_heavy() { &[1, 16] } else { &[1, 16, 64, 256] }
+        match self {
+            // Compared with each other on one number of connections; the rest tells nothing more.
+            Self::Get | Self::OwnQueues => &[64],
+            _ if self.is_heavy() => &[1, 16],
+            _ => &[1, 16, 64, 256],
+        }
     }
 
     /// The connections whose figures are compared between servers.
@@ -102,7 +146,7 @@ impl Workload {
     }
 
     fn is_heavy(self) -> bool {
-        self.only_reads() && self != Self::Point
+        matches!(self, Self::Range1000 | Self::PartitionScan | Self::TableScan | Self::OrKeys)
     }
 
     /// Operations of one measurement at most: bounds the data that a server must store.
@@ -122,7 +166,7 @@ impl Workload {
         }
     }
 
-    /// The scripts of `connections` connections to a server whose [`TABLE`] holds `dataset`.
+    /// For tables: the scripts of `connections` connections to a server whose [`TABLE`] holds `dataset`.
     /// Inserts go to `own_table`.
     pub(crate) fn scripts(
         self,
@@ -156,7 +200,9 @@ impl Workload {
             Self::OrKeys => (0..QUERIES).for_each(|_| draw.or_keys()),
             Self::PartitionScan => (0..QUERIES).for_each(|_| draw.partition_scan()),
             Self::TableScan => (0..QUERIES).for_each(|_| draw.table_scan()),
+            // Inserts are stamped, and the requests to queues are made in `queue.rs`.
             Self::Insert | Self::HotPartition | Self::Egt100 => {}
+            Self::Peek | Self::Put | Self::Get | Self::GetDelete | Self::OwnQueues => {}
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::http::Connection;
 use lazuli_engine::Engine;
 use lazuli_model::SystemClock;
+use lazuli_queue::QueueService;
 use lazuli_server::{
     Accounts, Front, FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
@@ -10,6 +11,7 @@ use lazuli_table::TableService;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -34,19 +36,27 @@ impl LiveServer {
         front: FrontOptions,
         listen: ListenOptions,
     ) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name(threads)
-            .enable_all()
-            .build()?;
+        let runtime = runtime(threads)?;
         let clock = Arc::new(SystemClock);
-        let service = TableService::new(engine, clock.clone());
-        let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}"))
-            .and_then(Accounts::new)
-            .map_err(io::Error::other)?;
-        let front = Arc::new(Front::of_tables(service, Arc::new(accounts), clock, front));
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
-        let address = listener.local_addr()?;
+        let tables = TableService::new(engine, clock.clone());
+        let front = Arc::new(Front::of_tables(tables, accounts()?, clock, front));
+        let (listener, address) = listen_on_loopback(&runtime)?;
+        runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));
+        Ok(Self { address, _runtime: runtime })
+    }
+
+    /// As [`LiveServer::start`], but a server of queues.
+    pub fn start_queues(engine: Arc<dyn Engine>, threads: &str) -> io::Result<Self> {
+        let runtime = runtime(threads)?;
+        let clock = Arc::new(SystemClock);
+        let tables = TableService::new(engine.clone(), clock.clone());
+        let numbers = AtomicU64::new(1);
+        let random = Arc::new(move || numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed));
+        let queues = QueueService::new(engine, clock.clone(), random);
+        let front = Front::of_queues(queues, tables, accounts()?, clock, FrontOptions::default());
+        let (listener, address) = listen_on_loopback(&runtime)?;
+        let listen = ListenOptions::default();
+        let front = Arc::new(front);
         runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));
         Ok(Self { address, _runtime: runtime })
     }
@@ -59,4 +69,21 @@ impl LiveServer {
     pub fn connect(&self) -> io::Result<Connection> {
         Connection::open(self.address)
     }
+}
+
+fn runtime(threads: &str) -> io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).thread_name(threads).enable_all().build()
+}
+
+/// The well-known account alone.
+fn accounts() -> io::Result<Arc<Accounts>> {
+    let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}"));
+    accounts.and_then(Accounts::new).map(Arc::new).map_err(io::Error::other)
+}
+
+fn listen_on_loopback(runtime: &Runtime) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
 }

@@ -20,7 +20,8 @@ const TARGETS: [TargetName; 4] =
 pub(super) fn results(results: &Results) -> String {
     let mut svg = Svg::new(WIDTH);
     let entities = thousands(results.entities as f64);
-    let title = format!("Lazuli side by side, {entities} entities of 1 KiB");
+    let items = results.service.items();
+    let title = format!("Lazuli side by side, {entities} {items}");
     svg.text(MARGIN, 44.0, "title", &title);
     svg.text(MARGIN, 64.0, "dim", &results.machine.text());
     legend(&mut svg, 88.0, results);

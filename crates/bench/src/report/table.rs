@@ -3,7 +3,8 @@
 use super::{duration, goals_met, thousands};
 use crate::compare::{Comparison, Ratio};
 use crate::goal::Goal;
-use crate::measure::Figures;
+use crate::measure::{Figures, median};
+use crate::queue::used::Used;
 use crate::results::{Measurement, Results};
 use crate::scale::Size;
 
@@ -124,6 +125,28 @@ pub(super) fn sizes(sizes: &[Size]) -> String {
         })
         .collect();
     align(&rows, 1)
+}
+
+/// A long queue, and gets in a used one.
+pub(super) fn used(used: &Used) -> String {
+    let of = |figures: &[Figures], figure: fn(&Figures) -> f64| {
+        duration(median(figures.iter().map(figure).collect()))
+    };
+    let get = |figures| {
+        let (p50, p99) = (of(figures, |it| it.p50_us), of(figures, |it| it.p99_us));
+        format!("{p50}, {p99}")
+    };
+    let memory = format!("{:.0} / {:.0}", used.resident_mib, used.resident_peak_mib);
+    let rows = [
+        ("messages through one queue", thousands(used.messages as f64)),
+        ("put, ops/s", thousands(used.put_per_second)),
+        ("RSS / peak with all of them, MiB", memory),
+        ("get-delete, ops/s", thousands(used.get_delete_per_second)),
+        ("get in a fresh queue, p50, p99", get(&used.fresh)),
+        ("get in the used queue, p50, p99", get(&used.used)),
+        ("p99, median of the ratios", format!("{:.2}×", used.p99_ratio())),
+    ];
+    align(&rows.map(|(name, value)| [name.to_owned(), value]), 1)
 }
 
 /// Pads columns to their widest cell: the first `left` to the left, the others to the right.

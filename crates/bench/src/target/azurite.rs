@@ -2,6 +2,7 @@
 
 use super::{Process, Target, TargetName};
 use crate::process::Program;
+use crate::workload::Service;
 use anyhow::{Context, Result};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -12,14 +13,17 @@ use std::process::{Command, Stdio};
 pub(crate) const VERSION: &str = "3.37.0";
 
 /// The file of the program, or why there is no Azurite.
-pub(super) fn install(home: &Path) -> Result<Result<PathBuf, String>> {
+pub(super) fn install(home: &Path, service: Service) -> Result<Result<PathBuf, String>> {
     for program in ["node", "npm"] {
         if !exists(program) {
             return Ok(Err(format!("{program} is not installed")));
         }
     }
     let package = home.join("node_modules/azurite");
-    let main = package.join("dist/src/table/main.js");
+    let main = package.join(match service {
+        Service::Table => "dist/src/table/main.js",
+        Service::Queue => "dist/src/queue/main.js",
+    });
     let manifest = fs::read_to_string(package.join("package.json")).unwrap_or_default();
     if manifest.contains(&format!("\"version\": \"{VERSION}\"")) && main.is_file() {
         return Ok(Ok(main));
@@ -38,17 +42,22 @@ pub(super) fn install(home: &Path) -> Result<Result<PathBuf, String>> {
 }
 
 /// With data on disk, without a log of requests, with any header accepted, without telemetry.
-pub(super) fn start(main: &Path, data: &Path) -> Result<Target> {
+pub(super) fn start(main: &Path, data: &Path, service: Service) -> Result<Target> {
     // It does not say which port it took, so it gets one that was free a moment ago.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let [host_option, port_option] = match service {
+        Service::Table => ["--tableHost", "--tablePort"],
+        Service::Queue => ["--queueHost", "--queuePort"],
+    };
     let mut command = Command::new("node");
     command
         .arg(main)
-        .args(["--tableHost", "127.0.0.1", "--tablePort", &port.to_string()])
+        .args([host_option, "127.0.0.1", port_option, &port.to_string()])
         .args(["--silent", "--loose", "--skipApiVersionCheck", "--disableTelemetry", "--location"])
         .arg(data);
-    let started = |line: &str| line.contains("successfully started").then_some(address);
+    // The Table service "successfully started", the Queue service "successfully listens".
+    let started = |line: &str| line.contains(" successfully ").then_some(address);
     let (program, address) = Program::start(&mut command, started)?;
     let (pid, process) = (program.pid(), Process::Azurite(program));
     Ok(Target { name: TargetName::Azurite, address, pid, process })
