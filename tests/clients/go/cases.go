@@ -13,7 +13,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/data/aztables"
 )
 
-var cases = []testCase{
+var cases = []testCase[server]{
 	{"tables_are_created_filtered_paged_and_deleted", tables},
 	{"an_entity_is_inserted_read_and_deleted", insertReadDelete},
 	{"entities_are_replaced_merged_and_upserted", replaceMergeUpsert},

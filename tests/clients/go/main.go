@@ -1,4 +1,5 @@
-// The Go SDK (aztables) through every operation of the service. It signs with SharedKeyLite.
+// The Go SDKs (aztables and azqueue) through every operation of their services. aztables signs with
+// SharedKeyLite.
 //
 //	go run . [part of a case's name ...]
 //
@@ -28,9 +29,9 @@ type server struct {
 	table   *aztables.Client
 }
 
-type testCase struct {
+type testCase[S any] struct {
 	name string
-	run  func(server) error
+	run  func(S) error
 }
 
 func main() {
@@ -43,19 +44,30 @@ func main() {
 		fmt.Println("no usable LAZULI_CONNECTION_STRING:", err)
 		os.Exit(2)
 	}
+	queues, err := connectQueues(connection)
+	if err != nil {
+		fmt.Println("no queues in LAZULI_CONNECTION_STRING:", err)
+		os.Exit(2)
+	}
 	passed, failed := 0, 0
-	for _, test := range cases {
-		if !wanted(test.name, os.Args[1:]) {
-			continue
+	attempt := func(name string, run func() error) {
+		if !wanted(name, os.Args[1:]) {
+			return
 		}
-		if err := runOne(service, test.run); err != nil {
+		if err := run(); err != nil {
 			failed++
 			fmt.Println(err)
-			fmt.Printf("test %s ... FAILED\n", test.name)
+			fmt.Printf("test %s ... FAILED\n", name)
 		} else {
 			passed++
-			fmt.Printf("test %s ... ok\n", test.name)
+			fmt.Printf("test %s ... ok\n", name)
 		}
+	}
+	for _, test := range cases {
+		attempt(test.name, func() error { return withTable(service, test.run) })
+	}
+	for _, test := range queueCases {
+		attempt("queues."+test.name, func() error { return queues.withQueue(test.run) })
 	}
 	fmt.Printf("%d passed, %d failed\n", passed, failed)
 	if failed > 0 || passed == 0 {
@@ -72,7 +84,7 @@ func wanted(name string, parts []string) bool {
 	return len(parts) == 0
 }
 
-func runOne(service *aztables.ServiceClient, run func(server) error) error {
+func withTable(service *aztables.ServiceClient, run func(server) error) error {
 	name := freshName("T")
 	if _, err := service.CreateTable(ctx, name, nil); err != nil {
 		return err
