@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// What the log says of a journal whose last write is not whole.
-const CUT_OFF: &str = "with a write that a crash cut off";
+const CUT_OFF: &str = "with an unacknowledged write that a crash cut off";
 
 /// The first flip hits one of so many bits at the end of a file.
 const END_BITS: usize = 64 * 8;
@@ -172,7 +172,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
 
 /// A read that met damage is answered at once; where it lies is looked for meanwhile.
 fn place_of_damage(path: &str) -> String {
-    format!("{path} is damaged: it is whole up to byte ")
+    format!("{path} is damaged: it is intact up to byte ")
 }
 
 fn refused(text: &str, path: &str) -> Result<Outcome> {

@@ -1,9 +1,9 @@
 //! The committer: one thread that owns the writes.
 //!
-//! It takes what the queue holds as one group, judges each commit in turn, writes the group as one
-//! batch with one sync, publishes the new snapshot, and only then answers. So one sync serves all
-//! commits that arrived during the last one, and no answer, not even a failed check, shows a state
-//! that could still be lost.
+//! It takes the queued commits as one group, evaluates each in turn, writes the group as one batch
+//! with one sync, publishes the new snapshot, and only then replies. So one sync serves all commits
+//! that arrived during the last one, and no reply, not even a failed check, reveals a state that
+//! could still be lost.
 
 use crate::options::{Durability, LocalOptions};
 use crate::poison::Poison;
@@ -22,11 +22,11 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 const WRITES_REFUSED: &str = "a write failed, and writes are refused until the store is reopened";
 
-/// What the committer is asked to do.
+/// A job for the committer.
 pub(crate) enum Job {
     Commit {
         commit: Prepared,
-        /// The place in the queue, given back when the job starts.
+        /// The place in the queue, released when the job starts.
         place: OwnedSemaphorePermit,
         reply: oneshot::Sender<Result<Revision, CommitError>>,
     },
@@ -36,13 +36,13 @@ pub(crate) enum Job {
     },
 }
 
-/// The steps of a reclaim that must be in order with the commits.
+/// The steps of a reclaim that must be ordered with the commits.
 pub(crate) enum Chore {
-    /// Deletes keys that no commit and no view names any more.
+    /// Deletes keys that no commit and no view uses any more.
     Delete(Vec<Key>),
-    /// Notes that the files of a range will be dropped.
+    /// Records that the files of a range will be dropped.
     NoteDropped(KeyRange),
-    /// Publishes a snapshot that does not name dropped files, and removes the files.
+    /// Publishes a snapshot without the dropped files, and removes the files.
     ReleaseFiles,
 }
 
@@ -53,20 +53,20 @@ pub(crate) struct Committer {
     /// Ends when the engine closes, after the last job.
     pub(crate) jobs: Receiver<Job>,
     pub(crate) published: Arc<ArcSwap<Snapshot>>,
-    /// The last revision given out.
+    /// The last revision assigned.
     pub(crate) last: Revision,
-    /// Why writes are refused, once they are.
+    /// Why writes are refused, if they are.
     pub(crate) poison: Arc<Poison>,
-    /// When the oldest write that is not synced must be.
+    /// When the oldest unsynced write must be synced.
     pub(crate) sync_due: Option<Instant>,
-    /// Whether files were dropped and are not removed yet.
+    /// Whether dropped files have not been removed yet.
     pub(crate) release_due: bool,
 }
 
 impl Committer {
-    /// Works until the engine closes. After a panic writes are refused, as after a failed write: what
-    /// the panic left undone is unknown. So is the outcome of the commits in the interrupted group,
-    /// and their callers get that answer.
+    /// Works until the engine closes. After a panic writes are refused, as after a failed write: it
+    /// is unknown what the panic left undone. The outcome of the commits in the interrupted group
+    /// is unknown too, and their callers are told so.
     pub(crate) fn run(mut self) {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work())) {
             let panic = panic_message(panic.as_ref());
@@ -86,7 +86,7 @@ impl Committer {
         }
     }
 
-    /// Waits for a job, and syncs when that is due.
+    /// Waits for a job, and syncs when due.
     fn next_job(&mut self) -> Option<Job> {
         loop {
             let Some(due) = self.sync_due else {
@@ -105,11 +105,10 @@ impl Committer {
         }
     }
 
-    /// Judges `first` and those that wait after it, within the bounds of a group, writes them,
-    /// publishes, answers.
+    /// Evaluates `first` and the commits queued after it, within the bounds of a group, writes
+    /// them, publishes, replies.
     ///
-    /// The bound on bytes is on what the group will write: a commit of a few bytes may change values
-    /// of many.
+    /// The byte bound applies to what the group will write: a small commit may change large values.
     fn commit(&mut self, first: Job) {
         let base = self.published.load_full();
         let mut stage = Stage::new(&base, &self.limits, self.last);
@@ -138,8 +137,8 @@ impl Committer {
         let last = staged.last;
         if !staged.is_empty() {
             let mode = match self.options.durability {
-                // fdatasync also writes the metadata without which the data could not be read: a
-                // full fsync would only add the time of change.
+                // fdatasync also writes the metadata needed to read the data; a full fsync would
+                // only add the modification time.
                 Durability::Sync => PersistMode::SyncData,
                 Durability::Interval(_) | Durability::Memory => PersistMode::Buffer,
             };
@@ -162,7 +161,7 @@ impl Committer {
         Ok(())
     }
 
-    /// What the store needs now and then. No caller waits for it.
+    /// Periodic work of the store. No caller waits for it.
     fn tidy(&mut self, release_files: bool) {
         self.release_due |= release_files;
         if let Err(failure) = self.release_files().and_then(|()| self.store.make_room()) {
@@ -188,9 +187,9 @@ impl Committer {
         self.options.meter.synced(began.elapsed());
     }
 
-    /// What a failed write or sync left on the disk is unknown, and a second sync may succeed without
-    /// having written what the first lost. So nothing more is written until the directory is opened
-    /// again and shows what is there.
+    /// It is unknown what a failed write or sync left on disk, and a second sync may succeed
+    /// without writing what the first one lost. So nothing more is written until the directory is
+    /// reopened and its content is known.
     fn poisoned(&self, failure: WriteFailure) -> Refusal {
         let reason = self.poison.set(format!("{WRITES_REFUSED}: {failure}"));
         Refusal { reason: reason.to_owned(), undetermined: failure.undetermined }
@@ -212,7 +211,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 /// Why a group was not written.
 struct Refusal {
     reason: String,
-    /// Whether it may be on the disk all the same.
+    /// Whether it may be on disk nevertheless.
     undetermined: bool,
 }
 
@@ -231,7 +230,7 @@ impl Job {
     }
 }
 
-/// An answer that waits until its group is durable. It is dropped if its caller is gone.
+/// A reply that waits until its group is durable. It is dropped if its caller is gone.
 enum Answer {
     Commit(oneshot::Sender<Result<Revision, CommitError>>, Result<Revision, CommitError>),
     Chore(oneshot::Sender<Result<(), EngineError>>),
@@ -244,7 +243,7 @@ impl Answer {
             (Self::Commit(reply, Ok(_)), Err(refusal)) if refusal.undetermined => {
                 drop(reply.send(Err(CommitError::Undetermined(refusal.reason.clone().into()))));
             }
-            // Also what failed a check: it may have been judged by a commit that is lost now.
+            // Failed checks too: they may have seen a commit that is now lost.
             (Self::Commit(reply, _), Err(refusal)) => {
                 drop(reply.send(Err(refusal.unavailable().into())));
             }

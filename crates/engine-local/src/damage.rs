@@ -1,4 +1,4 @@
-//! Which table is damaged, and where: when a read meets damage, fjall says neither.
+//! Finds which table is damaged, and where: when a read hits damage, fjall reports neither.
 //!
 //! ```text
 //! table   block*, and their index
@@ -16,11 +16,11 @@ use xxhash_rust::xxh3::xxh3_128;
 const MAGIC: &[u8] = b"LSM\x03";
 const HEAD_BYTES: usize = MAGIC.len() + 1 + 16 + 4 + 4;
 
-/// A table that is not what was written.
+/// A damaged table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DamagedTable {
     pub(crate) path: PathBuf,
-    /// Where its first block begins that is not whole.
+    /// Offset of the first damaged block.
     pub(crate) offset: usize,
 }
 
@@ -36,11 +36,11 @@ impl DamagedTable {
 
 impl fmt::Display for DamagedTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is damaged: it is whole up to byte {}", self.path.display(), self.offset)
+        write!(f, "{} is damaged: it is intact up to byte {}", self.path.display(), self.offset)
     }
 }
 
-/// Reports the damage that a store's reads have met.
+/// Reports damage found by reads.
 #[derive(Debug)]
 pub(crate) struct DamageReporter {
     store: PathBuf,
@@ -52,8 +52,8 @@ impl DamageReporter {
         Self { store: store.to_path_buf(), has_reported: AtomicBool::new(false) }
     }
 
-    /// A read has met damage. Checks all tables on a thread of its own, and logs those that are
-    /// damaged. Does so once while a store is open, as it reads the whole store.
+    /// Called when a read hits damage. Checks all tables on a separate thread, and logs the damaged
+    /// ones. Runs once while a store is open, because it reads the whole store.
     pub(crate) fn met(&self) {
         if self.has_reported.swap(true, Ordering::Relaxed) {
             return;
@@ -71,7 +71,7 @@ impl DamageReporter {
     }
 }
 
-/// What follows the block at the start of `rest`, if that is whole.
+/// The rest after the first block, if that block is intact.
 fn after_block(mut rest: &[u8]) -> Option<&[u8]> {
     let head = rest.get(..HEAD_BYTES)?;
     (take(&mut rest, MAGIC.len())? == MAGIC).then_some(())?;

@@ -1,4 +1,4 @@
-//! The data directory: one process uses it at a time, and only with a format that it knows.
+//! The data directory: used by one process at a time, and only in a known format.
 //!
 //! ```text
 //! LOCK       locked by the process that has the directory open
@@ -7,8 +7,8 @@
 //! store.new/ a store whose creation did not finish; nothing in it was ever acknowledged
 //! ```
 //!
-//! The format is written when `store.new` is complete, and before that becomes `store`. So if one of
-//! `LAZULI` and `store` is there without the other, the other has vanished.
+//! The format file is written when `store.new` is complete and before it is renamed to `store`. So
+//! if only one of `LAZULI` and `store` exists, the other is missing.
 
 use lazuli_engine::EngineError;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -25,8 +25,8 @@ const FORMAT_MAGIC: &str = "lazuli data directory, format ";
 const STORE: &str = "store";
 const STORE_NEW: &str = "store.new";
 
-/// What may lie in a directory that has no format file: what an interrupted creation leaves, a store
-/// whose format file has vanished, and what the root of a fresh volume holds.
+/// What a directory without a format file may contain: the remains of an interrupted creation, a
+/// store whose format file is missing, and the content of a fresh volume's root.
 const EXPECTED_IN_NEW: [&str; 5] = [LOCK_FILE, FORMAT_FILE_NEW, STORE, STORE_NEW, "lost+found"];
 
 /// Why a data directory could not be opened.
@@ -36,7 +36,7 @@ pub enum OpenError {
     #[error("data directory {} is in use by another process", dir.display())]
     Locked { dir: PathBuf },
     #[error(
-        "data directory {} has format {found}, this program knows up to {known}; use a newer lazuli",
+        "data directory {} has format {found}, this lazuli reads up to {known}; use a newer one",
         dir.display()
     )]
     NewerFormat { dir: PathBuf, found: u32, known: u32 },
@@ -52,15 +52,15 @@ pub enum OpenError {
     Corrupt { dir: PathBuf, reason: String },
 }
 
-/// A directory that this process alone uses, in a format that it knows.
+/// A directory locked by this process, in a known format.
 pub(crate) struct Directory {
     path: PathBuf,
-    /// Closing the file releases the lock, also when the process dies.
+    /// Closing the file releases the lock, even if the process dies.
     _lock: File,
 }
 
 impl Directory {
-    /// Takes the directory at `path`, creating it if need be.
+    /// Takes the directory at `path`, creating it if needed.
     pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
         let io_error = io_error(path);
         fs::create_dir_all(path).map_err(io_error)?;
@@ -84,7 +84,7 @@ impl Directory {
         io_error(&self.path)(source)
     }
 
-    /// The refusal to open a store that cannot be read or repaired.
+    /// The error for a store that cannot be read or repaired.
     pub(crate) fn unusable(&self, error: EngineError) -> OpenError {
         match error {
             EngineError::Corrupt(reason) => OpenError::Corrupt { dir: self.path.clone(), reason },
@@ -96,9 +96,9 @@ impl Directory {
         self.path.join(STORE)
     }
 
-    /// Makes the store if it does not exist: `create` fills another directory, which then takes its
-    /// place in one step, so that a store is there entirely or not at all. In any case its names
-    /// last from now on: those that a killed process gave may be in the system's memory alone.
+    /// Creates the store if it does not exist: `create` fills another directory, which is then
+    /// renamed atomically. In any case its names are durable afterwards: those created by a killed
+    /// process may be only in the page cache.
     pub(crate) fn create_store(
         &self,
         create: impl FnOnce(&Path) -> Result<(), OpenError>,
@@ -110,7 +110,7 @@ impl Directory {
                 remove(&new).map_err(io_error)?;
                 create(&new)?;
                 sync_tree(&new).map_err(io_error)?;
-                // The name of the format must not outlast that of the store.
+                // The format file must not be durable before the store's name.
                 sync_directory(&self.path).map_err(io_error)?;
                 write_format(&self.path).map_err(io_error)?;
             } else if !self.has(STORE_NEW)? {
@@ -131,7 +131,7 @@ impl Directory {
     }
 }
 
-/// The refusal of a directory in which a file has vanished.
+/// The error for a directory in which a file is missing.
 pub(crate) fn missing(dir: &Path, path: &Path) -> OpenError {
     let reason = format!("{} is missing", path.display());
     OpenError::Corrupt { dir: dir.to_path_buf(), reason }
@@ -173,7 +173,7 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// Writes another file, syncs it, and renames it: the file is there entirely or not at all.
+/// Writes a temporary file, syncs it, and renames it atomically.
 fn write_format(dir: &Path) -> io::Result<()> {
     let new = dir.join(FORMAT_FILE_NEW);
     let mut file = File::create(&new)?;
@@ -205,7 +205,7 @@ fn io_error(dir: &Path) -> impl Fn(io::Error) -> OpenError + Copy {
     move |source| OpenError::Io { dir: dir.to_path_buf(), source }
 }
 
-/// Makes the names below a directory last. The files themselves are synced by what writes them.
+/// Makes the names below a directory durable. The files themselves are synced by their writers.
 fn sync_tree(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -216,7 +216,7 @@ fn sync_tree(dir: &Path) -> io::Result<()> {
     sync_directory(dir)
 }
 
-/// A rename lasts when its directory was synced. Windows cannot, and need not.
+/// A rename is durable once its directory is synced. Windows cannot sync directories, and need not.
 pub(crate) fn sync_directory(dir: &Path) -> io::Result<()> {
     if cfg!(unix) {
         File::open(dir)?.sync_all()?;

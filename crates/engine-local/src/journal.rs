@@ -1,16 +1,17 @@
-//! Checks fjall's journals before fjall reads them: drops what a crash cut off, and reports damage.
+//! Checks fjall's journals before fjall reads them: drops a torn last batch, and reports damage.
 //!
 //! fjall ends a journal at the first record that it cannot read. After a crash that is right: the
-//! last batch may be there in part, and it was never acknowledged. After damage it is wrong: all
-//! batches after it would be lost silently. And where a batch has its end but not its content,
-//! because the device wrote one before the other, fjall refuses to open at all.
+//! last batch may be incomplete, and it was never acknowledged. After damage it is wrong: all later
+//! batches would be lost silently. And if a batch has its end but not its content, because the
+//! device wrote one before the other, fjall refuses to open at all.
 //!
-//! So each batch is checked here. A broken one is either the last that was written, and is cut off;
-//! or a whole batch follows that was written when all before it was durable, and then it is damage.
+//! So each batch is checked here. A broken batch is either the last one written, and is truncated;
+//! or it is followed by an intact batch that was written when everything before it was durable, and
+//! then it is damage.
 //!
-//! A journal that was not ended by an orderly close is rewritten. What a killed process wrote may be
-//! in the memory of the system alone; and after a failed sync it may stay there, as systems forget
-//! what they could not write and let later syncs succeed. What is read and shown must last.
+//! A journal that was not closed cleanly is rewritten. Data from a killed process may be only in
+//! the page cache; after a failed sync it may stay there, because the system drops the error and
+//! lets later syncs succeed. Data that is read and served must be durable.
 //!
 //! ```text
 //! batch   start item* end
@@ -32,17 +33,17 @@ const START: u8 = 1;
 const ITEM: u8 = 2;
 const END: u8 = 3;
 const END_MAGIC: &[u8] = b"FJL\x03";
-/// The sequence numbers of two successive batches differ by less: fjall counts batches, flushes and
-/// compactions.
+/// Upper bound on the difference between sequence numbers of successive batches: fjall counts
+/// batches, flushes and compactions.
 const SEQUENCE_STEP_MAX: u64 = 1 << 32;
 
 /// A journal of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Journal {
     pub(crate) number: u64,
-    /// The last revision in it, if it holds any.
+    /// The last revision in it, if any.
     pub(crate) last: Option<Revision>,
-    /// What its batches take.
+    /// The size of its batches.
     pub(crate) bytes: u64,
 }
 
@@ -58,14 +59,14 @@ pub(crate) fn inspect(store: &Path) -> Result<Vec<Journal>, OpenError> {
         last = batches.last;
         let (whole, rest) = bytes.split_at_checked(batches.bytes).unwrap_or_default();
         let is_broken = rest.iter().any(|byte| *byte != 0);
-        // A journal is synced before the next is begun.
+        // A journal is synced before the next one is created.
         let is_sealed = index + 1 < journals.len();
         if is_broken && (is_sealed || synced_batch_follows(rest)) {
             return Err(damaged(store, path, whole.len()));
         }
         if is_broken {
             tracing::warn!(
-                "{} ends at byte {} with a write that a crash cut off before it was acknowledged: \
+                "{} ends at byte {} with an unacknowledged write that a crash cut off; \
                  dropping it",
                 path.display(),
                 whole.len()
@@ -97,13 +98,13 @@ fn list(store: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
 }
 
 fn damaged(store: &Path, path: &Path, offset: usize) -> OpenError {
-    let reason = format!("{} is damaged at byte {offset}, and more follows", path.display());
+    let reason = format!("{} is damaged at byte {offset}, before other writes", path.display());
     OpenError::Corrupt { dir: store.to_path_buf(), reason }
 }
 
-/// Replaces a journal in one step.
+/// Replaces a journal atomically.
 fn rewrite(store: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
-    // fjall takes no notice of other endings, should one be left over.
+    // fjall ignores other suffixes, in case a file is left over.
     let new = path.with_extension("new");
     let mut file = File::create(&new)?;
     file.write_all(content)?;
@@ -112,14 +113,14 @@ fn rewrite(store: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
     sync_directory(store)
 }
 
-/// The batches at the start of a journal that are whole.
+/// The intact batches at the start of a journal.
 struct WholeBatches {
     bytes: usize,
     /// The sequence number of the last.
     last: Option<u64>,
     /// The last revision in them.
     revision: Option<Revision>,
-    /// Whether the last was written when the store was closed, or there are no batches.
+    /// Whether the last one was written by a clean close, or there are no batches.
     is_ended: bool,
 }
 
@@ -137,21 +138,21 @@ impl WholeBatches {
     }
 }
 
-/// Whether a whole batch that was written upon durable ones begins somewhere in `rest`. It may begin
-/// at the first byte: where the sequence number of the batch before it is damaged, this batch seems
-/// out of order.
+/// Whether an intact batch that was written after durable ones begins somewhere in `rest`. It may
+/// begin at the first byte: if the sequence number of the previous batch is damaged, this batch
+/// seems out of order.
 fn synced_batch_follows(rest: &[u8]) -> bool {
     let starts = rest.iter().enumerate().filter(|(_, byte)| **byte == START);
     let mut batches = starts.filter_map(|(at, _)| Batch::read(rest.get(at..)?));
     batches.any(|batch| batch.follows_synced)
 }
 
-/// One batch that is whole.
+/// One intact batch.
 struct Batch<'j> {
     sequence: u64,
     revision: Option<Revision>,
     follows_synced: bool,
-    /// Whether it changes nothing, as the one that is written at the close.
+    /// Whether it changes nothing, like the one that a clean close writes.
     is_end: bool,
     rest: &'j [u8],
 }

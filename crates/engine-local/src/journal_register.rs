@@ -1,16 +1,16 @@
-//! The register of journals: tells a journal that has vanished from one that is no longer needed.
+//! The register of journals: distinguishes a missing journal from one that is no longer needed.
 //!
-//! fjall begins a journal when the last one is full, and removes it when tables hold all that it
-//! holds. It takes the journals that it finds for all there are: without one that has vanished, it
-//! would open without the writes in it. So each journal is registered before a write in it is
-//! acknowledged, with the last revision before it.
+//! fjall creates a journal when the last one is full, and removes a journal when tables hold all of
+//! its content. It assumes that the journals it finds are complete: if one is missing, it would
+//! open without the writes in it. So each journal is registered, with the last revision before it,
+//! before a write in it is acknowledged.
 //!
-//! When a journal is begun is known only after the fact, as fjall does it on a thread of its own. To
-//! be removed, a journal needs a flush of the last revision, which fjall does not do by itself: the
-//! store asks for it when the journal's successor is registered (`Store::make_room`, and see
-//! `Store::release_files`). So the newest registered journal is always there, and of those before it
-//! one that is not there has left its last revision in the tables. Data is flushed before that
-//! revision.
+//! The store learns of a new journal only after the fact, because fjall creates it on its own
+//! thread. A journal can be removed only after a flush of the last revision, which fjall does not
+//! do by itself: the store requests it when the journal's successor is registered
+//! (`Store::make_room`, see also `Store::release_files`). So the newest registered journal always
+//! exists, and the last revision of an older one that was removed is in the tables. Data is flushed
+//! before that revision.
 //!
 //! ```text
 //! 7 639000000000000000 exact    a journal, and the last revision before it, 0 where there is none
@@ -18,8 +18,8 @@
 //! 0123456789abcdef              xxh3 of the lines above
 //! ```
 //!
-//! Lines without `exact` are of an older program: the revision is one of those before the journal, and
-//! the journal may have been removed before its successor was registered.
+//! Lines without `exact` are from an older version: the revision is some revision before the
+//! journal, and the journal may have been removed before its successor was registered.
 
 use crate::directory::{OpenError, missing, sync_directory};
 use crate::journal::Journal;
@@ -33,7 +33,7 @@ const FILE: &str = "journals";
 const FILE_NEW: &str = "journals.new";
 /// At the end of a line.
 const EXACT: &str = " exact";
-/// More journals than there ever are at a time.
+/// More journals than ever exist at a time.
 const LINES_MAX: usize = 16;
 
 /// The journals of an open store.
@@ -48,7 +48,7 @@ pub(crate) struct JournalRegister {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     journal: u64,
-    /// Lies in the journals before, or in the tables.
+    /// Is in earlier journals, or in the tables.
     after: Revision,
     /// Whether `after` is the last revision before the journal, and the journal stays until its
     /// successor is registered.
@@ -56,8 +56,8 @@ struct Line {
 }
 
 impl JournalRegister {
-    /// Compares the register with `journals`, those that the store at `store` has, oldest first, and
-    /// registers the newest. `stored` reads the last revision in the store's tables.
+    /// Compares the register with `journals`, the existing journals of the store at `store`, oldest
+    /// first, and registers the newest. `stored` reads the last revision in the store's tables.
     pub(crate) fn inspect(
         store: &Path,
         journals: &[Journal],
@@ -76,14 +76,14 @@ impl JournalRegister {
         Ok(register)
     }
 
-    /// Registers a journal that fjall has begun by now, and returns whether there is one. To be
-    /// called when a batch that ends with `last` was written, and before that is acknowledged.
+    /// Registers a journal that fjall has created meanwhile, and returns whether there is one. Call
+    /// it after writing a batch that ends with `last` and before acknowledging it.
     pub(crate) fn written(&mut self, last: Revision) -> io::Result<bool> {
         let mut has_begun = false;
         while let Some(has_content) = has_content(&self.path(self.next()))? {
-            // The line must not outlast the file.
+            // The line must not be durable before the file.
             sync_directory(&self.store)?;
-            // One writer alone: what the new journal holds is the batch.
+            // There is one writer, so the new journal contains just this batch.
             let after = if has_content { self.last } else { last };
             self.note(Line { journal: self.next(), after, is_exact: true })?;
             has_begun = true;
@@ -104,8 +104,8 @@ impl JournalRegister {
             return vanished(newest);
         }
         if let Some(line) = self.lines.last().filter(|line| !is_there(line.journal)) {
-            // Of an older program: a successor was begun and not registered. How far the journal
-            // went is not known, but it was full, with writes after all before it.
+            // From an older version: a successor was created but not registered. The end of the
+            // journal is unknown, but it was full, with writes after all earlier ones.
             return match !line.is_exact && stored()? > line.after {
                 true => Ok(()),
                 false => vanished(line.journal),
@@ -119,7 +119,7 @@ impl JournalRegister {
         }
     }
 
-    /// Registers the newest journal as this program does, whatever an older one has noted of it.
+    /// Registers the newest journal in the current form, whatever an older version recorded.
     fn register_newest(&mut self, journals: &[Journal]) -> io::Result<()> {
         let (number, older) = match journals.split_last() {
             Some((newest, older)) => (newest.number, older),
@@ -130,7 +130,7 @@ impl JournalRegister {
             return Ok(());
         }
         self.lines.retain(|line| line.journal != number);
-        // Those before them are in the tables.
+        // The earlier ones are in the tables.
         let after = last_of(older);
         self.note(Line { journal: number, after, is_exact: true })
     }
@@ -171,7 +171,7 @@ fn damaged(store: &Path) -> OpenError {
     OpenError::Corrupt { dir: store.to_path_buf(), reason }
 }
 
-/// Whether a journal holds a batch, if it is there: fjall makes it with zeros.
+/// Whether a journal contains a batch, if it exists: fjall fills a new one with zeros.
 fn has_content(path: &Path) -> io::Result<Option<bool>> {
     let mut file = match File::open(path) {
         Ok(file) => file,

@@ -1,8 +1,8 @@
 //! The embedded engine: one directory on one disk.
 //!
-//! Writes go through one thread, the committer, which turns all waiting commits into one batch and
-//! one sync (`committer.rs`). Reads use the snapshot that it published last, on the caller's thread,
-//! and never wait (`view.rs`). The store is fjall, a log-structured merge tree (`store.rs`);
+//! Writes go through one thread, the committer, which writes all waiting commits as one batch with
+//! one sync (`committer.rs`). Reads use the last published snapshot, on the caller's thread, and
+//! never wait (`view.rs`). The store is fjall, a log-structured merge tree (`store.rs`);
 //! `docs/decisions/001-local-engine.md` says why.
 
 mod committer;
@@ -48,7 +48,7 @@ pub struct LocalEngine {
     options: LocalOptions,
     limits: Limits,
     published: Arc<ArcSwap<Snapshot>>,
-    /// Free room of the queue, in units of [`PLACE_BYTES`].
+    /// Free space in the queue, in units of [`PLACE_BYTES`].
     places: Arc<Semaphore>,
     /// `None` once the engine is closed.
     jobs: ArcSwapOption<Sender<Job>>,
@@ -60,16 +60,16 @@ pub struct LocalEngine {
     _directory: Directory,
 }
 
-/// What a place in the queue holds. A commit takes at least one.
+/// The size of a place in the queue. A commit takes at least one.
 const PLACE_BYTES: usize = 1024;
 
 impl LocalEngine {
-    /// Opens the data directory `dir`, creating it if need be.
+    /// Opens the data directory `dir`, creating it if needed.
     pub fn open(dir: &Path, options: LocalOptions) -> Result<Self, OpenError> {
         Self::open_watched(dir, options, || ())
     }
 
-    /// As [`Self::open`]; calls `on_failure` when writes begin to be refused.
+    /// Like [`Self::open`]; calls `on_failure` when the engine starts to refuse writes.
     fn open_watched(
         dir: &Path,
         options: LocalOptions,
@@ -131,13 +131,13 @@ impl LocalEngine {
         }
     }
 
-    /// Takes no more commits; the committer ends after those in the queue, and syncs.
+    /// Accepts no more commits; the committer finishes the queue, syncs, and ends.
     fn stop(&self) -> Option<JoinHandle<()>> {
         self.jobs.store(None);
         self.committer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Whether the committer came to its end without a failure.
+    /// Whether the committer ended without a failure.
     fn stopped(&self, joined: std::thread::Result<()>) -> Result<(), EngineError> {
         match (joined, self.poison.get()) {
             (Err(_), _) => Err(EngineError::Unavailable("the committer panicked".into())),
@@ -164,14 +164,14 @@ impl LocalEngine {
         }
     }
 
-    /// What the queue holds, and what it may hold.
+    /// The bytes in the queue, and its limit.
     fn queue_bytes(&self) -> (usize, usize) {
         let (all, free) = (places(self.options.queue_bytes_max), self.places.available_permits());
         (all.saturating_sub(free) * PLACE_BYTES, all * PLACE_BYTES)
     }
 
-    /// Waits for room in the queue, first come first served. A commit larger than the queue waits
-    /// until it is alone.
+    /// Waits for space in the queue, first come first served. A commit larger than the queue waits
+    /// until the queue is empty.
     async fn place(&self, bytes: usize) -> Result<OwnedSemaphorePermit, CommitError> {
         let wanted = places(bytes.min(self.options.queue_bytes_max));
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX);
@@ -198,7 +198,7 @@ impl LocalEngine {
 
 impl Drop for LocalEngine {
     fn drop(&mut self) {
-        // A failure was logged when it happened.
+        // A failure has already been logged.
         let _ = self.stopped(join(self.stop()));
     }
 }
@@ -235,12 +235,12 @@ impl Engine for LocalEngine {
         Box::pin(std::future::ready(self.healthy()))
     }
 
-    /// The committer and fjall's worker do all there is to do.
+    /// The committer and fjall's worker do all the maintenance.
     fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
         Box::pin(std::future::ready(Ok(Reclaimed::Fully)))
     }
 
-    /// Views go on working; the directory is free for others when engine and views are dropped.
+    /// Views keep working; the directory is unlocked once engine and views are dropped.
     fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
         Box::pin(async {
             let thread = self.stop();
@@ -253,7 +253,7 @@ fn join(thread: Option<JoinHandle<()>>) -> std::thread::Result<()> {
     thread.map_or(Ok(()), JoinHandle::join)
 }
 
-/// Waits for a thread without blocking the caller's.
+/// Joins a thread without blocking the caller's thread.
 async fn join_elsewhere(thread: Option<JoinHandle<()>>) -> std::thread::Result<()> {
     match tokio::task::spawn_blocking(|| join(thread)).await {
         Ok(joined) => joined,

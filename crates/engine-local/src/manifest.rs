@@ -1,9 +1,9 @@
-//! Checks the lists of files that fjall keeps, before fjall trusts them, and that the files are there.
+//! Checks fjall's manifests before fjall trusts them, and that the files they list exist.
 //!
 //! Each keyspace has a file `current` that names the valid list, `v<number>`, and its checksum.
-//! fjall reads both and compares nothing. Where `current` or `version` is missing, it takes the
-//! keyspace or the store for one whose creation did not finish, and starts over with an empty one;
-//! ours are complete before they take their place (`directory.rs`).
+//! fjall reads both but does not compare them. If `current` or `version` is missing, it assumes an
+//! unfinished creation and starts over with an empty keyspace or store; ours are complete before
+//! they are renamed into place (`directory.rs`).
 //!
 //! ```text
 //! current   number u64 │ xxh3 of the list u128 │ kind of checksum u8, always 0     little-endian
@@ -24,9 +24,9 @@ use xxhash_rust::xxh3::xxh3_128;
 const KEYSPACES: &str = "keyspaces";
 const CURRENT: &str = "current";
 const TABLES: &str = "tables";
-/// What fjall keeps in the directory of the journals.
+/// fjall's files in the directory of the journals.
 const FILES: [&str; 2] = ["version", "lock"];
-/// fjall's own keyspace, and ours in the order in which they were made.
+/// fjall's own keyspace, and ours in creation order.
 const KEYSPACE_NAMES: [&str; 3] = ["0", "1", "2"];
 /// After the magic number of a list's end.
 const END_BYTES: usize = 1 + 1 + 16 + 8 + 8;
@@ -58,8 +58,8 @@ pub(crate) fn inspect(store: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Tables that are not what was written: searched for when a store does not open, or a read fails. The
-/// store may be in use: a table that is gone by now is ignored.
+/// Damaged tables: searched for when a store does not open, or a read fails. The store may be in
+/// use: a table that has been removed meanwhile is ignored.
 pub(crate) fn damaged_tables(store: &Path) -> io::Result<Vec<DamagedTable>> {
     let mut damaged = Vec::new();
     for name in KEYSPACE_NAMES {
@@ -79,8 +79,7 @@ pub(crate) fn damaged_tables(store: &Path) -> io::Result<Vec<DamagedTable>> {
     Ok(damaged)
 }
 
-/// The valid list and its path, or the file that is not what was written. Where the two disagree, it
-/// may be either.
+/// The valid list and its path, or the damaged file. If the two disagree, it may be either.
 fn current_list(keyspace: &Path) -> io::Result<Result<(PathBuf, Vec<u8>), PathBuf>> {
     let current = keyspace.join(CURRENT);
     let Some((number, checksum)) = parse(&fs::read(&current)?) else {

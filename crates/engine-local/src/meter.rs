@@ -1,4 +1,4 @@
-//! What the engine measures of itself.
+//! The engine's metrics.
 
 use crate::view::Snapshot;
 use lazuli_engine::{CommitError, EngineError, Revision};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 lazuli_meter::label! {
-    /// What became of a commit.
+    /// The outcome of a commit.
     enum CommitOutcome {
         Done => "done",
         CheckFailed => "check_failed",
@@ -35,20 +35,20 @@ impl CommitOutcome {
     }
 }
 
-/// Bounds of the number of commits that share a sync.
+/// Histogram bounds for the number of commits per sync.
 const GROUP_BOUNDS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// Replaced snapshots that are listed before those that nobody holds are looked for.
+/// Replaced snapshots that may be listed before unused ones are removed.
 const REPLACED_MAX: usize = 1024;
 
-/// What is measured of an engine. It outlives the engine, which may be reopened.
+/// The metrics of an engine. They outlive the engine, which may be reopened.
 pub struct EngineMeter {
     commits: PerLabel<CommitOutcome, Counter>,
     commit_wait: Histogram,
     group_commits: Histogram,
     sync: Histogram,
     flushes: Counter,
-    /// Snapshots that a newer one has replaced, oldest first; some may be held by nobody any more.
+    /// Snapshots that a newer one has replaced, oldest first; some may no longer be held.
     replaced: Mutex<VecDeque<Weak<Snapshot>>>,
 }
 
@@ -101,7 +101,7 @@ impl EngineMeter {
         replaced.push_back(Arc::downgrade(snapshot));
     }
 
-    /// How many replaced snapshots are still held, and since when the oldest of them is replaced.
+    /// How many replaced snapshots are still held, and when the oldest of them was replaced.
     fn held_views(&self) -> (usize, Option<Instant>) {
         let replaced = self.replaced();
         let held = replaced.iter().filter_map(Weak::upgrade);
@@ -119,34 +119,25 @@ impl EngineMeter {
         let oldest = oldest.map_or(0.0, |replaced| replaced.elapsed().as_secs_f64());
         let busy = self.commits.of(CommitOutcome::Busy);
         vec![
-            Family::by(
-                "lazuli_commits",
-                "Commits by what became of them",
-                "outcome",
-                &self.commits,
-            ),
+            Family::by("lazuli_commits", "Commits by outcome", "outcome", &self.commits),
             Family::of(
                 "lazuli_commit_wait_seconds",
-                "From the call of a commit to its answer",
+                "Duration of a commit, from call to result",
                 &self.commit_wait,
             ),
-            Family::of(
-                "lazuli_commit_group_commits",
-                "Commits that were written together",
-                &self.group_commits,
-            ),
-            Family::of("lazuli_sync_seconds", "Writing and syncing one group", &self.sync),
-            Family::of("lazuli_flushes", "Write buffers handed over to be flushed", &self.flushes),
-            Family::new("lazuli_busy", "Requests refused with ServerBusy, by the bound they met")
+            Family::of("lazuli_commit_group_commits", "Commits per group", &self.group_commits),
+            Family::of("lazuli_sync_seconds", "Time to write and sync one group", &self.sync),
+            Family::of("lazuli_flushes", "Write buffer flushes", &self.flushes),
+            Family::new("lazuli_busy", "Requests refused with ServerBusy, by exhausted bound")
                 .with(vec![("bound", "commit_queue".into())], busy),
             Family::of(
                 "lazuli_views_open",
-                "Snapshots still held though a newer one is published",
+                "Snapshots held after a newer one was published",
                 &Value::Gauge(open as f64),
             ),
             Family::of(
                 "lazuli_oldest_view_seconds",
-                "How long ago the oldest of them was replaced",
+                "Age of the oldest of them since it was replaced",
                 &Value::Gauge(oldest),
             ),
         ]

@@ -1,4 +1,4 @@
-//! How a local engine behaves: durability, bounds, and a way for tests to break it.
+//! Options of a local engine: durability, bounds, and fault injection for tests.
 
 use crate::meter::EngineMeter;
 use lazuli_engine::{Acknowledged, ClockSource, Limits, Nature, Writers};
@@ -10,44 +10,44 @@ use std::time::Duration;
 /// What an acknowledgement means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Synced to the device: survives the loss of power.
+    /// Synced to the device: survives power loss.
     Sync,
-    /// Handed to the operating system, and synced at most this much later: survives the end of the
-    /// process, while a loss of power takes what was acknowledged since. Views show commits that
-    /// are not synced yet.
+    /// Written to the operating system, and synced at most this much later: survives a crash of the
+    /// process, but a power loss takes what was acknowledged since the last sync. Views show
+    /// commits that are not synced yet.
     Interval(Duration),
-    /// Handed to the operating system, and synced when that pleases or the engine closes.
+    /// Written to the operating system, and synced when it decides or the engine closes.
     Memory,
 }
 
-/// How a local engine behaves. Every bound is on memory or on waiting.
+/// Options of a local engine. Every bound is on memory or on waiting.
 #[derive(Clone, Debug)]
 pub struct LocalOptions {
     pub durability: Durability,
     /// Blocks of data, filters and indexes kept in memory.
     pub cache_bytes: u64,
-    /// What is gathered in memory before it is written to a file of its own. What lies in the
-    /// journal is read again at the start, so this also bounds recovery.
+    /// Size of the write buffer before it is flushed to a file. A start replays the journal, so
+    /// this also bounds recovery.
     pub memtable_bytes: u64,
-    /// Keys, values and functions of commits that wait for the committer.
+    /// Memory for keys, values and functions of commits waiting for the committer.
     pub queue_bytes_max: usize,
     /// How long a commit waits for a place in the queue before it fails with `Busy`.
     pub queue_wait_max: Duration,
-    /// Commits that share one sync, at most.
+    /// Maximum commits per sync.
     pub group_commits_max: usize,
     /// No further commit joins a group that will write this many bytes of keys and values.
     pub group_bytes_max: usize,
-    /// Entries that one call of `reclaim` deletes, at most.
+    /// Maximum entries that one call of `reclaim` deletes.
     pub reclaim_rows_max: usize,
-    /// How long a view may be used after a commit has replaced what it shows.
+    /// How long a view may be used after a commit has replaced its snapshot.
     pub view_ms_max: u64,
-    /// Threads that flush and compact. With more than one, fjall keeps the first for flushes, and
-    /// that one spins while a compaction waits for another: a core more for a little less waiting
-    /// under the heaviest load.
+    /// Threads that flush and compact. With more than one, fjall reserves the first for flushes,
+    /// and that one spins while a compaction waits for another: one more core for slightly less
+    /// waiting under the heaviest load.
     pub worker_threads: usize,
-    /// Measures what the engine does.
+    /// The engine's metrics.
     pub meter: Arc<EngineMeter>,
-    /// For tests: lets writes and syncs fail.
+    /// For tests: makes writes and syncs fail.
     pub faults: Option<Arc<dyn Faults>>,
 }
 
@@ -75,8 +75,8 @@ impl LocalOptions {
         Limits { view_ms_max: self.view_ms_max, ..Limits::DEFAULT }
     }
 
-    /// The directory is locked, so that nobody else writes. An engine that reopens its store after a
-    /// failed write may miss what it acknowledged before it was synced.
+    /// The directory is locked, so there is no other writer. An engine that reopens its store after
+    /// a failed write may lose commits that it acknowledged before they were synced.
     pub(crate) fn nature(&self) -> Nature {
         let acknowledged = match self.durability {
             Durability::Sync => Acknowledged::Kept,
@@ -86,15 +86,15 @@ impl LocalOptions {
     }
 }
 
-/// Fails where a disk may fail.
+/// Injects disk failures.
 pub trait Faults: Send + Sync + fmt::Debug {
-    /// Called before a group is written; an error stands for a write that failed.
+    /// Called before a group is written; an error simulates a failed write.
     fn before_write(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Called after a group was written and before anybody sees it; an error stands for a sync that
-    /// failed, of data that may have reached the disk.
+    /// Called after a group was written and before it is visible; an error simulates a failed sync
+    /// of data that may have reached the disk.
     fn after_write(&self) -> io::Result<()> {
         Ok(())
     }

@@ -1,16 +1,16 @@
-//! Why an engine refuses writes, once it does.
+//! Why an engine refuses writes, if it does.
 
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Set once, by the first write or sync that fails; only opening the directory again clears it.
+/// Set once, by the first failed write or sync; only reopening the directory clears it.
 pub(crate) struct Poison {
     reason: OnceLock<String>,
     on_set: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Poison {
-    /// Calls `on_set` once, when there is a reason.
+    /// Calls `on_set` once, when the reason is set.
     pub(crate) fn new(on_set: impl Fn() + Send + Sync + 'static) -> Self {
         Self { reason: OnceLock::new(), on_set: Box::new(on_set) }
     }
@@ -19,8 +19,8 @@ impl Poison {
         self.reason.get().map(String::as_str)
     }
 
-    /// Sets the reason unless there is one. From here on writes are refused, whatever becomes of the
-    /// line in the log. Returns the reason that holds.
+    /// Sets the reason unless there is one. From here on writes are refused, even if the log line
+    /// is lost. Returns the reason in force.
     pub(crate) fn set(&self, reason: String) -> &str {
         let mut is_first = false;
         let reason = self.reason.get_or_init(|| {

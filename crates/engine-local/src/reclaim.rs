@@ -1,11 +1,11 @@
-//! Gives back the space of ranges that are no longer reachable, such as a dropped table's.
+//! Reclaims the space of ranges that are no longer reachable, such as a dropped table's.
 //!
-//! A small range is deleted key by key, through the committer, so many at a time that commits
-//! hardly notice. Of a large one the files that hold nothing else are dropped first: that takes
-//! milliseconds whatever they hold, and leaves only the keys at the edges and those in memory.
+//! A small range is deleted key by key, through the committer, in steps small enough not to delay
+//! commits. For a large range, the files that contain nothing else are dropped first: that takes
+//! milliseconds whatever their size, and leaves only the keys at the edges and those in memory.
 //!
-//! The journal does not know of dropped files. It may still hold some of the same entries, and brings
-//! them back when the store is opened. So the range is noted first, and emptied once more at the
+//! The journal does not record dropped files. It may still contain some of the same entries, and
+//! replays them when the store is opened. So the range is recorded first, and emptied again at the
 //! next start.
 
 use crate::LocalEngine;
@@ -17,8 +17,7 @@ use lazuli_engine::{EngineError, Key, KeyRange, Reclaimed, Revision};
 use std::sync::PoisonError;
 use tokio::sync::oneshot;
 
-/// A reclaim that is not finished. Without it each call would walk over the tombstones of those
-/// before.
+/// A reclaim in progress. Without it each call would scan the tombstones of all earlier calls.
 pub(crate) struct Unfinished {
     range: KeyRange,
     rest: KeyRange,
@@ -77,7 +76,7 @@ impl LocalEngine {
 }
 
 /// Empties the ranges whose files were dropped before the store was last closed, and returns the
-/// last revision that was given out.
+/// last revision assigned.
 pub(crate) fn finish(store: &Store, options: &LocalOptions) -> Result<Revision, EngineError> {
     let last = store.last_revision()?;
     let ranges = store.dropped_ranges()?;

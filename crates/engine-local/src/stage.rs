@@ -1,5 +1,5 @@
-//! A group of commits being put together: each is judged against the store and what the commits
-//! before it in the group leave.
+//! A group of commits being assembled: each is evaluated against the store and the earlier commits
+//! of the group.
 
 use crate::committer::Chore;
 use crate::store::{Changes, Stored, Unstamped};
@@ -17,9 +17,9 @@ pub(crate) struct Staged {
     pub(crate) changes: Changes,
     /// Ranges whose files will be dropped.
     pub(crate) dropped: Vec<KeyRange>,
-    /// Whether files were dropped, so that something must be written to close them.
+    /// Whether files were dropped, so that a write is needed to release them.
     pub(crate) release_files: bool,
-    /// The last revision given out.
+    /// The last revision assigned.
     pub(crate) last: Revision,
 }
 
@@ -29,7 +29,7 @@ impl Staged {
     }
 }
 
-/// A commit whose values are laid out as they will be stored.
+/// A commit with its values encoded as they will be stored.
 pub(crate) struct Prepared {
     not_before: Revision,
     guards: Vec<Check>,
@@ -64,7 +64,7 @@ impl From<Write> for PreparedWrite {
     }
 }
 
-/// A write whose value is made and not yet stamped.
+/// A write whose value is computed but not yet stamped.
 enum Made {
     Put(Key, Unstamped),
     Delete(Key),
@@ -87,7 +87,7 @@ impl Made {
         }
     }
 
-    /// The key and its next value, as a [`Derive`] is shown them; `None` for an append.
+    /// The key and its next value, as passed to a [`Derive`]; `None` for an append.
     fn change(&self) -> Option<(&Key, Option<&[u8]>)> {
         match self {
             Self::Put(key, value) => Some((key, Some(value.payload()))),
@@ -112,12 +112,13 @@ impl<'s> Stage<'s> {
         Self { base, limits, staged, bytes: 0 }
     }
 
-    /// Keys and values staged so far, those that later commits of the group replaced among them.
+    /// Bytes of keys and values staged so far, including those that later commits of the group
+    /// replaced.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds `commit` to the group, or says why it cannot be; then the group is as it was.
+    /// Adds `commit` to the group. On an error the group is unchanged.
     pub(crate) fn apply(&mut self, commit: Prepared) -> Result<Revision, CommitError> {
         let Prepared { not_before, guards, checks, writes, derive } = commit;
         if let Some((index, found)) = self.first_failure(&guards)? {
@@ -193,7 +194,8 @@ impl<'s> Stage<'s> {
         Ok(None)
     }
 
-    /// Makes the value of a write; `index` is the write of the commit that answers for it.
+    /// Computes the value of a write; `index` is the write of the commit to which errors are
+    /// attributed.
     fn make(&self, index: usize, write: PreparedWrite) -> Result<Made, CommitError> {
         Ok(match write {
             PreparedWrite::Put(key, value) => Made::Put(key, value),

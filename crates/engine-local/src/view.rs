@@ -9,10 +9,10 @@ use lazuli_engine::{
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Entries that are read by a range with an end. lsm-tree looks for the end in each block it opens,
-/// which is a sixth of the cost of a long scan: after this many entries the walk restarts without an
-/// end, and compares each key itself. A short range is not read beyond its end, which could cost a
-/// read of the disk.
+/// Entries that are read through a bounded range. lsm-tree searches for the end in each block it
+/// opens, which is a sixth of the cost of a long scan: after this many entries the scan restarts
+/// without an end, and compares each key itself. A short range is not read beyond its end, which
+/// could cost a disk read.
 const BOUNDED_ROWS_MAX: usize = 64;
 
 /// The state after one group of commits. All views of that state share it.
@@ -21,8 +21,8 @@ pub(crate) struct Snapshot {
     data: Keyspace,
     damage: Arc<DamageReporter>,
     life: Duration,
-    /// When a newer snapshot was published. No view of this one is younger, so that the life of all of
-    /// them is counted from here, and those of the newest snapshot need not look at a clock.
+    /// When a newer snapshot was published. All views of this snapshot are older, so their life is
+    /// counted from here, and views of the newest snapshot need not read a clock.
     replaced: OnceLock<Instant>,
 }
 
@@ -37,7 +37,7 @@ impl Snapshot {
         Self { snapshot, data, damage, life, replaced: OnceLock::new() }
     }
 
-    /// A newer snapshot is published `now`: views of this one begin to age.
+    /// A newer snapshot is published `now`: views of this one start to age.
     pub(crate) fn replace(&self, now: Instant) {
         // The committer replaces a snapshot once.
         let _ = self.replaced.set(now);
@@ -116,7 +116,7 @@ impl Snapshot {
 /// A scan under way.
 struct Walk<'v, 'f> {
     damage: &'v DamageReporter,
-    /// Its range is what is left to walk once [`over`](Self::over) stops early.
+    /// Its range is what remains once [`over`](Self::over) stops early.
     scan: Scan,
     visitor: &'v mut Visitor<'f>,
     rows: usize,
@@ -124,7 +124,7 @@ struct Walk<'v, 'f> {
 }
 
 impl Walk<'_, '_> {
-    /// Shows `entries`, which begin where the range does and may go on past its end; `None` when
+    /// Passes on `entries`, which start with the range and may continue past its end; `None` if
     /// there are more than `rows_max`.
     fn over(
         &mut self,

@@ -79,9 +79,7 @@ fn newer_format_is_refused() {
     let refusal = refusal(dir.path());
     assert!(matches!(refusal, OpenError::NewerFormat { found: 2, known: 1, .. }), "{refusal}");
     assert!(
-        refusal
-            .to_string()
-            .ends_with("has format 2, this program knows up to 1; use a newer lazuli")
+        refusal.to_string().ends_with("has format 2, this lazuli reads up to 1; use a newer one")
     );
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::{LocalEngine, LocalOptions};
 use lazuli_engine::{Commit, Engine, Key, Revision, Write};
 
-/// A closed store whose journal holds a batch for each of `values`; a value is its own key.
+/// A closed store whose journal has one batch per value; each value is its own key.
 async fn journal(values: &[Vec<u8>]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
@@ -54,13 +54,13 @@ async fn values(dir: &Path) -> Vec<u8> {
 async fn journal_that_fjall_wrote_is_sound() {
     let (dir, path) = journal(&[vec![b'a'; 10], noise(b'b', 30_000), vec![b'c'; 100]]).await;
     let bytes = fs::read(&path).unwrap();
-    // The last one was written at the close.
+    // The last one was written by the close.
     assert_eq!(ends(&bytes).len(), 4);
     inspect(&dir.path().join("store")).unwrap();
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
 
-/// The device wrote the end of the last batch and not its middle. fjall took that for damage and
+/// The device wrote the end of the last batch but not its middle. fjall treated that as damage and
 /// did not open.
 #[tokio::test]
 async fn batch_with_a_hole_at_the_end_is_cut_off() {
@@ -73,7 +73,7 @@ async fn batch_with_a_hole_at_the_end_is_cut_off() {
     assert_eq!(values(dir.path()).await, b"a");
 }
 
-/// fjall ended the journal there, and all batches after it were gone.
+/// fjall ended the journal there, and all later batches were lost.
 #[tokio::test]
 async fn damage_before_other_batches_is_told_with_its_place() {
     let (dir, path) = journal(&[vec![b'a'; 10], vec![b'b'; 10], vec![b'c'; 10]]).await;
@@ -94,7 +94,7 @@ async fn damage_before_other_batches_is_told_with_its_place() {
     assert_eq!(values(dir.path()).await, b"abc");
 }
 
-/// Without a sync between them, a later batch may be there and an earlier one not.
+/// Without a sync between them, a later batch may be on disk and an earlier one not.
 #[tokio::test]
 async fn hole_between_batches_that_were_not_synced_is_cut_off() {
     let dir = tempfile::tempdir().unwrap();

@@ -99,7 +99,7 @@ impl Source for Shared {
             ("answers", self.answers.memory().refused().saturating_sub(pages)),
         ];
         let mut refused =
-            Family::new("lazuli_busy", "Requests refused with ServerBusy, by the bound they met");
+            Family::new("lazuli_busy", "Requests refused with ServerBusy, by exhausted bound");
         for (bound, count) in busy {
             refused = refused.with(vec![("bound", bound.into())], &Value::Counter(count as f64));
         }
