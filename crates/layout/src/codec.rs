@@ -1,5 +1,4 @@
-//! The few primitives that small values are made of: little-endian numbers, and text after its
-//! length.
+//! The primitives of small values: little-endian numbers, and length-prefixed text.
 
 use crate::CorruptRecord;
 use lazuli_model::Timestamp;
@@ -24,7 +23,7 @@ impl Writer {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A count of things that requests of a few MiB held.
+    /// A count of items from a request of a few MiB, which fits a u32.
     pub(crate) fn count(&mut self, count: usize) {
         assert!(u32::try_from(count).is_ok(), "a count fits its field");
         self.u32(count as u32);
@@ -43,7 +42,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins after the version byte, which must be `version`.
+    /// Starts after the version byte, which must be `version`.
     pub(crate) fn new(
         what: &'static str,
         version: u8,
@@ -87,7 +86,7 @@ impl<'a> Reader<'a> {
         self.utf8(text)
     }
 
-    /// A list after its count. Nothing is reserved for a count that the bytes do not bear out.
+    /// A list after its count. Memory is allocated only as items are read, never for a bogus count.
     pub(crate) fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T, CorruptRecord>,

@@ -1,13 +1,14 @@
-//! The value of an entity: its custom properties, laid out so that one is found without the others.
+//! The value of an entity: its custom properties, laid out so that one can be read without the
+//! others.
 //!
 //! ```text
 //! version u8 = 1 │ flags u8 = 0 │ count u16 │ count × header │ names │ values
 //! header: type « 12 │ bytes of the name, u16 │ end of the value within the values, u32
 //! ```
 //!
-//! Numbers are little-endian. Names and values follow each other without gaps, in the order of the
-//! headers, which is the order in which the properties were given. Keys and Timestamp are not here:
-//! the key holds the former, the engine's revision is the latter.
+//! Numbers are little-endian. Names and values are stored without gaps, in header order, which is
+//! the order of the given properties. Keys and Timestamp are not included: the key contains the
+//! former, and the engine's revision is the latter.
 
 use crate::CorruptRecord;
 use lazuli_model::limits::{STORED_NAME_BYTES_MAX, STORED_PROPERTIES_MAX};
@@ -23,9 +24,9 @@ const CORRUPT: CorruptRecord = CorruptRecord("entity");
 const _: () = assert!(STORED_NAME_BYTES_MAX <= NAME_BYTES_MAX);
 const _: () = assert!(STORED_PROPERTIES_MAX <= u16::MAX as usize);
 
-/// Writes `properties` in the order given.
+/// Writes `properties` in the given order.
 ///
-/// Their limits are the model's, and the fields hold them.
+/// The model's limits ensure that they fit the fields.
 pub fn encode<'a>(properties: impl Iterator<Item = (&'a str, ValueRef<'a>)> + Clone) -> Vec<u8> {
     let (mut count, mut names_bytes, mut values_bytes) = (0, 0, 0);
     for (name, value) in properties.clone() {
@@ -41,7 +42,7 @@ pub fn encode<'a>(properties: impl Iterator<Item = (&'a str, ValueRef<'a>)> + Cl
     let mut headers = out.as_mut_slice();
     put(&mut headers, &[VERSION, FLAGS]);
     put(&mut headers, &(count as u16).to_le_bytes());
-    // Three places to write at, so that one pass suffices.
+    // Three write positions, so that one pass suffices.
     let mut names = headers.split_off_mut(count * HEADER_BYTES..).unwrap_or_default();
     let mut values = names.split_off_mut(names_bytes..).unwrap_or_default();
     let mut end = 0;
@@ -65,9 +66,9 @@ fn put(room: &mut &mut [u8], bytes: &[u8]) {
 
 /// A stored entity, read in place.
 ///
-/// That it exists means its headers are sound: every name and value lies within the bytes and has
-/// the width of its type. What names and values hold is looked at when one is taken; [`verify`]
-/// looks at all of them, as [`decode`] does: one of the two must come before an entity is served.
+/// Its headers are valid: every name and value is within the bytes and has the width of its type.
+/// Names and values are checked when they are read; [`verify`] and [`decode`] check all of them,
+/// and one of the two must be called before an entity is served.
 ///
 /// [`verify`]: EntityRecord::verify
 /// [`decode`]: EntityRecord::decode
@@ -92,13 +93,14 @@ impl<'a> EntityRecord<'a> {
         self.headers.is_empty()
     }
 
-    /// The properties, in the order stored. What [`verify`](Self::verify) would refuse is left out.
+    /// The properties, in the order stored. Those that [`verify`](Self::verify) would refuse are
+    /// left out.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, ValueRef<'a>)> + Clone + use<'a> {
         let record = *self;
         record.slots().filter_map(move |slot| Some((record.name(&slot)?, record.value(&slot)?)))
     }
 
-    /// The property called `name`. Looks at no value but its own.
+    /// The property called `name`. Reads only its own value.
     pub fn find(&self, name: &str) -> Option<ValueRef<'a>> {
         let name = name.as_bytes();
         let named = |slot: &Slot| {
@@ -109,10 +111,10 @@ impl<'a> EntityRecord<'a> {
         self.value(&slot)
     }
 
-    /// The properties, in the order stored, each looked at; refuses what [`verify`](Self::verify)
+    /// The properties, in the order stored, all checked; refuses what [`verify`](Self::verify)
     /// refuses.
     pub fn decode(&self) -> Result<Vec<(&'a str, ValueRef<'a>)>, CorruptRecord> {
-        // One look at all names together, and one at each end, is less than one at each name.
+        // Checking all names as one text, and each end, is cheaper than checking each name.
         let names = std::str::from_utf8(self.names).map_err(|_| CORRUPT)?;
         let mut properties = Vec::with_capacity(self.len());
         for slot in self.slots() {
@@ -122,8 +124,7 @@ impl<'a> EntityRecord<'a> {
         Ok(properties)
     }
 
-    /// Refuses a record that holds a name which is not text, or a value which its type does not
-    /// have.
+    /// Refuses a record with a name that is not UTF-8, or a value that is invalid for its type.
     pub fn verify(&self) -> Result<(), CorruptRecord> {
         let whole = |slot: Slot| self.name(&slot).is_some() && self.value(&slot).is_some();
         if self.slots().all(whole) { Ok(()) } else { Err(CORRUPT) }
@@ -137,7 +138,7 @@ impl<'a> EntityRecord<'a> {
         let headers_bytes = usize::from(u16::from_le_bytes(*count)) * HEADER_BYTES;
         let (headers, rest) = rest.split_at_checked(headers_bytes)?;
         let (headers, _) = headers.as_chunks();
-        // One pass, without a branch for each header: a scan makes it for every entity it meets.
+        // One pass, without a branch per header: a scan runs it for every entity.
         let (mut names_bytes, mut values_bytes, mut sound) = (0, 0, true);
         for header in headers.iter().map(Header::of) {
             let width = header.value_end.wrapping_sub(values_bytes);
@@ -170,7 +171,7 @@ impl<'a> EntityRecord<'a> {
     }
 }
 
-/// One header, taken apart.
+/// One decoded header.
 struct Header {
     type_code: u16,
     name_len: usize,
@@ -188,7 +189,7 @@ impl Header {
     }
 }
 
-/// Where the name and the value of one property lie.
+/// The positions of a property's name and value.
 struct Slot {
     type_code: u16,
     name_start: usize,
@@ -203,7 +204,7 @@ impl Slot {
     }
 }
 
-/// Zero stands for no type, so that zeroed bytes are not taken for a record.
+/// Zero is not a type, so that zeroed bytes are not mistaken for a record.
 const fn type_code(edm_type: EdmType) -> u16 {
     match edm_type {
         EdmType::String => 1,

@@ -1,4 +1,4 @@
-//! Holds the code and `docs/format.md` together: every example there is checked, both ways.
+//! Keeps the code and `docs/format.md` in agreement: every example is checked in both directions.
 
 use crate::entity::EntityRecord;
 use crate::key::queue::{Generation, Position, QueueId};

@@ -1,4 +1,4 @@
-//! Every stored key; the order of its bytes is the order the service shows.
+//! Every stored key; keys sort in the order of the service.
 //!
 //! All keys begin with `L`, then a byte for the kind:
 //!
@@ -6,22 +6,22 @@
 //! | --- | --- | --- |
 //! | `a` | table or queue id | the access policies of a table or queue |
 //! | `c` | account, 00, table name | the catalog record of a table |
-//! | `d` | queue id, epoch | the mark of dropped messages whose space is not yet given back |
+//! | `d` | queue id, epoch | the tombstone of dropped messages whose space is not yet reclaimed |
 //! | `e` | table id, partition key, 00, row key | an entity |
 //! | `m` | queue id, epoch, next-visible time, message id | a message |
 //! | `n` | | the next id of a table or queue |
 //! | `p` | account | the properties of an account's table service |
 //! | `q` | account, 00, queue name | the catalog record of a queue |
-//! | `r` | table id | the mark of a dropped table whose space is not yet given back |
+//! | `r` | table id | the tombstone of a dropped table whose space is not yet reclaimed |
 //! | `s` | account | the properties of an account's queue service |
-//! | `t` | queue id, epoch, message id | the text of a message, when it is long |
+//! | `t` | queue id, epoch, message id | the text of a message, if it is long |
 //!
-//! Ids and times are eight bytes, epochs four, the most significant first. The keys of an entity and the lower-case
+//! Ids and times are eight bytes, epochs four, big-endian. The keys of an entity and the lower-case
 //! name of a table are written as *text*: UTF-8 with each byte replaced by its `utf16_rank`, 00
-//! becoming 01 01 and 01 becoming 01 02. Text therefore orders by UTF-16 code unit (T-3.19), holds no
-//! 00 that could be taken for the terminator, and no byte above F6.
+//! becoming 01 01 and 01 becoming 01 02. Text therefore sorts by UTF-16 code unit (T-3.19), and
+//! contains no 00 that could be mistaken for the terminator and no byte above F6.
 //!
-//! Ranges take any text as their ends, as filters and continuation tokens hold it.
+//! Range bounds accept any text, because filters and continuation tokens can contain any.
 
 pub mod queue;
 
@@ -32,7 +32,7 @@ use lazuli_model::{AccountName, EntityKey};
 use std::borrow::Cow;
 use std::ops::{Bound, Range};
 
-/// The first byte of every key. Cluster engines reserve some others.
+/// The first byte of every key. Cluster engines reserve others.
 const LAZULI: u8 = b'L';
 const KIND_ACCESS_POLICIES: u8 = b'a';
 const KIND_CATALOG: u8 = b'c';
@@ -43,15 +43,15 @@ const KIND_RECLAIM: u8 = b'r';
 
 const TERMINATOR: u8 = 0x00;
 const ESCAPE: u8 = 0x01;
-/// Put after a text, names the place after it: after the text itself and after all keys that its
-/// terminated form begins, before every longer text, because those go on with at least 01 01.
+/// Appended to a text, gives the position after it: after the text itself and all keys with its
+/// terminated form as a prefix, but before every longer text, which continues with at least 01 01.
 const AFTER: u8 = 0x01;
 /// Greater than every byte of a text.
 const END: u8 = 0xFF;
 /// Bytes of the longest key as text: three bytes of UTF-8 for each UTF-16 code unit.
 const TEXT_BYTES_MAX: usize = 3 * KEY_UTF16_UNITS_MAX;
 
-/// Names a table as long as the store lives: never reused, also when the table is dropped.
+/// Identifies a table for the life of the store: never reused, even after the table is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u64);
 
@@ -92,12 +92,12 @@ pub fn service_properties(account: &AccountName) -> Vec<u8> {
     [&[LAZULI, KIND_SERVICE_PROPERTIES], account.as_str().as_bytes()].concat()
 }
 
-/// The key of the mark that says the space of `table` is to be given back.
+/// The key of the tombstone that requests reclaiming the space of `table`.
 pub fn reclaim(table: TableId) -> Vec<u8> {
     table_prefix(KIND_RECLAIM, table, 0)
 }
 
-/// Every mark of a dropped table.
+/// All tombstones of dropped tables.
 pub fn reclaim_range() -> Range<Vec<u8>> {
     vec![LAZULI, KIND_RECLAIM]..vec![LAZULI, KIND_RECLAIM + 1]
 }
@@ -170,7 +170,7 @@ fn table_prefix(kind: u8, table: TableId, more: usize) -> Vec<u8> {
     key
 }
 
-/// Undoes [`table_prefix`].
+/// The inverse of [`table_prefix`].
 fn split_table(kind: u8, key: &[u8]) -> Option<(TableId, &[u8])> {
     let rest = key.strip_prefix(&[LAZULI, kind])?;
     let (id, rest) = rest.split_first_chunk()?;
@@ -200,9 +200,9 @@ fn text_range(prefix: Vec<u8>, low: Bound<&str>, high: Bound<&str>) -> Range<Vec
 
 /// Appends `text` in its ordered form.
 ///
-/// Only the end of a range can be longer than the longest key; it is cut one byte after that, where
-/// it still compares the same with every possible key. So no stored key, and no place in a range, grows
-/// with what a client sends.
+/// Only a range bound can be longer than the longest key; it is cut one byte after that, where it
+/// still compares the same with every possible key. So the size of stored keys and range bounds
+/// does not depend on what a client sends.
 fn push_text(out: &mut Vec<u8>, text: &str) {
     if text.len() <= TEXT_BYTES_MAX && is_itself(text.as_bytes()) {
         return out.extend_from_slice(text.as_bytes());
@@ -216,14 +216,14 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Whether the bytes of a text are its ordered form: they hold nothing to escape, and nothing of
-/// another rank. Most texts are; all of the bytes are looked at, which is faster than to stop.
+/// Whether a text is its own ordered form: nothing to escape, and no byte with another rank. Most
+/// texts are. Checks all bytes, which is faster than stopping early.
 fn is_itself(bytes: &[u8]) -> bool {
     let has_own_rank = |b: u8| (utf16_rank(b) == b) & (from_utf16_rank(b) == b);
     bytes.iter().fold(true, |all, &b| all & (b > ESCAPE) & has_own_rank(b))
 }
 
-/// Undoes [`push_text`]; `None` if it did not write this.
+/// The inverse of [`push_text`]; `None` if the bytes are not its output.
 fn decode_text(bytes: &[u8]) -> Option<Cow<'_, str>> {
     if is_itself(bytes) {
         return std::str::from_utf8(bytes).ok().map(Cow::Borrowed);
@@ -237,7 +237,7 @@ fn decode_text(bytes: &[u8]) -> Option<Cow<'_, str>> {
                 0x02 => ESCAPE,
                 _ => return None,
             },
-            // No byte is written so: 00 is escaped, the others give way to their ranks.
+            // Never written: 00 is escaped, and the others are replaced by their ranks.
             TERMINATOR | 0xEE | 0xEF => return None,
             other => from_utf16_rank(other),
         });

@@ -1,8 +1,8 @@
 //! Every stored key and value, versioned: a change here is a change of the format.
 //!
-//! `docs/format.md` draws each of them to the byte, and a test holds code and document together.
-//! Keys preserve order and never change their form; values open with a version byte. This crate
-//! knows the words of the model and nothing of engines.
+//! `docs/format.md` describes each of them byte by byte, and a test keeps code and document in
+//! agreement. Keys preserve order and their format never changes; values start with a version byte.
+//! This crate uses the types of the model and knows nothing about engines.
 
 pub mod entity;
 pub mod key;
@@ -17,7 +17,7 @@ pub use entity::EntityRecord;
 pub use key::TableId;
 pub use key::queue::{Generation, Position, QueueId};
 
-/// Stored bytes that no version of this code has written: a person must look.
+/// Stored bytes that no version of this code has written: an operator must investigate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stored {0} is corrupt")]
 pub struct CorruptRecord(pub &'static str);

@@ -1,6 +1,5 @@
-//! The values of queues: catalog record, message, and the text of a message. Each opens with a
-//! version byte. Access policies, service properties and marks of dropped space are as tables have
-//! them.
+//! The values of queues: catalog record, message, and the text of a message. Each starts with a
+//! version byte. Access policies, service properties and tombstones are the same as for tables.
 
 use crate::CorruptRecord;
 use crate::codec::{Reader, Writer};
@@ -9,14 +8,14 @@ use lazuli_model::{MessageText, Metadata, Timestamp};
 
 const VERSION: u8 = 1;
 
-/// Texts of at most this many bytes stay in the message; longer ones lie apart, so that a message
-/// which moves takes little with it.
+/// Texts up to this size are stored in the message; longer ones separately, so that moving a
+/// message is cheap.
 pub const INLINE_TEXT_BYTES_MAX: usize = 512;
 
-/// Void receipts that one message remembers.
+/// Maximum number of void receipts recorded in a message.
 pub const VOIDED_MAX: usize = 8;
 
-/// What the catalog says of a queue.
+/// The catalog record of a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueRecord {
     pub generation: Generation,
@@ -46,13 +45,13 @@ impl QueueRecord {
         Ok(Self { generation, metadata })
     }
 
-    /// The generation alone, which is all that operations on messages want.
+    /// Only the generation, which is all that message operations need.
     pub fn decode_generation(bytes: &[u8]) -> Result<Generation, CorruptRecord> {
         read_generation(&mut Reader::new("queue record", VERSION, bytes)?)
     }
 }
 
-/// A message, but for what its key says.
+/// A message without the data in its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageRecord {
     pub inserted: Timestamp,
@@ -60,8 +59,8 @@ pub struct MessageRecord {
     pub expires: Timestamp,
     /// How often Get Messages returned it.
     pub dequeue_count: u32,
-    /// Earlier next-visible times of the message that may come up again. Receipts name a message by
-    /// that time, so that one which an old holder has must not be given again. At most
+    /// Earlier next-visible times of the message that could recur. Receipts name a message by that
+    /// time, so a receipt that was issued before must not be issued again. At most
     /// [`VOIDED_MAX`].
     pub voided: Vec<Timestamp>,
     pub text: StoredText,
@@ -76,7 +75,7 @@ pub enum StoredText {
 }
 
 impl StoredText {
-    /// Where `text` belongs by its length.
+    /// Where to store `text`, by its length.
     pub fn of(text: &MessageText) -> Self {
         match text.as_str().len() {
             0..=INLINE_TEXT_BYTES_MAX => Self::Inline(text.clone()),
@@ -117,7 +116,7 @@ impl MessageRecord {
         Ok(Self { inserted, expires, dequeue_count, voided, text })
     }
 
-    /// When the message expires, without the rest.
+    /// Only the expiry time of the message.
     pub fn decode_expires(bytes: &[u8]) -> Result<Timestamp, CorruptRecord> {
         let mut reader = Reader::new("message", VERSION, bytes)?;
         reader.u8()?;
@@ -126,7 +125,7 @@ impl MessageRecord {
     }
 }
 
-/// A text that lies apart from its message.
+/// A text stored separately from its message.
 pub fn encode_text(text: &MessageText) -> Vec<u8> {
     [&[VERSION], text.as_str().as_bytes()].concat()
 }

@@ -1,5 +1,5 @@
 //! The values around tables: catalog record, access policies, service properties, the next id, and
-//! the mark of dropped space. Each opens with a version byte. Queues share all but the first.
+//! tombstones. Each starts with a version byte. Queues share all but the first.
 
 use crate::codec::{Reader, Writer};
 use crate::{CorruptRecord, TableId};
@@ -8,7 +8,7 @@ use lazuli_model::{AccessPolicies, AccessPolicy, ServiceProperties, TableName, T
 
 const VERSION: u8 = 1;
 
-/// What the catalog says of a table. Written once, when the table is created.
+/// The catalog record of a table. Written once, when the table is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogRecord {
     pub id: TableId,
@@ -35,14 +35,14 @@ impl CatalogRecord {
         Ok(Self { id, name, created })
     }
 
-    /// The id alone, which is all that most operations want.
+    /// Only the id, which is all that most operations need.
     pub fn decode_id(bytes: &[u8]) -> Result<TableId, CorruptRecord> {
         let mut reader = Reader::new("catalog record", VERSION, bytes)?;
         Ok(TableId(reader.u64()?))
     }
 }
 
-/// The table id to be given out next.
+/// The next table id to assign.
 pub fn encode_next_table_id(next: TableId) -> Vec<u8> {
     let mut out = begin();
     out.u64(next.0);
@@ -56,7 +56,7 @@ pub fn decode_next_table_id(bytes: &[u8]) -> Result<TableId, CorruptRecord> {
     Ok(next)
 }
 
-/// When a table was dropped whose space is still to be given back.
+/// The drop time of a table whose space is not yet reclaimed.
 pub fn encode_reclaim(dropped: Timestamp) -> Vec<u8> {
     let mut out = begin();
     out.u64(dropped.ticks());

@@ -1,5 +1,4 @@
-//! Stored access policies: what the shared access signatures of a table or queue may refer to by
-//! name.
+//! Stored access policies, which shared access signatures of a table or queue can refer to by name.
 
 use crate::limits::{ACCESS_POLICIES_MAX, ACCESS_POLICY_ID_CHARS_MAX};
 use crate::time::Timestamp;
@@ -35,7 +34,7 @@ impl AccessPolicies {
         Self::with_letters(policies, "raup")
     }
 
-    /// Policies that were checked when they were stored, for a table or a queue.
+    /// Policies of a table or queue that were checked when they were stored.
     pub fn of_any(policies: Vec<AccessPolicy>) -> Result<Self, AccessPolicyError> {
         Self::with_letters(policies, "raudp")
     }

@@ -1,6 +1,6 @@
-//! Sets of bytes, for texts whose every byte is checked.
+//! Sets of bytes, to check every byte of a text.
 
-/// A set made by [`byte_set!`] when it is compiled.
+/// A set built by [`byte_set!`] at compile time.
 pub(crate) struct ByteSet(pub(crate) [bool; 256]);
 
 impl ByteSet {

@@ -5,8 +5,8 @@ const ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// The eight digits of `value`, which must be less than 10^8.
 ///
-/// Quotients and remainders stand side by side in one word and are divided together: by 10,000, then
-/// by 100, then by 10. The factors are the reciprocals, exact for numbers of the width at hand.
+/// Quotients and remainders are packed in one word and divided together: by 10,000, then by 100,
+/// then by 10. The factors are reciprocals, exact for numbers of this width.
 pub const fn digits8(value: u32) -> [u8; 8] {
     let fours = (value / 10_000) as u64 | ((value % 10_000) as u64) << 32;
     let hundreds = ((fours * 10_486) >> 20) & 0x7F_0000_007F;
@@ -18,7 +18,7 @@ pub const fn digits8(value: u32) -> [u8; 8] {
 
 /// The eight hexadecimal digits of four bytes.
 pub(crate) const fn hex8(bytes: [u8; 4]) -> [u8; 8] {
-    // Each byte into a place of its own, then each of its halves.
+    // Spreads the bytes, then their halves.
     let word = u32::from_le_bytes(bytes) as u64;
     let word = (word | word << 16) & 0x0000_FFFF_0000_FFFF;
     let word = (word | word << 8) & 0x00FF_00FF_00FF_00FF;
@@ -31,7 +31,7 @@ pub(crate) const fn hex8(bytes: [u8; 4]) -> [u8; 8] {
 /// The number that eight digits stand for; `None` if one of the bytes is not a digit.
 pub(crate) const fn parse8(digits: [u8; 8]) -> Option<u32> {
     let word = u64::from_le_bytes(digits);
-    // A byte that is not a digit has another upper half, or gets one when six is added.
+    // A byte that is not a digit has another upper half, or gets one after adding six.
     const UPPER: u64 = 0xF0F0_F0F0_F0F0_F0F0;
     let more = word.wrapping_add(0x0606_0606_0606_0606);
     if word & UPPER != ZEROS || more & UPPER != ZEROS {
@@ -43,17 +43,17 @@ pub(crate) const fn parse8(digits: [u8; 8]) -> Option<u32> {
     Some((fours * 10_000 + (fours >> 32)) as u32)
 }
 
-/// How many of the digits are zeros before any other.
+/// The number of leading zeros.
 pub const fn zeros_at_front(digits: [u8; 8]) -> usize {
     values(digits).trailing_zeros() as usize / 8
 }
 
-/// How many zeros the digits end with.
+/// The number of trailing zeros.
 pub const fn zeros_at_end(digits: [u8; 8]) -> usize {
     values(digits).leading_zeros() as usize / 8
 }
 
-/// What the digits stand for, each in its byte.
+/// The value of each digit, in its byte.
 const fn values(digits: [u8; 8]) -> u64 {
     u64::from_le_bytes(digits) & 0x0F0F_0F0F_0F0F_0F0F
 }

@@ -29,13 +29,14 @@ pub enum EntityError {
     EntityTooLarge,
 }
 
-/// Which limits properties keep.
+/// Which limits apply to properties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PropertyLimits {
     /// Those of the service.
     #[default]
     Service,
-    /// Names of any shape, as many as our records hold, and dates before 1601: what emulators take.
+    /// Arbitrary names, as many as our records can hold, and dates before 1601: what emulators
+    /// accept.
     Storage,
 }
 
@@ -124,7 +125,7 @@ impl<'a> Properties<'a> {
         Ok(Self { pairs, limits })
     }
 
-    /// The same, for which a merge keeps no other limits than those of storage.
+    /// The same, with a merge limited only by storage.
     pub fn relaxed(self) -> Self {
         Self { limits: PropertyLimits::Storage, ..self }
     }
@@ -161,14 +162,14 @@ pub fn merge<'a>(
     patch: &'a Properties<'_>,
 ) -> Result<Vec<(&'a str, ValueRef<'a>)>, EntityError> {
     let mut merged: Vec<_> = patch.iter().chain(stored).collect();
-    // The sort is stable, so a patched property stands before the stored one of its name.
+    // The sort is stable, so a patched property precedes the stored one of the same name.
     merged.sort_by_key(|(a, _)| *a);
     merged.dedup_by(|(later, _), (earlier, _)| later == earlier);
     patch.limits.check_count(merged.len())?;
     Ok(merged)
 }
 
-/// Checks the limit on the whole entity, which every write must keep (T-3.12).
+/// Checks the size limit of the entity, which applies to every write (T-3.12).
 pub fn check_size<'a>(
     key: &EntityKey,
     properties: impl Iterator<Item = (&'a str, ValueRef<'a>)> + Clone,
@@ -178,8 +179,8 @@ pub fn check_size<'a>(
     if too_large { Err(EntityError::EntityTooLarge) } else { Ok(()) }
 }
 
-/// No less than [`size_bytes`], and found without a look at any text: none has more UTF-16 code units
-/// than bytes.
+/// An upper bound on [`size_bytes`], computed without reading any text: no text has more UTF-16
+/// code units than bytes.
 fn size_bytes_at_most<'a>(
     key: &EntityKey,
     properties: impl Iterator<Item = (&'a str, ValueRef<'a>)>,
@@ -220,11 +221,11 @@ fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     let starts = chars.next().is_some_and(|c| c == '_' || c.is_alphabetic());
     // Combining marks, allowed after the first character, are neither alphabetic nor numeric to
-    // `char`; outside ASCII only what can be no part of any word is refused.
+    // `char`; outside ASCII only characters that cannot be part of a word are refused.
     starts && chars.all(|c| c == '_' || c.is_alphanumeric() || (!c.is_ascii() && is_mark(c)))
 }
 
-/// Whether `byte` is a whole character that identifiers hold.
+/// Whether `byte` is an ASCII character that identifiers may contain.
 fn is_word(byte: u8) -> bool {
     const WORD: ByteSet = byte_set!(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     WORD.contains(byte)

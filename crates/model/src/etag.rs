@@ -38,7 +38,7 @@ impl ETag {
         out.extend_from_slice(self.text(&mut [0; Self::TEXT_BYTES_MAX]));
     }
 
-    /// The same where a quotation mark is spelled otherwise, as within a JSON string.
+    /// The same with another spelling of the quotation mark, as in a JSON string.
     pub fn write_quoted_by(self, out: &mut Vec<u8>, quote: &[u8]) {
         let mut buffer = [0; Self::TEXT_BYTES_MAX];
         let text = self.text(&mut buffer);
@@ -66,7 +66,7 @@ pub enum IfMatch {
     Version(ETag),
 }
 
-/// Why the value of an `If-Match` header names no version.
+/// Why the value of an `If-Match` header is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IfMatchError {
     /// A weak tag that the service never issues, so no entity can match it (T-5.5).

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 pub enum Filter {
     /// `true` or `false`.
     Constant(bool),
-    /// `property operator value`; a literal on the left has been turned around.
+    /// `property operator value`; a literal on the left has been swapped.
     Compare {
         property: Property,
         operator: Operator,
@@ -24,7 +24,7 @@ pub enum Filter {
     Or(Vec<Self>),
 }
 
-/// What a comparison looks at.
+/// The left side of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Property {
     PartitionKey,
@@ -81,7 +81,7 @@ impl Operator {
         Self::ALL.into_iter().find(|op| op.name() == name)
     }
 
-    /// The operator that says the same with its sides exchanged.
+    /// The equivalent operator with swapped sides.
     pub const fn flipped(self) -> Self {
         match self {
             Self::Gt => Self::Lt,
@@ -106,7 +106,7 @@ impl Operator {
     }
 }
 
-/// What a filter is asked about.
+/// What a filter is evaluated on.
 pub trait Row {
     fn partition_key(&self) -> &str;
     fn row_key(&self) -> &str;
@@ -149,7 +149,7 @@ impl Filter {
         }))
     }
 
-    /// How many comparisons it holds, bare properties among them.
+    /// The number of comparisons, including bare properties.
     pub fn comparisons(&self) -> usize {
         match self {
             Self::Constant(_) => 0,

@@ -1,7 +1,7 @@
 //! Partition keys and row keys, and the one documented key order.
 //!
 //! Keys compare by UTF-16 code unit, case-sensitively, as the service's own strings do (T-3.19).
-//! This differs from the order of `str` only where a surrogate pair meets U+E000 to U+FFFF.
+//! This differs from the order of `str` only between surrogate pairs and U+E000 to U+FFFF.
 
 use crate::byte_set::{ByteSet, byte_set};
 use crate::limits::KEY_UTF16_UNITS_MAX;
@@ -64,7 +64,7 @@ key_type! {
     RowKey
 }
 
-/// What names an entity within its table. Ordered by partition key, then row key.
+/// Identifies an entity within its table. Sorted by partition key, then row key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntityKey {
     pub partition: PartitionKey,
@@ -119,7 +119,7 @@ pub fn utf16_units(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.encode_utf16().count() }
 }
 
-/// Whether keys may not hold `c` (T-3.15).
+/// Whether `c` is forbidden in keys (T-3.15).
 pub const fn is_forbidden(c: char) -> bool {
     matches!(c, '/' | '\\' | '#' | '?' | '\0'..='\u{1F}' | '\u{7F}'..='\u{9F}')
 }
@@ -135,7 +135,7 @@ fn check(text: &str) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Whether `byte` is a whole character that keys may hold. Most keys have no others.
+/// Whether `byte` is an ASCII character that keys may contain. Most keys have no others.
 fn is_plain(byte: u8) -> bool {
     const PLAIN: ByteSet = byte_set!(|byte| byte.is_ascii() && !is_forbidden(byte as char));
     PLAIN.contains(byte)

@@ -1,6 +1,6 @@
 //! Texts that keys are made of: the end of a prefix, escaped fields, inverted ticks, buckets.
 //!
-//! Stored keys depend on every function here. None of them may ever change what it answers.
+//! Stored keys depend on every function here. Their results must never change.
 
 use crate::key::is_forbidden;
 use crate::time::Timestamp;
@@ -83,7 +83,7 @@ fn hex_digit(nibble: u8) -> char {
     char::from(if nibble < 10 { b'0' + nibble } else { b'A' + nibble - 10 })
 }
 
-/// Upper case alone: one text has one escaped form.
+/// Upper case only, so that a text has one escaped form.
 fn hex_value(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -116,8 +116,8 @@ pub fn parse_inverted_ticks(text: &str) -> Option<Timestamp> {
     Timestamp::from_ticks(Timestamp::MAX.ticks() - inverted)
 }
 
-/// Appends `value` with zeros in front, so that keys sort by the number. A value of more than `width`
-/// digits is written whole: the caller decides what that means.
+/// Appends `value` with zeros in front, so that keys sort by the number. A value of more than
+/// `width` digits is written in full: the caller decides what that means.
 pub fn write_padded(out: &mut String, value: u128, width: usize) {
     // Writing to a String does not fail.
     let _ = write!(out, "{value:0width$}");
@@ -140,8 +140,8 @@ pub const fn fnv1a(bytes: &[u8]) -> u64 {
     hash
 }
 
-/// Appends the bucket of `text` among `buckets`, padded to the width of the last one. A count of zero is
-/// taken for one.
+/// Appends the bucket of `text` among `buckets`, padded to the width of the last one. A count of
+/// zero is treated as one.
 pub fn write_bucket(out: &mut String, text: &str, buckets: u64) {
     let buckets = buckets.max(1);
     let width = (buckets - 1).checked_ilog10().unwrap_or(0) + 1;
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Texts around the places where the order of UTF-16 and the allowed characters have their seams.
+    /// Texts around the boundaries of UTF-16 order and of the allowed characters.
     fn key_text() -> impl Strategy<Value = String> {
         "[ !\"$.0>@\\[\\]a`~\u{A0}\u{D7FE}\u{D7FF}\u{10000}\u{10FFFF}\u{E000}\u{FFFE}\u{FFFF}]{0,4}"
     }

@@ -1,8 +1,8 @@
-//! The words of the domain: names, keys, values, entities, filters, messages, time and limits.
+//! The domain types: names, keys, values, entities, filters, messages, time and limits.
 //!
-//! This crate depends on no other of ours, and has no async, no I/O, no HTTP, no serialisation. A
-//! stored form belongs to `lazuli-layout`, a wire form to `lazuli-wire`. A value of a type here is
-//! checked once, when it is parsed; code that receives it need not check again.
+//! This crate depends on no other crate of ours, and has no async, no I/O, no HTTP, no
+//! serialisation. Stored formats belong to `lazuli-layout`, wire formats to `lazuli-wire`. Values
+//! are checked once, when they are parsed; code that receives them need not check again.
 
 pub mod access_policy;
 mod byte_set;

@@ -17,7 +17,7 @@ pub const CUSTOM_PROPERTIES_MAX: usize = 252;
 /// Characters in a property name.
 pub const PROPERTY_NAME_CHARS_MAX: usize = 255;
 
-/// What our records hold, where the service's own limits are not asked for: bytes of a name, and
+/// What our records can hold if the service's own limits do not apply: bytes of a name, and
 /// properties of an entity.
 pub const STORED_NAME_BYTES_MAX: usize = 4095;
 pub const STORED_PROPERTIES_MAX: usize = 65_535;
@@ -101,8 +101,8 @@ pub const REQUEST_DATE_SKEW_MINUTES_MAX: u64 = 15;
 /// Nesting of parentheses and `not` in one `$filter`.
 pub const FILTER_DEPTH_MAX: usize = 64;
 
-/// Comparisons in one `$filter`. The reference says 15, the service accepts more; we stop where a
-/// request line of the permitted length cannot reach.
+/// Comparisons in one `$filter`. The reference says 15, the service accepts more; our limit is
+/// beyond what a request line of the permitted length can reach.
 pub const FILTER_COMPARISONS_MAX: usize = 4096;
 
 /// Bytes of entities one page may hold before it ends with a continuation.

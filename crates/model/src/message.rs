@@ -11,9 +11,9 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 
-/// The id of a message, a GUID for the life of the message.
+/// The id of a message, a GUID that never changes.
 ///
-/// Ids are ordered by the time of insertion, see [`MessageId::new`].
+/// Ids sort by insertion time, see [`MessageId::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(Guid);
 
@@ -30,7 +30,7 @@ impl MessageId {
         Self(Guid((u128::from(high) << 64 | u128::from(low)).to_be_bytes()))
     }
 
-    /// Parses the GUID in any of its forms; `None` for what no message can be named.
+    /// Parses a GUID in any of its forms; `None` for a text that cannot be an id.
     pub fn parse(text: &str) -> Option<Self> {
         Guid::parse(text).map(Self)
     }
@@ -54,14 +54,14 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// The text of a message is longer than it may be.
+/// The text of a message is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the text of the message has more than {bytes_max} bytes")]
 pub struct MessageTooLarge {
     pub bytes_max: usize,
 }
 
-/// The text of a message: what the service stores and returns as it is.
+/// The text of a message, stored and returned unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageText(Box<str>);
 
@@ -88,7 +88,7 @@ impl MessageText {
 pub struct VisibilityTimeout(u32);
 
 impl VisibilityTimeout {
-    /// Visible at once.
+    /// Visible immediately.
     pub const NONE: Self = Self(0);
 
     /// What Put Message and Update Message accept: 0 to 7 days.
@@ -129,8 +129,8 @@ pub enum TimeToLive {
 }
 
 impl TimeToLive {
-    /// Parses the number of a request: -1 means never, other numbers below 1 mean nothing
-    /// . The ceiling of old versions is the caller's to check.
+    /// Parses the number of a request: -1 means never, other numbers below 1 are invalid
+    /// . The caller checks the maximum of old versions.
     pub fn parse(seconds: i64) -> Option<Self> {
         if seconds == -1 {
             return Some(Self::Never);
@@ -138,8 +138,8 @@ impl TimeToLive {
         u64::try_from(seconds).ok().and_then(NonZeroU64::new).map(Self::Seconds)
     }
 
-    /// When a message inserted at `inserted` expires. [`Timestamp::MAX`], which never comes, is what
-    /// the service shows for a message that does not expire.
+    /// When a message inserted at `inserted` expires. [`Timestamp::MAX`] is what the service shows
+    /// for a message that never expires.
     pub fn end_after(self, inserted: Timestamp) -> Timestamp {
         match self {
             Self::Seconds(seconds) => inserted.plus_seconds(seconds.get()).min(Timestamp::MAX),
@@ -159,7 +159,7 @@ impl Default for TimeToLive {
 #[error("messagettl must be greater than visibilitytimeout")]
 pub struct VisibilityNotBelowTimeToLive;
 
-/// When a message that is put becomes visible, and when it expires: never before it was visible.
+/// When a new message becomes visible, and when it expires: never before it is visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PutTimes {
     visibility: VisibilityTimeout,

@@ -1,8 +1,8 @@
-//! Metadata of a queue: pairs of a name and a text, as request headers carry them.
+//! Metadata of a queue: names and texts from request headers.
 
 use crate::limits::METADATA_BYTES_MAX;
 
-/// Why pairs cannot be the metadata of a queue.
+/// Why pairs are not valid metadata.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
     /// A pair has no name.
@@ -22,12 +22,12 @@ pub enum MetadataError {
 /// The metadata of a queue: identifiers, unique without regard to case, each with a text.
 ///
 /// Two sets are equal when they hold the same pairs in any order, names without regard to case
-/// . Names keep the case and the order given.
+/// . Names keep their case and order.
 #[derive(Clone, Debug, Default)]
 pub struct Metadata(Vec<(Box<str>, Box<str>)>);
 
 impl Metadata {
-    /// Parses pairs; white space around values is cut.
+    /// Parses pairs; white space around values is trimmed.
     pub fn parse<'a>(
         pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, MetadataError> {

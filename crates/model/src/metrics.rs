@@ -1,9 +1,9 @@
-//! One row of the analytics of an account: what it counts, and the columns that show it.
+//! One row of an account's analytics: its counts and columns.
 
 use crate::value::{Value, ValueRef};
 use std::borrow::Cow;
 
-/// The services whose requests are counted, each in tables of its own.
+/// The services whose requests are counted, each in its own tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeteredService {
     Table,
@@ -53,7 +53,7 @@ impl Outcome {
         matches!(self, Self::ServerTimeoutError | Self::ServerOtherError)
     }
 
-    /// A request that got nothing costs nothing, nor does an unauthenticated one that was refused.
+    /// A request without a result is free, and so is a refused unauthenticated one.
     const fn is_billable(self, access: Access) -> bool {
         match self {
             Self::ThrottlingError | Self::ServerTimeoutError | Self::ServerOtherError => false,
@@ -63,7 +63,7 @@ impl Outcome {
     }
 }
 
-/// By what credential a request came (T-9.43): the prefix of its column.
+/// The kind of credential of a request (T-9.43): the prefix of its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A key of the account, or a bearer token.
@@ -84,32 +84,32 @@ impl Access {
     }
 }
 
-/// What analytics want to know of one request.
+/// What analytics record of one request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observed {
     pub outcome: Outcome,
     pub access: Access,
     pub ingress_bytes: u64,
     pub egress_bytes: u64,
-    /// From the first byte of the request to the last of the answer, in milliseconds.
+    /// From the first byte of the request to the last byte of the response, in milliseconds.
     pub e2e_ms: f64,
-    /// The same without the time that the network took.
+    /// The same without network time.
     pub server_ms: f64,
 }
 
-/// What the requests of an interval add up to.
+/// The sums over the requests of an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MetricsRow {
     /// In the order of [`counted`].
     counts: [u64; Outcome::ALL.len() * Access::ALL.len()],
     ingress_bytes: u64,
     egress_bytes: u64,
-    /// Of the requests that succeeded: only these have a latency worth an average.
+    /// Of successful requests only: others have no meaningful latency.
     e2e_ms: f64,
     server_ms: f64,
 }
 
-/// Every pair that has a column of its own, in the order of the columns.
+/// Every pair with its own column, in column order.
 fn counted() -> impl Iterator<Item = (Outcome, Access)> {
     let of = |outcome| Access::ALL.into_iter().map(move |access| (outcome, access));
     Outcome::ALL.into_iter().flat_map(of)
@@ -164,7 +164,7 @@ impl MetricsRow {
         columns
     }
 
-    /// Reads what [`MetricsRow::columns`] wrote. Sums of latencies come back from their averages.
+    /// Reads what [`MetricsRow::columns`] wrote. Latency sums are recomputed from the averages.
     pub fn read<'r>(columns: impl Iterator<Item = (&'r str, ValueRef<'r>)>) -> Self {
         let mut row = Self::default();
         let (mut e2e, mut server) = (0.0, 0.0);
@@ -197,10 +197,10 @@ impl MetricsRow {
         let percent = |wanted: &[Outcome]| ratio(100 * of(wanted), total, 0.0);
         let successes = of(&[Outcome::Success]);
         let average = |sum: f64| if successes == 0 { 0.0 } else { sum / successes as f64 };
-        // Requests that were turned away for their number count for nothing (T-9.46).
+        // Throttled requests do not count (T-9.46).
         let applicable = total - of(&[Outcome::ThrottlingError]);
         let failed = self.total(|outcome, _| outcome.is_server_failure());
-        // A service without requests was available all the time.
+        // A service without requests counts as available.
         let availability = ratio(100 * (applicable - failed), applicable, 100.0);
         [
             ("Availability", availability),

@@ -1,4 +1,4 @@
-//! Names of accounts, tables and queues, parsed once and valid ever after.
+//! Names of accounts, tables and queues, valid once parsed.
 
 use crate::limits::{
     QUEUE_NAME_CHARS_MAX, QUEUE_NAME_CHARS_MIN, TABLE_NAME_CHARS_MAX, TABLE_NAME_CHARS_MIN,
@@ -12,9 +12,9 @@ const METRICS: &str = "$Metrics";
 
 /// The name of a storage account.
 ///
-/// The cloud allows 3 to 24 lower-case letters and digits. Emulators are configured with other
-/// names too, so we accept letters, digits, `-` and `_`, up to 63 characters; the name must not end
-/// in `-secondary`, which selects a location and is not part of a name.
+/// The cloud allows 3 to 24 lower-case letters and digits. Emulators allow other names, so we
+/// accept letters, digits, `-` and `_`, up to 63 characters; the name must not end in `-secondary`,
+/// which selects a location.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AccountName(Box<str>);
 
@@ -59,16 +59,16 @@ pub enum NameError {
 /// The name of a table: `[A-Za-z][A-Za-z0-9]{2,62}`, unique without regard to case; or that of an
 /// analytics table, which only [`TableName::parse_any`] reads.
 ///
-/// Two names are equal when they differ only in case; the case given is kept for display.
+/// Names that differ only in case are equal; the given case is kept for display.
 #[derive(Clone, Debug)]
 pub struct TableName {
     given: Box<str>,
-    /// Absent when it is what was given.
+    /// `None` if the given name is already lower case.
     lower: Option<Box<str>>,
 }
 
 impl TableName {
-    /// Parses `text`; the length is judged before the characters, as the service does.
+    /// Parses `text`; the length is checked before the characters, as in the service.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         let starts_with_letter = text.starts_with(|c: char| c.is_ascii_alphabetic());
         let valid = starts_with_letter && text.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -91,8 +91,8 @@ impl TableName {
         Self { given: given.into(), lower }
     }
 
-    /// Parses the name of a table that exists already: one that a client could have given, or one of
-    /// the analytics tables, which the service makes itself (T-3.4).
+    /// Parses the name of an existing table: a client's, or an analytics table, which the service
+    /// creates itself (T-3.4).
     pub fn parse_any(text: &str) -> Result<Self, NameError> {
         match text.get(..METRICS.len()).zip(text.get(METRICS.len()..)) {
             Some((start, rest)) if start.eq_ignore_ascii_case(METRICS) => {
@@ -109,7 +109,7 @@ impl TableName {
         if !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(NameError::Characters);
         }
-        // What the hourly tables were called before 2013-08-15, names that are still answered to.
+        // The names of the hourly tables before 2013-08-15, which still work.
         let lower = match text.to_ascii_lowercase().as_str() {
             "$metricstransactionstable" => "$metricshourprimarytransactionstable".into(),
             "$metricstransactionsqueue" => "$metricshourprimarytransactionsqueue".into(),
@@ -180,7 +180,7 @@ pub enum QueueNameError {
 pub struct QueueName(Box<str>);
 
 impl QueueName {
-    /// Parses `text`; the characters are judged before the length.
+    /// Parses `text`; the characters are checked before the length.
     pub fn parse(text: &str) -> Result<Self, QueueNameError> {
         let is_valid = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         let dashes_are_single_and_inside =

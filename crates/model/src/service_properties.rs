@@ -22,7 +22,7 @@ pub struct Logging {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
     pub enabled: bool,
-    /// Said only while metrics are enabled (T-9.9).
+    /// Set only while metrics are enabled (T-9.9).
     pub include_apis: Option<bool>,
     pub retention: Retention,
 }
@@ -31,7 +31,7 @@ pub struct Metrics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention(pub Option<u16>);
 
-/// Which other origins may call. The lists are kept as given.
+/// Which other origins may call. The lists are stored as given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CorsRule {
     pub allowed_origins: Vec<String>,

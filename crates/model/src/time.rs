@@ -1,4 +1,4 @@
-//! Time in 100 ns ticks, its texts, and the clock that everybody else takes as an argument.
+//! Time in 100 ns ticks, its text forms, and the clock that all other code takes as an argument.
 
 use crate::digits::{digits8, parse8, zeros_at_end};
 use std::fmt;
@@ -46,7 +46,7 @@ impl Timestamp {
         self.0.saturating_sub(Self::UNIX_EPOCH.0) / TICKS_PER_SECOND
     }
 
-    /// Milliseconds from `earlier` to this instant, zero when it lies ahead.
+    /// Milliseconds from `earlier` to this instant, zero if `earlier` is later.
     pub const fn millis_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0) / (TICKS_PER_SECOND / 1000)
     }
@@ -64,7 +64,7 @@ impl Timestamp {
     /// The bytes of the same text, for a caller that copies them.
     pub fn text_bytes(self, buffer: &mut [u8; Self::TEXT_BYTES_MAX]) -> &[u8] {
         let zeros = zeros_at_end(self.write_text(buffer));
-        // The eighth zero stands where the point is.
+        // The eighth zero is in the place of the point.
         let end = Self::TEXT_BYTES_MAX - 1 - zeros;
         if let Some(end) = buffer.get_mut(end) {
             *end = b'Z';
@@ -172,7 +172,7 @@ impl Timestamp {
 
     /// Parses the RFC 1123 text; the name of the day is not checked against the date.
     pub fn parse_rfc1123(text: &str) -> Option<Self> {
-        // No day has a name of any other length.
+        // Day names have no other lengths.
         let (day_name, rest) = text.split_at_checked(3)?;
         if !DAY_NAMES.contains(&day_name) {
             return None;
@@ -239,7 +239,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Where the time comes from. Tests and simulation bring their own.
+/// The source of time. Tests and simulation have their own.
 pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
@@ -258,7 +258,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// How long the time is that an entity of an analytics table stands for.
+/// The length of an analytics interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interval {
     Hour,
@@ -266,7 +266,7 @@ pub enum Interval {
 }
 
 impl Interval {
-    /// The beginning of the interval in which `at` lies.
+    /// The start of the interval that contains `at`.
     pub const fn start(self, at: Timestamp) -> Timestamp {
         let length = match self {
             Self::Hour => 3600 * TICKS_PER_SECOND,
@@ -390,7 +390,7 @@ fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
     era * 146_097 + day_of_era - 306
 }
 
-/// The inverse of [`days_from_civil`], in 32 bits, which divide faster: all days have room there.
+/// The inverse of [`days_from_civil`], in 32 bits, which are enough for all days and divide faster.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let days = days as u32 + 306;
     let era = days / 146_097;

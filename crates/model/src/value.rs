@@ -138,7 +138,7 @@ impl<'a> ValueRef<'a> {
         }
     }
 
-    /// Whether [`compare`](Self::compare) finds two values equal; texts need no order for that.
+    /// Whether [`compare`](Self::compare) finds two values equal, without ordering texts.
     pub fn equals(self, other: ValueRef<'_>) -> bool {
         match (self, other) {
             (ValueRef::String(a), ValueRef::String(b)) => a == b,
@@ -150,7 +150,7 @@ impl<'a> ValueRef<'a> {
     ///
     /// Values of one type compare by that type, the three numeric types with each other by number
     /// (T-4.34). Values of different types are never equal; they order by [`type_rank`] (T-4.37,
-    /// T-4.38). `None` means a NaN took part: unequal and unordered (T-4.33).
+    /// T-4.38). `None` means that one is a NaN: unequal and unordered (T-4.33).
     pub fn compare(self, other: ValueRef<'_>) -> Option<Ordering> {
         use ValueRef as V;
         match (self, other) {
@@ -224,7 +224,7 @@ fn compare_integer_double(integer: i64, double: f64) -> Option<Ordering> {
     }
 }
 
-/// A GUID, its bytes in the order of its text.
+/// A GUID, with its bytes in text order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Guid(pub [u8; 16]);
 
@@ -246,7 +246,7 @@ impl Guid {
         (all < 16).then_some(Self(bytes))
     }
 
-    /// The place of each byte's two digits in the text.
+    /// The position of each byte's two digits in the text.
     const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
     /// The 36 characters of the canonical text.

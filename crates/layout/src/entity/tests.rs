@@ -27,7 +27,7 @@ fn encode_pairs(pairs: &Pairs) -> Vec<u8> {
     encode(pairs.iter().map(|(name, value)| (name.as_str(), value.as_ref())))
 }
 
-/// Everything that can be asked of a record; none of it may panic.
+/// Calls every method of a record; none may panic.
 fn exercise(bytes: &[u8]) {
     if let Ok(record) = EntityRecord::parse(bytes) {
         let verified = record.verify().is_ok();
@@ -119,7 +119,7 @@ fn a_width_that_its_type_does_not_have_is_corrupt() {
 fn a_name_cut_within_a_character_is_corrupt() {
     let bytes = encode([("é", ValueRef::Binary(b"")), ("x", ValueRef::Binary(b""))].into_iter());
     let mut cut = bytes.clone();
-    // One byte of the first name goes over to the second.
+    // One byte moves from the first name to the second.
     (cut[4], cut[10]) = (1, 2);
     assert_eq!(EntityRecord::parse(&bytes).unwrap().verify(), Ok(()));
     assert_eq!(EntityRecord::parse(&cut).unwrap().verify(), Err(CORRUPT));

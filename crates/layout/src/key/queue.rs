@@ -1,8 +1,8 @@
 //! Keys of queues and their messages; the module above lists them.
 //!
-//! A message lies at its [`Position`]: the tick at which it becomes visible and its id, which a pop
-//! receipt and an id together name. So the next message to deliver is the first of its queue, and a
-//! receipt that is not the current one names a key that is not there.
+//! A message is stored at its [`Position`]: the tick at which it becomes visible, which is its pop
+//! receipt, and its id. So the next message to deliver is the first of its queue, and an outdated
+//! receipt names a key that does not exist.
 
 use super::{CorruptRecord, LAZULI, TERMINATOR, push_text, text_range};
 use lazuli_model::{AccountName, MessageId, QueueName, Timestamp};
@@ -15,18 +15,18 @@ const KIND_TEXT: u8 = b't';
 const KIND_RECLAIM: u8 = b'd';
 const KIND_SERVICE_PROPERTIES: u8 = b's';
 
-/// Names a queue as long as the store lives. Queues and tables take their ids from one counter.
+/// Identifies a queue for the life of the store. Queues and tables share one id counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId(pub u64);
 
-/// The messages of a queue between two clears: Clear Messages begins the next epoch.
+/// The messages of a queue between two clears: Clear Messages starts the next epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Generation {
     pub queue: QueueId,
     pub epoch: u32,
 }
 
-/// Where a message lies in its queue.
+/// The position of a message in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     pub next_visible: Timestamp,
@@ -57,7 +57,7 @@ pub fn catalog(account: &AccountName, name: &QueueName) -> Vec<u8> {
     key
 }
 
-/// The name of the queue whose catalog record lies under `key`.
+/// The name of the queue whose catalog record is stored under `key`.
 pub fn decode_catalog(key: &[u8]) -> Result<QueueName, CorruptRecord> {
     let name = key.rsplit(|byte| *byte == TERMINATOR).next().unwrap_or_default();
     let name = std::str::from_utf8(name).ok().and_then(|name| QueueName::parse(name).ok());
@@ -74,7 +74,8 @@ pub fn catalogs() -> Range<Vec<u8>> {
     vec![LAZULI, KIND_CATALOG]..vec![LAZULI, KIND_CATALOG + 1]
 }
 
-/// The key of the access policies of `queue`; the kind is that of tables, for no table has its id.
+/// The key of the access policies of `queue`; the kind byte is that of tables, because no table has
+/// the same id.
 pub fn access_policies(queue: QueueId) -> Vec<u8> {
     [&[LAZULI, KIND_ACCESS_POLICIES][..], &queue.0.to_be_bytes()].concat()
 }
@@ -92,7 +93,7 @@ pub fn message(generation: Generation, position: Position) -> Vec<u8> {
     key
 }
 
-/// Undoes [`message`].
+/// The inverse of [`message`].
 pub fn decode_message(key: &[u8]) -> Result<(Generation, Position), CorruptRecord> {
     split_message(key).ok_or(CorruptRecord("message key"))
 }
@@ -109,22 +110,22 @@ pub fn message_range(generation: Generation) -> Range<Vec<u8>> {
     all_of(KIND_MESSAGE, generation)
 }
 
-/// The key of a text that does not fit its message.
+/// The key of a text that is stored separately.
 pub fn text(generation: Generation, id: MessageId) -> Vec<u8> {
     [&prefix(KIND_TEXT, generation)[..], &id.bytes()].concat()
 }
 
-/// Every text of a generation that lies apart.
+/// All separately stored texts of a generation.
 pub fn text_keys(generation: Generation) -> Range<Vec<u8>> {
     all_of(KIND_TEXT, generation)
 }
 
-/// The key of the mark that says the space of a generation is to be given back.
+/// The key of the tombstone that requests reclaiming the space of a generation.
 pub fn reclaim(generation: Generation) -> Vec<u8> {
     prefix(KIND_RECLAIM, generation)
 }
 
-/// Every such mark.
+/// All such tombstones.
 pub fn reclaim_range() -> Range<Vec<u8>> {
     vec![LAZULI, KIND_RECLAIM]..vec![LAZULI, KIND_RECLAIM + 1]
 }

@@ -5,8 +5,8 @@ use proptest::sample::select;
 
 const TABLE: TableId = TableId(7);
 
-/// Texts that come close to each other, around every place where orders could part: the escapes,
-/// the ends of UTF-8's lengths, surrogates against U+E000 to U+FFFF.
+/// Similar texts, around every place where the orders could differ: the escapes, the ends of
+/// UTF-8's lengths, surrogates against U+E000 to U+FFFF.
 fn text() -> impl Strategy<Value = String> {
     let characters = vec![
         '\0',
@@ -53,7 +53,7 @@ fn is_within(text: &str, low: Bound<&str>, high: Bound<&str>) -> bool {
     above && below
 }
 
-/// The key of an entity with any text as its keys, also what no client may store.
+/// The key of an entity with arbitrary keys, even those that no client may store.
 fn key_of(partition: &str, row: &str) -> Vec<u8> {
     row_range(TABLE, partition, Bound::Included(row), Bound::Unbounded).start
 }

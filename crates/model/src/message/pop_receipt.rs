@@ -1,9 +1,10 @@
-//! Pop receipts, to the byte: what the service hands out with a message and wants back to change it.
+//! Pop receipts, byte by byte: the service returns one with a message and requires it to change the
+//! message.
 
 use crate::time::Timestamp;
 
-/// A pop receipt. Together with the id it names one state of a message: each Get and Update gives a
-/// new one and voids the old.
+/// A pop receipt. Together with the id it names one state of a message: each Get and Update issues
+/// a new one and invalidates the old one.
 ///
 /// | bytes | from Put and Get | from Update |
 /// | --- | --- | --- |
@@ -24,12 +25,12 @@ const HEAD_OF_GET: [u8; 12] = [2, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0];
 const HEAD_OF_UPDATE: [u8; 12] = [3, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0];
 
 impl PopReceipt {
-    /// The receipt of a message that was put or got.
+    /// The receipt from Put or Get.
     pub const fn of_get(next_visible: Timestamp) -> Self {
         Self { next_visible, dequeue_count: None }
     }
 
-    /// The receipt of a message that was updated.
+    /// The receipt from Update.
     pub const fn of_update(next_visible: Timestamp, dequeue_count: u32) -> Self {
         Self { next_visible, dequeue_count: Some(dequeue_count) }
     }
@@ -45,8 +46,8 @@ impl PopReceipt {
         bytes
     }
 
-    /// Reads what [`bytes`](Self::bytes) writes; `None` for bytes of another form. A time
-    /// after the year 9999 names no message, and reads as its end.
+    /// Reads what [`bytes`](Self::bytes) writes; `None` for any other bytes. A time after
+    /// the year 9999 names no message, and is read as the end of that year.
     pub fn parse_bytes(bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_first_chunk::<12>()?;
         let (ticks, rest) = rest.split_first_chunk()?;
