@@ -1,4 +1,5 @@
-//! Connection strings: `Name=Value` pairs that say where an account is and who asks (C-2.2, C-2.3).
+//! Connection strings: `Name=Value` pairs with the endpoints and credentials of an account (C-2.2,
+//! C-2.3).
 
 use crate::shared_key::{InvalidKey, SigningKey};
 use crate::uri::SECONDARY;
@@ -40,25 +41,25 @@ impl StorageService {
     }
 }
 
-/// What a connection string says, checked.
+/// A parsed connection string.
 #[derive(Clone)]
 pub struct ConnectionString {
-    /// `None` when it is named only by the endpoints, or by nothing.
+    /// `None` if only the endpoints name it, or nothing does.
     pub account: Option<String>,
     pub credential: ConnectionCredential,
     endpoints: [Option<Endpoint>; 3],
-    /// Names that mean nothing to us.
+    /// Unknown names.
     pub ignored: Vec<String>,
 }
 
-/// Where a service is: `https://host[:port][/account]`, without a slash at the end.
+/// The endpoint of a service: `https://host[:port][/account]`, without a trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub primary: String,
     pub secondary: String,
 }
 
-/// What proves who asks. `Debug` does not show it.
+/// The credential. `Debug` does not show it.
 #[derive(Clone)]
 pub enum ConnectionCredential {
     Key(Box<SigningKey>),
@@ -88,7 +89,7 @@ impl fmt::Debug for ConnectionString {
     }
 }
 
-/// Why a text is not a connection string. Names the part, never its value (C-2.10).
+/// Why a text is not a connection string. The message names the part, never its value (C-2.10).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionStringError {
     #[error("part {index} of the connection string has no `=`")]
@@ -127,13 +128,13 @@ impl ConnectionString {
         Ok(Self { ignored, ..parsed })
     }
 
-    /// Where `service` is; `None` when the text neither names it nor the account.
+    /// The endpoint of `service`; `None` if the text names neither it nor the account.
     pub fn endpoint(&self, service: StorageService) -> Option<&Endpoint> {
         self.endpoints.get(service as usize)?.as_ref()
     }
 }
 
-/// The pairs that are not understood yet.
+/// The pairs not consumed yet.
 struct Settings<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Settings<'a> {
@@ -242,7 +243,7 @@ fn account(settings: &mut Settings<'_>) -> Result<ConnectionString, ConnectionSt
     Ok(ConnectionString { account, credential, endpoints, ignored: Vec::new() })
 }
 
-/// Checks an address and takes the slashes off its end.
+/// Checks an address and removes trailing slashes.
 fn address(name: &str, value: &str) -> Result<String, ConnectionStringError> {
     let error = || ConnectionStringError::NotAnAddress { name: name.to_owned() };
     let (scheme, rest) = value.split_once("://").ok_or_else(error)?;
@@ -256,8 +257,8 @@ fn address(name: &str, value: &str) -> Result<String, ConnectionStringError> {
     if is_address { Ok(format!("{scheme}://{rest}")) } else { Err(error()) }
 }
 
-/// The other location of an account: marked in the path, if the address has one, else in the first label
-/// of the host.
+/// The secondary location of an account: marked in the path if the address has one, else in the
+/// first label of the host.
 pub fn secondary_of(primary: &str) -> String {
     let host_at = primary.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = primary.split_at(host_at);

@@ -1,5 +1,4 @@
-//! Continuation tokens: where the next page of a query begins, as text that is safe in headers and
-//! URLs.
+//! Continuation tokens: the start of a query's next page, as text that is safe in headers and URLs.
 //!
 //! A token is `1!{n}!{b}`: `b` is base64 of the bytes with `-` for `=`, `_` for `/` and `*` for `+`;
 //! `n` is the length of `b` (T-4.65, T-4.68).
@@ -9,7 +8,7 @@ use base64::alphabet::{Alphabet, Symbol};
 use base64::engine::general_purpose::{GeneralPurpose, PAD};
 use lazuli_model::Timestamp;
 
-/// The longest token read: a key of 512 UTF-16 units has at most 1536 bytes.
+/// The longest token accepted: a key of 512 UTF-16 units has at most 1536 bytes.
 const TOKEN_BYTES_MAX: usize = 4096;
 
 /// The token for `bytes`: a partition key, a row key.
@@ -18,7 +17,7 @@ pub fn encode(bytes: &[u8]) -> String {
     format!("1!{}!{body}", body.len())
 }
 
-/// The bytes of a token; `None` when we did not write it.
+/// The bytes of a token; `None` if we did not write it.
 pub fn decode(token: &str) -> Option<Vec<u8>> {
     if token.len() > TOKEN_BYTES_MAX {
         return None;
@@ -28,7 +27,7 @@ pub fn decode(token: &str) -> Option<Vec<u8>> {
     BASE64.decode(body).ok()
 }
 
-/// As [`decode`], for tokens that hold a key.
+/// Like [`decode`], for tokens that contain a key.
 pub fn decode_key(token: &str) -> Option<String> {
     String::from_utf8(decode(token)?).ok()
 }
@@ -40,8 +39,8 @@ pub fn encode_table(lower_name: &str, created: Timestamp) -> String {
     encode(format!("{lower_name}\u{1}{filetime:016x}").as_bytes())
 }
 
-/// The table name that a token of [`encode_table`] holds. The time is ignored: the list goes
-/// on at the name, whether or not that table still exists.
+/// The table name that a token of [`encode_table`] holds. The time is ignored: the list continues
+/// at the name, whether or not that table still exists.
 pub fn decode_table(token: &str) -> Option<String> {
     let text = decode_key(token)?;
     let (name, _created) = text.split_once('\u{1}')?;

@@ -8,26 +8,26 @@ use crate::odata::json;
 use crate::xml::{BYTE_ORDER_MARK, write_leaf, write_text};
 use lazuli_model::Timestamp;
 
-/// The shapes an error body has on the live service.
+/// The forms of error bodies in the live service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// `{"odata.error":..}`, when JSON was negotiated.
+    /// `{"odata.error":..}`, if JSON was negotiated.
     Json,
     /// `<m:error>`: access policies, service properties and statistics, authentication.
     PrefixedXml,
-    /// `<error>` on one line: entities and tables, when no JSON was negotiated (T-7.4a i).
+    /// `<error>` on one line: entities and tables, if JSON was not negotiated (T-7.4a i).
     CompactXml,
     /// The same, indented: before 2013-08-15, when Atom was indented too (T-7.4c).
     IndentedXml,
-    /// `<error>` indented, after a byte-order mark: a version that is not known (T-7.4a ii).
+    /// `<error>` indented, after a byte-order mark: an unknown version (T-7.4a ii).
     MarkedXml,
     /// `<Error>` on one line, after a byte-order mark: every error of the Queue service.
     PlainXml,
 }
 
 impl Shape {
-    /// The Content-Type of the shape alone. Where a JSON format was negotiated its own type, with
-    /// its parameters, takes the place of this one (T-7.2, T-7.3).
+    /// The Content-Type of the form itself. A negotiated JSON format uses its own type with its
+    /// parameters instead (T-7.2, T-7.3).
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -37,7 +37,7 @@ impl Shape {
     }
 }
 
-/// The message as a body shows it: the text, the request's id and the time, a line each (T-7.1).
+/// The message as in a body: the text, the request id and the time, one per line (T-7.1).
 pub fn message_with_trailer(text: &str, request_id: &str, time: Timestamp) -> String {
     let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
     format!("{text}\nRequestId:{request_id}\nTime:{}", time.text_full(&mut buffer))
@@ -48,10 +48,10 @@ pub fn with_index(index: usize, text: &str) -> String {
     format!("{index}:{text}")
 }
 
-/// What an error says beside code and message: the name of an element, and its text.
+/// A detail of an error besides code and message: the name of an element, and its text.
 pub type Detail = (&'static str, String);
 
-/// What the services call the reason why a credential was refused.
+/// The element with the reason why a credential was refused.
 pub const AUTHENTICATION_DETAIL: &str = "AuthenticationErrorDetail";
 
 /// Appends the body; `message` is complete, see [`message_with_trailer`].
@@ -59,8 +59,8 @@ pub fn write(out: &mut Vec<u8>, shape: Shape, code: &str, message: &str) {
     write_detailed(out, shape, code, message, &[]);
 }
 
-/// The same with details after the message. JSON has no place for another member (T-7.6), so there they
-/// end the message.
+/// The same with details after the message. JSON allows no other member (T-7.6), so there they are
+/// appended to the message.
 pub fn write_detailed(
     out: &mut Vec<u8>,
     shape: Shape,
@@ -91,8 +91,8 @@ pub fn write_detailed(
     write_xml(out, frame, code, message, details);
 }
 
-/// What stands before the code, between code and message, after the message and at the end; last the
-/// prefix of names.
+/// The text before the code, between code and message, after the message and at the end; last the
+/// name prefix.
 type Frame = [&'static str; 5];
 
 const PREFIXED: Frame = [

@@ -1,7 +1,7 @@
 //! The error codes of the services: name, status and message of each, in one table.
 //!
-//! The texts are the services' own, spelling mistakes included (table.md 7.2 to 7.4, queue.md 8). A code
-//! whose message has parameters, or one code with several messages, finds them in [`message`].
+//! The texts are the services' own, spelling mistakes included (table.md 7.2 to 7.4, queue.md 8).
+//! Messages with parameters, and codes with several messages, are in [`message`].
 
 /// Declares the enum and its three columns from one table. A code is named like its variant unless
 /// the row gives another name.
@@ -12,7 +12,7 @@ macro_rules! error_codes {
         $(#[$doc:meta])*
         $variant:ident $(= $name:literal)? $status:literal $message:literal
     )*) => {
-        /// What an error body calls the fault.
+        /// The error code in an error body.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum ErrorCode {
@@ -30,14 +30,14 @@ macro_rules! error_codes {
                 }
             }
 
-            /// The HTTP status it is answered with.
+            /// The HTTP status of the code.
             pub const fn status(self) -> u16 {
                 match self {
                     $(Self::$variant => $status,)*
                 }
             }
 
-            /// The message it has unless the fault brings its own.
+            /// The default message of the code.
             pub const fn message(self) -> &'static str {
                 match self {
                     $(Self::$variant => $message,)*
@@ -65,7 +65,7 @@ error_codes! {
     InvalidDuplicateRow 400
         "The batch request contains multiple changes with same row key. An entity can appear only \
          once in a batch request."
-    /// The code of most faults of a request; see [`message`] for its many texts.
+    /// The code of most request errors; see [`message`] for its many texts.
     InvalidInput 400 "One of the request inputs is not valid."
     JsonFormatNotSupported 415 "JSON format is not supported."
     /// The code is the official clients'; the live text is not known (T-2.25).
@@ -80,7 +80,7 @@ error_codes! {
         "The requested method is not allowed on the specified resource."
     NotImplemented 501
         "The requested operation is not implemented on the specified resource."
-    /// Of a resource name; of a value see [`message::out_of_range`].
+    /// For a resource name; for values see [`message::out_of_range`].
     OutOfRangeInput 400
         "The specified resource name length is not within the permissible limits."
     PropertiesNeedValue 400
@@ -106,7 +106,7 @@ error_codes! {
         "The request uses X-HTTP-Method with an HTTP verb other than POST."
 
     // The codes of the Queue service.
-    /// With the value whose name is missing (Q-3.7).
+    /// With the value of the missing name (Q-3.7).
     EmptyMetadataKey 400 "The key for one of the metadata key-value pairs is empty."
     InvalidMetadata 400
         "The metadata specified is invalid. It has characters that are not permitted."
@@ -129,7 +129,7 @@ error_codes! {
     InvalidAuthenticationInfo 400
         "Authentication information is not given in the correct format. Check the value of \
          Authorization header."
-    /// The same code for a bearer token that is refused, with another status and text (A-8.5).
+    /// The same code for a refused bearer token, with another status and text (A-8.5).
     InvalidBearerToken = "InvalidAuthenticationInfo" 401
         "Server failed to authenticate the request. Please refer to the information in the \
          www-authenticate header."
@@ -143,7 +143,7 @@ error_codes! {
         "This request is not authorized to perform this operation using this resource type."
     AuthorizationServiceMismatch 403
         "This request is not authorized to perform this operation using this service."
-    /// With the address when it is known, see [`message::source_ip_mismatch`].
+    /// With the address if it is known, see [`message::source_ip_mismatch`].
     AuthorizationSourceIPMismatch 403
         "This request is not authorized to perform this operation using this source IP."
     InsufficientAccountPermissions 403
@@ -214,7 +214,8 @@ pub mod message {
          etag properties defined.";
     /// `InvalidHeaderValue`: a preflight request without its headers (T-9.24).
     pub const CORS_HEADER_MISSING: &str = "A required CORS header is not present.";
-    /// `InsufficientAccountPermissions`: T-1.4, in the words the official Python client's tests want.
+    /// `InsufficientAccountPermissions`: T-1.4, in the words that the official Python client's
+    /// tests expect.
     pub const WRITE_TO_SECONDARY: &str = "Write operations are not allowed.";
     /// `MissingRequiredQueryParameter` of the Queue service (Q-6.44).
     pub const QUERY_PARAMETER_MISSING: &str =
@@ -230,7 +231,7 @@ pub mod message {
         format!("Syntax error at position {position} in '{filter}'.")
     }
 
-    /// `InvalidInput`: operands of a filter whose types do not go together (T-4.39).
+    /// `InvalidInput`: filter operands with incompatible types (T-4.39).
     pub fn incompatible_operands(left: &str, right: &str, operator: &str) -> String {
         format!(
             "A binary operator with incompatible types was detected. Found operand types '{left}' \

@@ -1,9 +1,9 @@
 //! The Azure Table and Queue protocols as pure functions, for server and client alike.
 //!
-//! Bytes in, typed values out, and back: URLs and key predicates, OData text, batch bodies, XML
+//! Converts between bytes and typed values: URLs and key predicates, OData text, batch bodies, XML
 //! documents, error bodies, strings to sign, shared access signatures. No sockets, no async, no
-//! clock, no randomness: what a function needs it takes as an argument. Nothing here panics on any
-//! input, and everything a client sends is bounded before it is kept.
+//! clock, no randomness: these come as arguments. No input causes a panic, and everything a client
+//! sends is bounded before it is stored.
 
 pub mod connection_string;
 pub mod continuation;

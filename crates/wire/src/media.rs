@@ -1,4 +1,4 @@
-//! Payload formats: which of them a client asks for, and how an answer names its own.
+//! Payload formats: which one a client requests, and how a response names it.
 
 /// How much OData control information a JSON payload carries (section 2.5 of the specification).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,16 +8,16 @@ pub enum MetadataLevel {
     Full,
 }
 
-/// The forms in which the service has written Atom (T-2.64a).
+/// The two forms of Atom (T-2.64a).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomForm {
-    /// Before 2013-08-15: an element on each line.
+    /// Before 2013-08-15: one element per line.
     Indented,
     /// From 2013-08-15 on: all on one line.
     Compact,
 }
 
-/// The format of an answer's body.
+/// The format of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Json(MetadataLevel),
@@ -42,7 +42,7 @@ impl Format {
         }
     }
 
-    /// The `Content-Type` of a query's answer (T-2.64).
+    /// The `Content-Type` of a query response (T-2.64).
     pub const fn collection_content_type(self) -> &'static str {
         match self {
             Self::Atom(AtomForm::Compact) => "application/atom+xml;type=feed;charset=utf-8",
@@ -51,16 +51,16 @@ impl Format {
     }
 }
 
-/// What a client will take. Whether the version of the request allows it is the server's decision.
+/// What a client accepts. The server decides whether the version of the request allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
     Json(MetadataLevel),
     Atom,
     /// `*/*` or `application/*`.
     Any,
-    /// The JSON of OData 2, which the service does not speak (T-2.25).
+    /// The JSON of OData 2, which the service does not support (T-2.25).
     JsonVerbose,
-    /// The request accepts only formats that the service does not have.
+    /// The request accepts only unsupported formats.
     Unsupported,
     /// The request does not say.
     Absent,
@@ -68,7 +68,7 @@ pub enum Accepted {
 
 /// Reads the `Accept` header and the `$format` option, which overrides it (T-2.23, T-2.24).
 ///
-/// Of a list, the supported entry with the highest `q` wins, the earlier of two equals (T-2.26).
+/// In a list, the supported entry with the highest `q` wins, the first of equals (T-2.26).
 pub fn negotiate(accept: Option<&str>, dollar_format: Option<&str>) -> Accepted {
     let asked = |text: &&str| !text.trim().is_empty();
     if let Some(format) = dollar_format.filter(asked) {
@@ -95,7 +95,7 @@ pub fn negotiate(accept: Option<&str>, dollar_format: Option<&str>) -> Accepted 
     best.0
 }
 
-/// A shortcut for what nearly every client sends: the header is read several times per request.
+/// A fast path for what nearly every client sends: the header is read several times per request.
 fn exact_level(accept: &str) -> Option<MetadataLevel> {
     match accept {
         "application/json;odata=minimalmetadata" => Some(MetadataLevel::Minimal),

@@ -1,8 +1,8 @@
-//! Batch bodies: `multipart/mixed` texts of HTTP messages, both ways.
+//! Reads and writes batch bodies: `multipart/mixed` texts of HTTP messages.
 //!
-//! The reader takes what clients have sent over the years (T-6.9 to T-6.16): stray blank lines, bare
-//! line feeds, missing spaces after a colon, preamble and epilogue. The extent of a part is set by
-//! its delimiters alone, and a Content-Length is ignored. The writer emits the recorded bytes.
+//! The reader accepts what clients have sent over the years (T-6.9 to T-6.16): stray blank lines,
+//! bare line feeds, missing spaces after a colon, preamble and epilogue. Only the delimiters
+//! determine the extent of a part; Content-Length is ignored. The writer emits the recorded bytes.
 
 mod split;
 mod write;
@@ -15,13 +15,13 @@ use split::{HeaderReader, split_headers, split_parts, take_line};
 
 /// Bytes of one header block, of a part or of the request in it. Ours.
 pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a boundary. RFC 2046 says 70; clients are not held to it.
+/// Bytes of a boundary. RFC 2046 says 70; we do not enforce that.
 const BOUNDARY_BYTES_MAX: usize = 256;
-/// One operation more than a change set may hold is kept, so that the surplus can be reported as
-/// the service reports it (T-6.42).
+/// One operation more than a change set may contain, so that the surplus can be reported as the
+/// service does (T-6.42).
 const CHANGES_KEPT_MAX: usize = BATCH_OPERATIONS_MAX + 1;
 
-/// Why a body is not a batch: answered as a plain 400 `InvalidInput` (T-6.19, T-6.51, T-6.56).
+/// Why a body is not a batch: a plain 400 `InvalidInput` (T-6.19, T-6.51, T-6.56).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MultipartError {
     #[error("the body does not end with the closing delimiter of its boundary")]
@@ -50,11 +50,11 @@ pub enum MultipartError {
     ChangeOutsideChangeSet,
 }
 
-/// What a batch asks for: changes that succeed or fail together, or one query.
+/// The content of a batch: changes that succeed or fail together, or one query.
 #[derive(Clone, Debug)]
 pub enum BatchBody<'a> {
-    /// There may be one operation more than allowed, never two; or none: the service answers an
-    /// empty change set with an empty one.
+    /// May have one operation more than allowed, never two; or none: the service returns an empty
+    /// change set for an empty one.
     ChangeSet(Vec<Part<'a>>),
     Query(Part<'a>),
 }
@@ -63,10 +63,10 @@ pub enum BatchBody<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     pub method: &'a str,
-    /// As sent: absolute, relative, perhaps not quite well-formed. See [`crate::uri::Target`].
+    /// As sent: absolute, relative, possibly malformed. See [`crate::uri::Target`].
     pub target: &'a str,
     pub headers: Headers<'a>,
-    /// Empty when there is none; blank lines before it are gone (T-6.13).
+    /// Empty if there is none; leading blank lines are removed (T-6.13).
     pub body: &'a [u8],
 }
 
@@ -74,7 +74,7 @@ pub struct Part<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers<'a>(&'a str);
 
-/// An answer inside a batch.
+/// A response inside a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponsePart<'a> {
     pub status: u16,
@@ -99,8 +99,8 @@ pub fn boundary(content_type: &str) -> Option<&str> {
 
 /// Parses a batch request: one change set, or one query (T-6.1).
 ///
-/// The caller checks which methods a change set may hold: the service answers a wrong one
-/// inside the batch, with its index.
+/// The caller checks which methods a change set may contain: the service reports a wrong one inside
+/// the batch, with its index.
 pub fn parse_batch<'a>(body: &'a [u8], boundary: &str) -> Result<BatchBody<'a>, MultipartError> {
     let mut parts = split_parts(body, boundary, 2)?.into_iter().map(BatchPart::parse);
     let first = parts.next().ok_or(MultipartError::Empty)??;
@@ -126,7 +126,7 @@ pub fn parse_batch<'a>(body: &'a [u8], boundary: &str) -> Result<BatchBody<'a>, 
     }
 }
 
-/// Parses a batch response: the answers in order, with or without a change set around them.
+/// Parses a batch response: the responses in order, with or without a change set around them.
 pub fn parse_batch_response<'a>(
     body: &'a [u8],
     boundary: &str,
@@ -143,7 +143,7 @@ pub fn parse_batch_response<'a>(
 }
 
 impl<'a> Part<'a> {
-    /// The value of a header, without regard to case; the first, when there are several.
+    /// The value of a header, case-insensitively; the first one if there are several.
     pub fn header(&self, name: &str) -> Option<&'a str> {
         self.headers.get(name)
     }
@@ -213,7 +213,7 @@ impl<'a> BatchPart<'a> {
     }
 }
 
-/// What a part of a change set holds. Content-Transfer-Encoding may be missing (T-6.16).
+/// The content of a part of a change set. Content-Transfer-Encoding may be missing (T-6.16).
 fn http_message<'a>(
     part: &'a [u8],
     reader: &mut HeaderReader<'a>,
@@ -235,7 +235,7 @@ fn starts_with_ignoring_case(text: &str, prefix: &str) -> bool {
     text.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }
 
-/// Method and target. The target may hold spaces: it ends at the last ` HTTP/1.` (T-6.9).
+/// Method and target. The target may contain spaces: it ends at the last ` HTTP/1.` (T-6.9).
 fn request_line(line: &str) -> Option<(&str, &str)> {
     let (method, rest) = line.split_at_checked(find_byte(b' ', line.as_bytes())?)?;
     let (target, protocol) = rest.trim_ascii().rsplit_once(' ')?;

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lazuli_model::PopReceipt;
 
-/// Characters of a receipt, at most: 32 for the 24 bytes that Update Message gives.
+/// Maximum characters of a receipt: 32 for the 24 bytes from Update Message.
 const CHARS_MAX: usize = 32;
 
 /// A text is not the Base64 of a receipt's bytes.
@@ -12,8 +12,8 @@ const CHARS_MAX: usize = 32;
 #[error("Invalid pop receipt format")]
 pub struct MalformedReceipt;
 
-/// Reads a receipt. A plus sign that a client left unescaped in its URL has become a space; Base64 has
-/// none, so it can only have been that.
+/// Reads a receipt. A plus sign that a client left unescaped in its URL has become a space; Base64
+/// has no spaces, so it must have been a plus.
 pub fn parse(text: &str) -> Result<PopReceipt, MalformedReceipt> {
     if text.len() > CHARS_MAX {
         return Err(MalformedReceipt);

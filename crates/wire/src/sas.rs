@@ -1,7 +1,8 @@
-//! Shared access signatures: parse a token, check who signed it, say what it permits; and make one.
+//! Shared access signatures: parses a token, checks its signature, determines what it permits; and
+//! creates tokens.
 //!
-//! A token is authenticated in two steps, because stored policies lie in the database:
-//! the signature first, then, with the policy it names if any, the rest. The order of the checks is
+//! A token is authenticated in two steps, because stored policies are in the database: the
+//! signature first, then the rest, with the policy it names, if any. The order of the checks is
 //! that of: only a caller with a valid signature learns what the token does not permit.
 
 mod account;
@@ -29,7 +30,7 @@ use lazuli_model::Timestamp;
 pub enum Sas<'a> {
     Table(TableSas<'a>),
     Account(AccountSas<'a>),
-    /// A token for a table too, but no key of the account signed it.
+    /// Also a token for a table, but not signed by an account key.
     UserDelegation(UserDelegationSas<'a>),
 }
 
@@ -72,7 +73,7 @@ pub enum SasError {
 }
 
 impl SasError {
-    /// The code it is answered with.
+    /// The error code of the response.
     pub const fn code(self) -> ErrorCode {
         match self {
             Self::Missing(_)
@@ -108,7 +109,7 @@ impl<'a> Sas<'a> {
     }
 }
 
-/// The kinds of tokens, which every service has.
+/// The kinds of tokens, common to all services.
 enum Kind {
     Account,
     Service,
@@ -138,7 +139,7 @@ const PARAMETERS: [&str; 24] = [
     "srt", "ses", "skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid",
 ];
 
-/// A parameter given twice could be read in two ways (A-4.15a).
+/// A duplicate parameter would be ambiguous (A-4.15a).
 fn refuse_repeated(query: &Query<'_>) -> Result<(), SasError> {
     let count = |wanted: &str| query.iter().filter(|(name, _)| *name == wanted).count();
     match PARAMETERS.into_iter().find(|name| count(name) > 1) {
@@ -147,18 +148,18 @@ fn refuse_repeated(query: &Query<'_>) -> Result<(), SasError> {
     }
 }
 
-/// A parameter that must be there and not be empty.
+/// A required, non-empty parameter.
 fn required<'a>(query: &'a Query<'_>, name: &'static str) -> Result<&'a str, SasError> {
     query.get(name).filter(|value| !value.is_empty()).ok_or(SasError::Missing(name))
 }
 
-/// A parameter that may be missing, which is as if it were empty.
+/// An optional parameter; a missing one counts as empty.
 fn optional<'a>(query: &'a Query<'_>, name: &str) -> &'a str {
     query.get(name).unwrap_or_default()
 }
 
-/// Joins the fields of a string to sign. A line feed within one is refused: it could make two tokens
-/// of different meaning sign the same text.
+/// Joins the fields of a string to sign. A line feed in a field is refused: otherwise two different
+/// tokens could sign the same text.
 fn join(fields: &[&str]) -> Result<String, SasError> {
     if fields.iter().any(|field| field.contains('\n')) {
         return Err(SasError::Malformed("a field that is signed"));

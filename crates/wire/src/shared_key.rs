@@ -1,7 +1,7 @@
-//! Shared Key and Shared Key Lite: what a request signs, and who signed it.
+//! Shared Key and Shared Key Lite: the string to sign, and signature checks.
 //!
 //! A signature is base64 of HMAC-SHA256 over a text made of parts of the request. The parts
-//! are slices of the request; they are joined once, without formatting, and hashed in one go.
+//! are slices of the request; they are joined once, without formatting, and hashed in one call.
 
 mod canonical;
 
@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use std::borrow::Cow;
 use std::fmt;
 
-/// A key of an account, prepared for signing. Its `Debug` shows nothing of it.
+/// An account key, prepared for signing. `Debug` does not show it.
 #[derive(Clone)]
 pub struct SigningKey(hmac::Key);
 
@@ -33,7 +33,7 @@ impl SigningKey {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
-    /// Signs the text that `parts` make when joined.
+    /// Signs the concatenation of `parts`.
     pub fn sign(&self, parts: &[&[u8]]) -> Signature {
         // Measured: one update over a joined buffer beats a dozen small ones.
         let mut short = [0; SHORT_TEXT_BYTES];
@@ -48,17 +48,17 @@ impl SigningKey {
         signature
     }
 
-    /// Whether `signature` is this key's for `parts`. Takes the same time for every wrong one.
+    /// Whether `signature` is this key's signature of `parts`. Takes constant time.
     pub fn verify(&self, parts: &[&[u8]], signature: &Signature) -> bool {
         let expect = self.sign(parts);
         constant_time::verify_slices_are_equal(&expect.0, &signature.0).is_ok()
     }
 }
 
-/// Bytes of the texts to sign that need no allocation: nearly all.
+/// Texts to sign up to this size need no allocation: nearly all.
 const SHORT_TEXT_BYTES: usize = 512;
 
-/// Joins `parts` in `room`; `None` when it is too small.
+/// Joins `parts` in `room`; `None` if it is too small.
 fn join<'r>(room: &'r mut [u8], parts: &[&[u8]]) -> Option<&'r [u8]> {
     let mut end = 0;
     for part in parts {
@@ -128,7 +128,7 @@ pub enum Authorization<'a> {
     Bearer(&'a str),
 }
 
-/// The header has no scheme we know, or not its form: answered as `InvalidAuthenticationInfo`.
+/// The header has an unknown scheme or is malformed: `InvalidAuthenticationInfo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the Authorization header is malformed")]
 pub struct MalformedAuthorization;
@@ -215,13 +215,13 @@ impl<'a> SignedRequest<'a> {
 
     /// Whether any of `keys` made `signature` over this request.
     ///
-    /// The path is taken as sent. Only when that fails the spellings that clients are known to sign
-    /// instead are tried; all of them name the same resource.
+    /// Tries the path as sent first. If that fails, it tries the spellings that clients are known
+    /// to sign instead; all of them name the same resource.
     pub fn is_signed_by(&self, keys: &[SigningKey], scheme: Scheme, signature: &str) -> bool {
         self.signing_key(keys, scheme, signature).is_some()
     }
 
-    /// As [`is_signed_by`](Self::is_signed_by): the place of the key that signed, if one did.
+    /// As [`is_signed_by`](Self::is_signed_by): the index of the key that signed, if one did.
     pub fn signing_key(
         &self,
         keys: &[SigningKey],

@@ -1,7 +1,7 @@
 //! URLs of the Table service: percent-decoding, query parameters, and the URIs we emit.
 //!
 //! A path is kept as sent for signatures, decoded exactly once for everything else (T-1.20), and
-//! then read as a [`ResourcePath`].
+//! then parsed as a [`ResourcePath`].
 
 mod path;
 mod predicate;
@@ -17,7 +17,7 @@ use std::borrow::Cow;
 /// Query parameters of one request. Ours: the service documents no limit.
 pub const QUERY_PARAMETERS_MAX: usize = 128;
 
-/// Why the text of a URL cannot be read: answered as `RequestUrlFailedToParse`.
+/// Why the text of a URL cannot be parsed: `RequestUrlFailedToParse`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
     #[error("a percent sign is not followed by two hexadecimal digits")]
@@ -36,8 +36,8 @@ pub fn percent_decode(text: &str) -> Result<Cow<'_, str>, UriError> {
     decode(text, Mode::STRICT).map(Cow::Owned)
 }
 
-/// Decodes what can be decoded: a percent sign that begins no escape is itself, and a text whose
-/// escapes are not UTF-8 is left alone. Old clients send such URIs inside batches (T-6.9).
+/// Decodes leniently: a percent sign that begins no escape stays, and a text whose escapes are not
+/// UTF-8 is unchanged. Old clients send such URIs inside batches (T-6.9).
 pub fn percent_decode_lenient(text: &str) -> Cow<'_, str> {
     if find_byte(b'%', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
@@ -55,17 +55,17 @@ impl<'a> Query<'a> {
         Self::parse_with(text, Mode::STRICT)
     }
 
-    /// As [`Query::parse`], but what does not decode is left as it is (T-6.9).
+    /// Like [`Query::parse`], but text that does not decode is unchanged (T-6.9).
     pub fn parse_lenient(text: &'a str) -> Result<Self, UriError> {
         Self::parse_with(text, Mode::LENIENT)
     }
 
-    /// The value of the parameter of exactly this name (T-1.33); the first, when sent twice.
+    /// The value of the parameter with exactly this name (T-1.33); the first one if sent twice.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter().find_map(|(key, value)| (key == name).then_some(value))
     }
 
-    /// The value of the parameter of this name in any case; the first, when sent twice.
+    /// The value of the parameter with this name in any case; the first one if sent twice.
     pub fn find(&self, name: &str) -> Option<&str> {
         self.iter().find_map(|(key, value)| key.eq_ignore_ascii_case(name).then_some(value))
     }
@@ -122,7 +122,7 @@ fn after_scheme(text: &str) -> Option<&str> {
     rest.strip_prefix("://").filter(|_| is_scheme)
 }
 
-/// What marks the secondary location in a DNS label or a path segment (T-1.3).
+/// The suffix of the secondary location in a DNS label or a path segment (T-1.3).
 pub const SECONDARY: &str = "-secondary";
 
 /// Splits the location off a DNS label or path segment that names an account (T-1.3).
@@ -144,10 +144,11 @@ pub fn split_account(path: &str) -> (&str, &str) {
 /// Removes from `rest`, the path after the account's segment, further segments that name the
 /// account.
 ///
-/// The Python library, and `az` with it, replaces the host of a URL by host and account segment when
-/// it turns to the other location: `/acct/Tables` becomes `/acct-secondary/acct/Tables`, and on the
-/// way back `/acct/acct-secondary/acct/Tables`. No table can be named with a hyphen; the account's
-/// own name is removed only after such a segment and before a slash, for a table may bear it.
+/// The Python library, and therefore `az`, replaces the host of a URL with host and account segment
+/// when it switches to the other location: `/acct/Tables` becomes `/acct-secondary/acct/Tables`,
+/// and on the way back `/acct/acct-secondary/acct/Tables`. A table name cannot contain a hyphen;
+/// the account's own name is removed only after such a segment and before a slash, because a table
+/// may have the same name.
 pub fn without_repeated_account<'a>(rest: &'a str, account: &str, location: Location) -> &'a str {
     let after_segment = |rest: &'a str, mark: &str| {
         let after = rest.strip_prefix('/')?.strip_prefix(account)?.strip_prefix(mark)?;
@@ -194,7 +195,7 @@ pub fn percent_encode(out: &mut Vec<u8>, text: &str) {
     text.bytes().for_each(|byte| write_escaped(out, byte));
 }
 
-/// Quotes are doubled and left raw; all else but unreserved characters is escaped.
+/// Quotes are doubled and not escaped; all other characters except unreserved ones are escaped.
 fn write_key(out: &mut Vec<u8>, key: &str) {
     if key.bytes().all(is_unreserved) {
         return out.extend_from_slice(key.as_bytes());
@@ -262,7 +263,7 @@ fn decode(text: &str, mode: Mode) -> Result<String, UriError> {
     String::from_utf8(out).map_err(|_| UriError::NotUtf8)
 }
 
-/// The byte that the two hexadecimal digits at the front of `text` stand for, and what follows.
+/// The byte given by two hexadecimal digits at the front of `text`, and the rest.
 pub(crate) fn escaped_byte(text: &[u8]) -> Option<(u8, &[u8])> {
     let (&[high, low], rest) = text.split_first_chunk()?;
     let digit = |byte: u8| char::from(byte).to_digit(16);

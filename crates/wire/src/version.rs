@@ -1,5 +1,5 @@
-//! Versions of the protocol: the dates in `x-ms-version`, `api-version` and `sv`, and what each
-//! brought.
+//! Protocol versions: the dates in `x-ms-version`, `api-version` and `sv`, and the features of
+//! each.
 
 use crate::media::AtomForm;
 use lazuli_model::time::days_in_month;
@@ -68,7 +68,7 @@ const KNOWN: [ApiVersion; 48] = [
 impl ApiVersion {
     /// The newest version known.
     pub const NEWEST: Self = version(2026, 6, 6);
-    /// Not after any other: that of what has always been there.
+    /// The lowest version, for features that always existed.
     pub const FIRST: Self = version(0, 0, 0);
     /// The first with access policies of tables and queues, and service SAS.
     pub const ACCESS_POLICIES: Self = version(2012, 2, 12);
@@ -79,8 +79,8 @@ impl ApiVersion {
     /// The version of a Shared Key request that names none (T-2.10).
     pub const UNSTATED: Self = version(2009, 9, 19);
 
-    /// Parses `YYYY-MM-DD`; `None` when `text` is not a date of the calendar (T-2.9). Whether the
-    /// service published such a version is what [`ApiVersion::is_known`] says.
+    /// Parses `YYYY-MM-DD`; `None` when `text` is not a date of the calendar (T-2.9).
+    /// [`ApiVersion::is_known`] says whether the service published the version.
     pub fn parse(text: &str) -> Option<Self> {
         let digits = |range| {
             let field: &str = text.get(range)?;
@@ -139,13 +139,12 @@ impl ApiVersion {
         self >= version(2015, 4, 5)
     }
 
-    /// `x-ms-error-code` on answers (T-2.60, Q-2.17).
+    /// `x-ms-error-code` on responses (T-2.60, Q-2.17).
     pub fn has_error_code_header(self) -> bool {
         self >= version(2017, 7, 29)
     }
 
-    /// Hour and minute metrics, CORS, and settings that may be set section by section (T-9.7,
-    /// T-9.14).
+    /// Hour and minute metrics, CORS, and partial updates of settings (T-9.7, T-9.14).
     pub fn has_partial_service_properties(self) -> bool {
         self >= version(2013, 8, 15)
     }
@@ -196,8 +195,8 @@ impl ApiVersion {
         self >= version(2013, 8, 15)
     }
 
-    /// Put Message answers with a body, and Get Messages writes DequeueCount after the receipt
-    ///
+    /// Put Message returns a body, and Get Messages writes DequeueCount after the receipt (Q-2.16,
+    ///
     pub fn has_put_message_body(self) -> bool {
         self >= version(2016, 5, 31)
     }

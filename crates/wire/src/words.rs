@@ -3,7 +3,7 @@
 /// Bytes that are examined in one step.
 const WORD: usize = 8;
 
-/// How many bytes from the front are plain: those before the first that `special` finds.
+/// The number of plain bytes before the first byte that `special` finds.
 ///
 /// `special` looks at eight bytes at once and sets the high bit of the first special byte among them,
 /// and no other bit below it; what it sets above that byte does not count. See [`ascii`] and
@@ -12,8 +12,7 @@ const WORD: usize = 8;
 pub(crate) fn plain_prefix(bytes: &[u8], special: impl Fn(u64) -> u64) -> usize {
     let special = |word: &[u8; WORD]| special(u64::from_le_bytes(*word));
     let (words, _) = bytes.as_chunks::<WORD>();
-    // Most texts are short. For the rest the compiler makes fewer steps of four words than of one by
-    // one.
+    // Most texts are short. For the rest, four words per step take fewer instructions than one.
     let (front, back) = words.split_at(words.len().min(4));
     for (index, word) in front.iter().enumerate() {
         let found = special(word);

@@ -1,8 +1,8 @@
 //! The XML documents of the services: access policies, service properties, statistics; messages and
 //! lists of queues.
 //!
-//! What we write is what the services were recorded to write, byte-order mark included (T-9.1, T-9.2,
-//! What we read may come in any order, with any declaration or none (T-9.3, Q-6.1).
+//! We write what the recorded services write, including the byte-order mark (T-9.1, T-9.2, Q-2.10).
+//! We accept elements in any order, with any declaration or none (T-9.3, Q-6.1).
 
 mod fault;
 mod message;
@@ -37,12 +37,12 @@ const CORS_PREFIXED_HEADERS_MAX: usize = 2;
 const CORS_RULES_BYTES_MAX: usize = 2 * 1024;
 /// Days of a retention policy (T-9.8, Q-9.5).
 const RETENTION_DAYS_MAX: u16 = 365;
-/// Methods that a CORS rule may allow (T-9.29). The tests of the .NET and Java clients set the last two,
-/// which no document names.
+/// Methods that a CORS rule may allow (T-9.29). The tests of the .NET and Java clients set the last
+/// two, which are undocumented.
 const CORS_METHODS: [&str; 10] =
     ["DELETE", "GET", "HEAD", "MERGE", "PATCH", "POST", "OPTIONS", "PUT", "TRACE", "CONNECT"];
 
-/// How far the secondary location follows the primary.
+/// The replication status of the secondary location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GeoReplication {
     Live { last_sync: Timestamp },
@@ -60,7 +60,7 @@ pub fn read_queue_policies(document: &[u8]) -> Result<AccessPolicies, XmlFault> 
     read_policies(document, AccessPolicies::of_queue)
 }
 
-/// Reads service properties: the sections a client wants changed (T-9.7).
+/// Reads service properties: the sections to change (T-9.7).
 ///
 /// Before 2013-08-15 there are two, and both are required (T-9.14).
 pub fn read_service_properties(
@@ -75,7 +75,7 @@ pub fn read_service_stats(document: &[u8]) -> Result<GeoReplication, XmlFault> {
     read_stats(document).map_err(|fault| fault.locate(document))
 }
 
-/// Reads a request for a user delegation key: from when, unless at once, until when.
+/// Reads a request for a user delegation key: an optional start and an expiry.
 pub fn read_key_info(document: &[u8]) -> Result<(Option<Timestamp>, Timestamp), XmlFault> {
     let read = || {
         let root = Element::parse(document, "KeyInfo")?;
@@ -87,7 +87,7 @@ pub fn read_key_info(document: &[u8]) -> Result<(Option<Timestamp>, Timestamp), 
     read().map_err(|fault: Fault| fault.locate(document))
 }
 
-/// What the document of an error says.
+/// The content of an error document.
 pub(crate) struct ErrorElements {
     pub(crate) code: String,
     pub(crate) message: String,
@@ -198,7 +198,7 @@ fn read_logging(element: &Element) -> Result<Logging, Fault> {
     })
 }
 
-/// `IncludeAPIs` is required while metrics are enabled and without meaning otherwise (T-9.9, T-9.10).
+/// `IncludeAPIs` is required while metrics are enabled and ignored otherwise (T-9.9, T-9.10).
 fn read_metrics(element: &Element) -> Result<Metrics, Fault> {
     element.expect_children(&["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"])?;
     check_version(element)?;

@@ -1,25 +1,25 @@
-//! Error bodies read as a client does: every shape the services have, and bodies cut short by a proxy.
+//! Reads error bodies as a client: every form of the services, and bodies truncated by a proxy.
 
 use crate::odata::json;
 use crate::xml::{self, ErrorElements};
 
-/// What the body of an error says. Every part may be empty: bodies are optional, and proxies write
+/// The content of an error body. Every part may be empty: bodies are optional, and proxies write
 /// their own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorText {
     /// The service's name of the fault, such as `EntityAlreadyExists`.
     pub code: String,
-    /// The message without the lines that follow it.
+    /// The message without the trailing lines.
     pub message: String,
     pub request_id: Option<String>,
-    /// When the service answered, as it wrote it.
+    /// The time of the response, as sent.
     pub time: Option<String>,
-    /// What else the service said, by name: why a credential was refused, which header was wrong.
+    /// Other details by name: why a credential was refused, which header was wrong.
     pub details: Vec<(String, String)>,
 }
 
 impl ErrorText {
-    /// Reads a body of any shape; `None` when it is of none.
+    /// Reads a body of any form; `None` if it has none of them.
     pub fn read(body: &[u8]) -> Option<Self> {
         let first = body.iter().find(|byte| !byte.is_ascii_whitespace() && byte.is_ascii())?;
         let (mut error, message) = match first {
@@ -37,7 +37,8 @@ impl ErrorText {
         Some(error)
     }
 
-    /// Takes the lines off that a service adds to every message (T-7.1). JSON has its details there, too.
+    /// Removes the lines that a service adds to every message (T-7.1). In JSON the details are
+    /// there too.
     fn set_message(&mut self, text: &str) {
         let Some((message, trailer)) = text.split_once("\nRequestId:") else {
             self.message = text.to_owned();
@@ -61,7 +62,7 @@ impl ErrorText {
         self.details.extend(details);
     }
 
-    /// The index of the operation of a batch that failed, taken off the front of the message (T-6.38).
+    /// The index of the failed batch operation, removed from the front of the message (T-6.38).
     pub fn take_index(&mut self) -> Option<usize> {
         let (index, message) = self.message.split_once(':')?;
         let is_index = !index.is_empty() && index.bytes().all(|b| b.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Cutting a body at its delimiters, and a message into headers and body.
+//! Splits a body at its delimiters, and a message into headers and body.
 
 use super::{HEADERS_BYTES_MAX, Headers, MultipartError};
 use crate::words::find_byte;
@@ -6,8 +6,8 @@ use memchr::{memchr, memmem};
 
 /// The parts between the delimiters of `boundary`, at most `max` of them: the rest is ignored.
 ///
-/// A delimiter stands at the beginning of a line and fills it but for trailing blanks; the line
-/// break before it belongs to it. Text before the first and after the closing one does not count.
+/// A delimiter fills a line, except for trailing blanks; the line break before it belongs to it.
+/// Text before the first and after the closing one is ignored.
 pub(super) fn split_parts<'a>(
     body: &'a [u8],
     boundary: &str,
@@ -33,9 +33,9 @@ pub(super) fn split_parts<'a>(
     Ok(parts)
 }
 
-/// The headers at the front of `text`, and what follows without the blank lines before it. A block
-/// of headers ends at a blank line, or where the text ends: a client that writes bare line feeds
-/// leaves the one blank line after a DELETE to the delimiter.
+/// The headers at the front of `text`, and the rest without leading blank lines. A block of headers
+/// ends at a blank line, or at the end of the text: with bare line feeds, the one blank line after
+/// a DELETE belongs to the delimiter.
 pub(super) fn split_headers(text: &[u8]) -> Result<(Headers<'_>, &[u8]), MultipartError> {
     let mut rest = text;
     while !rest.is_empty() {
@@ -54,8 +54,8 @@ pub(super) fn split_headers(text: &[u8]) -> Result<(Headers<'_>, &[u8]), Multipa
     Ok((Headers(headers), skip_blank_lines(rest)))
 }
 
-/// Splits the headers off one part after the other. Most repeat those of the part before, and are then
-/// not read again.
+/// Splits the headers off successive parts. Most repeat those of the previous part, which are then
+/// not parsed again.
 #[derive(Default)]
 pub(super) struct HeaderReader<'a> {
     /// The last block of headers, with the blank line that ends it.
@@ -73,7 +73,7 @@ impl<'a> HeaderReader<'a> {
             _ => {
                 let (headers, rest) = split_headers(text)?;
                 let block = text.get(..text.len() - rest.len()).unwrap_or_default();
-                // Without a blank line at its end it might be the beginning of a longer one.
+                // Without a blank line at its end it could be the beginning of a longer block.
                 let is_ended = block.len() > headers.0.len();
                 *self = if is_ended { Self { block, headers } } else { Self::default() };
                 Ok((headers, rest))
@@ -134,7 +134,7 @@ impl Iterator for Delimiters<'_, '_> {
 }
 
 impl Delimiters<'_, '_> {
-    /// The delimiter at `at`, if what was found there has a line to itself.
+    /// The delimiter at `at`, if it has the line to itself.
     fn delimiter(&self, at: usize) -> Option<Delimiter> {
         let (before, found) = self.body.split_at_checked(at)?;
         let mut line_start = before;

@@ -251,7 +251,7 @@ fn status_lines_hold_three_digits() {
 }
 
 proptest! {
-    /// Headers that are those of the part before are not read again, and must not be taken for others.
+    /// Repeated headers are not parsed again, and must not be confused with others.
     #[test]
     fn headers_after_others_are_read_as_if_alone(
         texts in prop::collection::vec("(a:1\r?\n|b:2\r?\n){0,3}(\r?\n){0,3}(a:1|x)?", 1..6),

@@ -1,21 +1,21 @@
-//! Writing batches: the service's answers byte for byte (T-6.26 to T-6.28), and requests.
+//! Writes batches: the service's responses byte for byte (T-6.26 to T-6.28), and requests.
 
 /// Writes one batch into a buffer: [`BatchWriter::finish`] must be called after the last part.
 pub struct BatchWriter<'o> {
     out: &'o mut Vec<u8>,
     batch: String,
-    /// Absent when the batch is one query.
+    /// `None` if the batch is one query.
     change_set: Option<String>,
 }
 
 impl<'o> BatchWriter<'o> {
-    /// Begins the answer to a change set. The ids are fresh GUIDs.
+    /// Begins the response to a change set. The ids are fresh GUIDs.
     pub fn answer_change_set(out: &'o mut Vec<u8>, batch_id: &str, change_set_id: &str) -> Self {
         let batch = format!("batchresponse_{batch_id}");
         Self::begin(out, batch, Some(format!("changesetresponse_{change_set_id}")))
     }
 
-    /// Begins the answer to a query, which has no change set around it (T-6.54).
+    /// Begins the response to a query, which has no change set around it (T-6.54).
     pub fn answer_query(out: &'o mut Vec<u8>, batch_id: &str) -> Self {
         Self::begin(out, format!("batchresponse_{batch_id}"), None)
     }
@@ -31,7 +31,7 @@ impl<'o> BatchWriter<'o> {
         format!("multipart/mixed; boundary={}", self.batch)
     }
 
-    /// Adds an answer; the headers are written in the order given.
+    /// Adds a response; the headers are written in the given order.
     pub fn response<'h>(
         &mut self,
         status: u16,
@@ -55,7 +55,7 @@ impl<'o> BatchWriter<'o> {
         self.part(&line, headers, body);
     }
 
-    /// Closes change set and batch, without a blank line between (T-6.28).
+    /// Closes change set and batch, without a blank line in between (T-6.28).
     pub fn finish(self) {
         for boundary in self.change_set.iter().chain([&self.batch]) {
             write_all(self.out, &[b"--", boundary.as_bytes(), b"--\r\n"]);

@@ -1,4 +1,4 @@
-//! What a request body says of an entity, whatever its format.
+//! The entity in a request body, whatever its format.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,32 +7,32 @@ use std::borrow::Cow;
 
 /// An entity as a client sent it.
 ///
-/// Nulls, control information and `Timestamp` are gone (T-3.46, T-3.49); a property given twice is
-/// here twice, for `Properties::new` to refuse.
+/// Nulls, control information and `Timestamp` are removed (T-3.46, T-3.49); a duplicate property is
+/// kept, for `Properties::new` to refuse.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EntityBody<'a> {
     /// `None` when missing or null: an error on insert only (T-3.14, T-3.51).
     pub partition_key: Option<Cow<'a, str>>,
     pub row_key: Option<Cow<'a, str>>,
-    /// Whether a key is of another type than Edm.String: an insert is refused (T-3.18), while an
-    /// update, whose keys are those of the URL, is none the worse for it (T-3.51).
+    /// Whether a key has a type other than Edm.String: an insert is refused (T-3.18), while an
+    /// update takes its keys from the URL and ignores it (T-3.51).
     pub has_mistyped_key: bool,
     pub properties: Vec<(Cow<'a, str>, Value<'a>)>,
 }
 
 /// Why a body cannot be read.
 ///
-/// All but [`BodyError::DuplicateProperty`] answer 400 `InvalidInput`, "An error occurred while
+/// All but [`BodyError::DuplicateProperty`] return 400 `InvalidInput`, "An error occurred while
 /// processing this request.": logs and tests distinguish the cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
-    /// Not a document of its format, or nested where the service knows only primitive values.
+    /// Not a document of its format, or nested where the service allows only primitive values.
     #[error("the body is malformed")]
     Malformed,
     /// A type that the service does not store (T-3.32).
     #[error("a property has an unknown type")]
     UnknownType,
-    /// A value that its type cannot hold (T-3.30, T-3.31, T-3.33, T-3.41, T-3.43, T-3.45).
+    /// A value that is invalid for its type (T-3.30, T-3.31, T-3.33, T-3.41, T-3.43, T-3.45).
     #[error("a property value does not fit its type")]
     InvalidValue,
     /// A key is given twice: 400 `DuplicatePropertiesSpecified`, "A property is specified more than
@@ -52,7 +52,7 @@ pub(super) fn set_key<'a>(
     }
 }
 
-/// The value that `text` spells for type `edm_type`: every type may be given as text (T-3.27).
+/// Parses `text` as type `edm_type`: every type may be given as text (T-3.27).
 pub(super) fn value_from_text<'a>(
     text: Cow<'a, str>,
     edm_type: EdmType,
@@ -70,7 +70,7 @@ pub(super) fn value_from_text<'a>(
     value.ok_or(BodyError::InvalidValue)
 }
 
-/// U+0000 is the one character a string value may not hold (T-3.45).
+/// U+0000 is the only character that a string value must not contain (T-3.45).
 pub(super) fn string(text: Cow<'_, str>) -> Result<Value<'_>, BodyError> {
     if memchr::memchr(0, text.as_bytes()).is_some() {
         return Err(BodyError::InvalidValue);
@@ -80,7 +80,7 @@ pub(super) fn string(text: Cow<'_, str>) -> Result<Value<'_>, BodyError> {
 
 /// A number in decimal or exponent notation that is finite as a Double (T-3.33).
 pub(super) fn finite_double(text: &str) -> Option<f64> {
-    // What `parse` takes beyond numbers is the names of infinities and NaN, and a leading plus sign.
+    // Besides numbers, `parse` accepts the names of infinities and NaN, and a leading plus sign.
     let numeric = |b: &u8| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
     if !text.as_bytes().iter().all(numeric) {
         return None;

@@ -1,4 +1,4 @@
-//! Doubles spelled as the service spells them.
+//! Formats doubles as the service does.
 
 use lazuli_model::digits::digits8;
 use std::fmt;
@@ -58,13 +58,13 @@ fn write_fraction(out: &mut Vec<u8>, digits: &[u8]) -> Spelling {
     Spelling::Fractional
 }
 
-/// The digits that are shown of a number without its sign, zeros at their end among them.
+/// The digits of a number without its sign, including trailing zeros.
 #[derive(Debug, PartialEq, Eq)]
 struct Decimal {
     /// The point follows the first digit.
     digits: [u8; 17],
     exponent: i32,
-    /// The most that were to be had.
+    /// The maximum number of digits.
     digits_max: i32,
 }
 
@@ -73,7 +73,7 @@ impl Decimal {
         Self::exactly(value).unwrap_or_else(|| Self::formatted(value))
     }
 
-    /// Rounds with integers of 128 bits; `None` where they do not suffice, which few numbers need.
+    /// Rounds with 128-bit integers; `None` for the few numbers that need more.
     fn exactly(value: f64) -> Option<Self> {
         if !Binary::VALUES.contains(&value) {
             return None;
@@ -184,7 +184,7 @@ fn scale(digits: u32, exponent: i32) -> Option<u128> {
     POWERS.get(usize::try_from(power).ok()?).copied()
 }
 
-/// The digits of `value`, and the most that were to be had.
+/// The digits of `value`, and the maximum number of digits.
 fn round_trip(value: f64) -> (Scientific, i32) {
     // The fewest digits that name a number are fifteen without their zeros, unless it takes more.
     // Subnormal numbers differ: one digit may name them, and fifteen are shown all the same.
@@ -213,7 +213,7 @@ impl Scientific {
     fn new(number: fmt::Arguments<'_>) -> Self {
         let mut text = [0; 24];
         let mut rest = &mut text[..];
-        // The room suffices, so this cannot fail.
+        // The buffer is large enough, so this cannot fail.
         let _ = rest.write_fmt(number);
         let len = 24 - rest.len();
         Self { text, len }

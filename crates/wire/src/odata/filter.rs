@@ -1,8 +1,8 @@
 //! `$filter` text: to a [`Filter`] tree and back (section 4.2 of the specification).
 //!
-//! Parsing keeps its own stack, so neither thousands of `or`ed terms nor the parentheses that
-//! clients wrap around each pair of them cost call depth. A chain of one operator becomes one node,
-//! with or without parentheses: `(a or b) or c` is `Or([a, b, c])`.
+//! Parsing uses its own stack, so neither thousands of `or`ed terms nor nested parentheses around
+//! each pair of them use call stack. A chain of one operator becomes one node, with or without
+//! parentheses: `(a or b) or c` is `Or([a, b, c])`.
 
 mod lexer;
 mod parser;
@@ -21,7 +21,7 @@ pub enum FilterError {
     #[error("syntax error at position {position}")]
     Syntax { position: usize },
     /// 400 `InvalidInput`, "Syntax error: character '{character}' is not valid at position
-    /// {position} in '{filter}'.": the words the same lexer has for a key predicate (T-1.26).
+    /// {position} in '{filter}'.": the text of the same lexer for a key predicate (T-1.26).
     #[error("character {character:?} is not valid at position {position}")]
     InvalidCharacter { character: char, position: usize },
     /// 400 `InvalidInput`, "Unterminated string literal at position {position} in '{filter}'."
@@ -32,9 +32,9 @@ pub enum FilterError {
     /// T-4.23).
     #[error("the operation is not implemented")]
     NotImplemented,
-    /// 400 `InvalidInput`, "A binary operator with incompatible types was detected. …": a key compared
-    /// with what is no string, or joined to a condition (T-4.39). The tests of the official .NET
-    /// client assert the text of the latter, which is that of OData's own library.
+    /// 400 `InvalidInput`, "A binary operator with incompatible types was detected. …": a key
+    /// compared with a non-string, or joined to a condition (T-4.39). The tests of the official
+    /// .NET client assert the text of the latter, which is that of OData's own library.
     #[error("{left:?} and {right:?} are incompatible operands of {operator}")]
     IncompatibleOperands { left: EdmType, right: EdmType, operator: &'static str },
     /// 400 `InvalidInput`, "One of the request inputs is not valid.": a null, or a condition that is

@@ -1,4 +1,4 @@
-//! Spellings of values that JSON and Atom share, in characters neither needs to escape.
+//! Value formats shared by JSON and Atom, in characters that neither needs to escape.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,7 @@ pub(super) fn write_integer(out: &mut Vec<u8>, value: i64) {
     write_unsigned(out, value.unsigned_abs());
 }
 
-/// Eight digits at a time, those before them first.
+/// Eight digits at a time, most significant first.
 fn write_unsigned(out: &mut Vec<u8>, value: u64) {
     const EIGHT_DIGITS: u64 = 100_000_000;
     let last = digits8((value % EIGHT_DIGITS) as u32);
@@ -35,7 +35,7 @@ pub(super) fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
     let start = out.len();
     out.resize(start + bytes.len().div_ceil(3) * 4, 0);
     if let Some(room) = out.get_mut(start..) {
-        // The room is exact, so this cannot fail.
+        // The buffer has the exact size, so this cannot fail.
         let _ = STANDARD.encode_slice(bytes, room);
     }
 }

@@ -1,4 +1,4 @@
-//! OData as the Table service speaks it: filters, and entities in JSON and Atom.
+//! OData as the Table service uses it: filters, and entities in JSON and Atom.
 //!
 //! Reading turns bytes into an [`EntityBody`] that borrows from them; writing appends to a buffer
 //! the caller owns. Neither builds a tree of the document.
@@ -16,7 +16,7 @@ pub use select::{Select, SelectError};
 
 use crate::media::MetadataLevel;
 
-/// What the control information of an answer is made of.
+/// The inputs for the control information of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The service root as the client addressed it, with its final slash:

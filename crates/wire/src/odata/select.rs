@@ -1,11 +1,11 @@
-//! `$select`: which properties an answer shows, and in what order.
+//! `$select`: which properties a response contains, and in what order.
 
 use lazuli_model::limits::SELECT_NAMES_MAX;
 
 /// A parsed `$select`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Select {
-    /// As sent, decoded: the answer's `odata.metadata` repeats it, even when it is empty.
+    /// As sent, decoded: `odata.metadata` of the response echoes it, even if it is empty.
     text: Box<str>,
     projection: Option<Projection>,
 }

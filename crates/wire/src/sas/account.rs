@@ -89,8 +89,8 @@ impl<'a> AccountSas<'a> {
         verify(&self.string_to_sign(account)?, keys, self.signature)
     }
 
-    /// What the token permits `caller` now in the service that `letter` names. The signature must have
-    /// been checked before.
+    /// What the token permits `caller` now in the service that `letter` names. Check the signature
+    /// first.
     pub fn grant(&self, caller: &Caller, letter: char) -> Result<AccountGrant, SasError> {
         let restrictions = Restrictions {
             start: parse_time("st", self.start)?,

@@ -1,7 +1,7 @@
-//! User delegation SAS: a token for a table, signed with a key that a directory user was given.
+//! User delegation SAS: a token for a table, signed with a key issued to a directory user.
 //!
-//! No official client makes such tokens for tables yet. Their string to sign is that of queues with
-//! the range of keys appended; if the service chooses another, change it here.
+//! No official client creates such tokens for tables yet. Their string to sign is that of queues
+//! with the range of keys appended; if the service chooses another, change it here.
 
 use super::restrictions::parse_time;
 use super::{Caller, SasError, TableGrant, TableSas, given, join, optional, verify, write_token};
@@ -18,11 +18,11 @@ pub struct UserDelegationSas<'a> {
     /// What it has in common with every token for a table.
     pub table: TableSas<'a>,
     pub key: UserDelegationKey<'a>,
-    /// `skdutid` and `sduoid`: the one user who may use the token, beside a bearer token.
+    /// `skdutid` and `sduoid`: the one user who may use the token, together with a bearer token.
     pub delegate: [&'a str; 2],
 }
 
-/// A key and its owner, by the texts in which tokens repeat them.
+/// A key and its owner, as the texts that tokens contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UserDelegationKey<'a> {
     /// `skoid`
@@ -111,7 +111,7 @@ impl<'a> UserDelegationKey<'a> {
         Ok((key, ["skdutid", "sduoid"].map(|name| optional(query, name))))
     }
 
-    /// Checks that the key signs now for the service of this letter, and for everybody.
+    /// Checks that the key is valid now for the service of this letter, and not bound to one user.
     pub(super) fn check(
         &self,
         delegate: [&str; 2],
@@ -134,7 +134,7 @@ impl<'a> UserDelegationKey<'a> {
         Ok(())
     }
 
-    /// From when until when the key signs, to the second: clients format these times themselves.
+    /// The validity period of the key, to the second: clients format these times themselves.
     pub fn window(&self) -> Result<(Timestamp, Timestamp), SasError> {
         let second = |time: Timestamp| Timestamp::UNIX_EPOCH.plus_seconds(time.unix_seconds());
         let start = parse_time("skt", self.start)?.ok_or(SasError::Missing("skt"))?;

@@ -1,4 +1,4 @@
-//! Sets of permissions and of resource types, as small as a byte.
+//! Sets of permissions and of resource types, one byte each.
 
 use std::ops::BitOr;
 
@@ -14,7 +14,7 @@ macro_rules! flag_set {
             /// The set without a flag.
             pub const NONE: Self = Self(0);
 
-            /// The set of the letters in `text`; those without a meaning here are passed over.
+            /// The set of the letters in `text`; unknown letters are ignored.
             pub fn parse(text: &str) -> Self {
                 text.chars().fold(Self::default(), |set, letter| match letter {
                     $($letter => set | Self::$flag,)*

@@ -18,7 +18,7 @@ pub const QUEUE_SERVICE: &str = "q";
 pub enum QueueToken<'a> {
     Queue(QueueSas<'a>),
     Account(AccountSas<'a>),
-    /// A token for a queue too, but no key of the account signed it.
+    /// Also a token for a queue, but not signed by an account key.
     UserDelegation(QueueDelegationSas<'a>),
 }
 
@@ -148,7 +148,7 @@ pub struct QueueDelegationSas<'a> {
     /// What it has in common with every token for a queue.
     pub queue: QueueSas<'a>,
     pub key: UserDelegationKey<'a>,
-    /// `skdutid` and `sduoid`: the one user who may use the token, beside a bearer token.
+    /// `skdutid` and `sduoid`: the one user who may use the token, together with a bearer token.
     pub delegate: [&'a str; 2],
 }
 
@@ -156,7 +156,7 @@ impl<'a> QueueDelegationSas<'a> {
     fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
         let (key, delegate) = UserDelegationKey::parse(query)?;
         let queue = QueueSas::parse(query)?;
-        // The first version whose tokens sign sip and spr; older forms would leave them unheeded.
+        // The first version whose tokens sign sip and spr; older forms would ignore them.
         if !queue.terms().form()?.has_account_sas() {
             return Err(SasError::Version);
         }

@@ -12,7 +12,7 @@ pub struct Caller {
     pub https: bool,
 }
 
-/// What every kind of token may demand of its caller.
+/// Restrictions that every kind of token may place on its caller.
 pub(super) struct Restrictions {
     pub(super) start: Option<Timestamp>,
     pub(super) expiry: Timestamp,
@@ -86,7 +86,7 @@ impl AddressRange {
         }
     }
 
-    /// An IPv4 address is the same when it comes mapped into IPv6.
+    /// An IPv4-mapped IPv6 address counts as the IPv4 address.
     pub(super) fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.first.is_ipv4() && (self.first..=self.last).contains(&address)

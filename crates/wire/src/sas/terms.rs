@@ -33,7 +33,7 @@ impl ServiceTerms<'_> {
         letters: fn(&str) -> Option<Permissions>,
     ) -> Result<Permissions, SasError> {
         let terms = self.terms(policy, letters)?;
-        // An older token does not sign these two: its holder could have added or removed them.
+        // Older tokens do not sign these two: the holder could have added or removed them.
         let signs_both = self.form()?.has_account_sas();
         let (addresses, protocol) =
             if signs_both { (self.addresses, self.protocol) } else { ("", "") };
@@ -47,8 +47,8 @@ impl ServiceTerms<'_> {
         Ok(terms.permissions)
     }
 
-    /// Start, expiry and permission, each from the token or from the stored policy, never from both;
-    /// the latter two must come from somewhere.
+    /// Start, expiry and permission, each from the token or from the stored policy, never from
+    /// both; the latter two are required.
     fn terms(
         &self,
         policy: Option<&AccessPolicy>,

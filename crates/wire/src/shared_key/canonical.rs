@@ -1,5 +1,5 @@
-//! What requests to the Queue service sign, and those to the Blob service will: eleven headers, every
-//! `x-ms-` header and the whole query.
+//! The string to sign of the Queue service, and in future of the Blob service: eleven headers,
+//! every `x-ms-` header and the whole query.
 
 use super::{Scheme, Signature, SigningKey, unescape_unreserved};
 use crate::uri::{percent_decode_lenient, split_account, split_location, without_repeated_account};
@@ -7,7 +7,7 @@ use crate::version::ApiVersion;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-/// The headers with a line of their own, in the order of the lines.
+/// The headers with their own line, in line order.
 const SIGNED_HEADERS: [&str; 11] = [
     "content-encoding",
     "content-language",
@@ -40,7 +40,7 @@ pub struct CanonicalRequest<'a> {
     query: &'a str,
 }
 
-/// The choices in which clients differ. All name the same request.
+/// The variations between clients. All describe the same request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Spelling {
     headers: HeaderOrder,
@@ -51,7 +51,7 @@ struct Spelling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeaderOrder {
     Bytes,
-    /// The order that the service's own culture gives to names.
+    /// The culture-specific order of the service.
     Weighted,
 }
 
@@ -120,10 +120,10 @@ impl<'a> CanonicalRequest<'a> {
         self.signing_key(keys, scheme, signature).is_some()
     }
 
-    /// The place of the key that made `signature` over this request, if one did.
+    /// The index of the key that made `signature` over this request, if one did.
     ///
-    /// The request is taken as the reference spells it. Only when that fails the spellings that clients
-    /// are known to sign instead are tried.
+    /// Tries the spelling of the reference first. If that fails, it tries the spellings that
+    /// clients are known to sign instead.
     pub fn signing_key(
         &self,
         keys: &[SigningKey],
@@ -136,7 +136,7 @@ impl<'a> CanonicalRequest<'a> {
             .or_else(|| self.other_spellings(scheme).iter().find_map(|text| signer(text)))
     }
 
-    /// The same request with another path, for whoever looks for a client's mistake.
+    /// The same request with another path, to diagnose a client's mistake.
     #[must_use]
     pub fn with_path(&self, path: &str) -> Self {
         Self { path: Cow::Owned(path.to_owned()), ..self.clone() }

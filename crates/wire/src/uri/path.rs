@@ -18,20 +18,19 @@ pub enum ResourcePath<'a> {
     Table { name: Cow<'a, str> },
     /// `name` or `name()`: the entities of a table, and its access policies.
     Entities { table: &'a str },
-    /// `name(PartitionKey='..',RowKey='..')`: one entity. The keys are not yet checked: one that
-    /// holds a forbidden character answers as T-1.27.
+    /// `name(PartitionKey='..',RowKey='..')`: one entity. The keys are not yet checked: a forbidden
+    /// character in one is reported as in T-1.27.
     Entity { table: &'a str, partition_key: Cow<'a, str>, row_key: Cow<'a, str> },
     /// `$batch`: entity group transactions.
     Batch,
-    /// Two or more segments that begin with the name of a table: an odd form that the service takes
-    /// for an insert into the table, or refuses when a later segment has a key predicate (T-1.13 to
-    /// T-1.15).
+    /// Two or more segments that begin with a table name: an odd form that the service treats as an
+    /// insert into the table, or refuses if a later segment has a key predicate (T-1.13 to T-1.15).
     Nested { table: &'a str, keyed: bool },
     /// `$count`, `$value`, `$links`, or a property of one entity: not implemented (T-4.46).
     Unsupported,
 }
 
-/// Why a path names no resource: answered as `InvalidInput` with [`PathError::message`].
+/// Why a path names no resource: `InvalidInput` with [`PathError::message`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key predicate of '{resource}' cannot be read: {error}")]
 pub struct PathError<'a> {
@@ -59,8 +58,8 @@ impl PathError<'_> {
 impl<'a> ResourcePath<'a> {
     /// Reads a decoded path from which the account segment of path style has been removed.
     ///
-    /// The service decodes before it splits, so an encoded slash divides segments like a raw one
-    /// (recorded: `a%2F%2F` is judged as the name `a`). Empty segments do not count.
+    /// The service decodes before it splits, so an encoded slash separates segments like a raw one
+    /// (recorded: `a%2F%2F` is treated as the name `a`). Empty segments are ignored.
     pub fn parse(path: &'a str) -> Result<Self, PathError<'a>> {
         let mut segments = Segments(path);
         let Some(first) = segments.next() else {
@@ -107,7 +106,8 @@ impl<'a> ResourcePath<'a> {
     }
 }
 
-/// Splits a segment into its name and what its parentheses hold; empty parentheses do not count (T-1.8).
+/// Splits a segment into its name and the content of its parentheses; empty parentheses are ignored
+/// (T-1.8).
 fn split_predicate(segment: &str) -> Result<(&str, Option<&str>), PathError<'_>> {
     let opening = find_byte(b'(', segment.as_bytes());
     let Some((name, after)) = opening.and_then(|at| segment.split_at_checked(at)) else {
@@ -121,8 +121,8 @@ fn split_predicate(segment: &str) -> Result<(&str, Option<&str>), PathError<'_>>
     }
 }
 
-/// The segments of a path that are not empty. A slash within quotes belongs to a key, which is then
-/// refused for holding it.
+/// The non-empty segments of a path. A slash within quotes belongs to a key, which is then refused
+/// because of it.
 struct Segments<'a>(&'a str);
 
 impl<'a> Iterator for Segments<'a> {

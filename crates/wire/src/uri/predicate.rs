@@ -1,8 +1,8 @@
-//! Key predicates: what stands between the parentheses of `Orders(PartitionKey='p',RowKey='r')`.
+//! Key predicates: the content of the parentheses in `Orders(PartitionKey='p',RowKey='r')`.
 //!
 //! Errors follow the service's own lexer and parser: a character that begins no token is reported
-//! with its position, an unterminated literal with the position of the end, and a sequence of
-//! tokens that makes no sense as a syntax error without one (T-1.26, T-1.27).
+//! with its position, an unterminated literal with the position of the end, and an invalid sequence
+//! of tokens as a syntax error without one (T-1.26, T-1.27).
 
 use crate::words::find_byte;
 use lazuli_model::key::utf16_units;
@@ -37,8 +37,8 @@ pub fn parse_key_predicate(text: &str) -> Result<(Cow<'_, str>, Cow<'_, str>), P
     }
 }
 
-/// Reads the keys as nearly all clients write them: in this order, without blanks, and without quotes
-/// within. `None` is left to the lexer.
+/// Fast path for the keys as nearly all clients write them: in this order, without blanks or inner
+/// quotes. On `None` the lexer takes over.
 fn parse_usual(text: &str) -> Option<(&str, &str)> {
     let (partition, rest) = split_at_quote(text.strip_prefix("PartitionKey='")?)?;
     let (row, end) = split_at_quote(rest.strip_prefix("',RowKey='")?)?;
@@ -58,7 +58,7 @@ pub(super) fn parse_table_key(text: &str) -> Result<Cow<'_, str>, PredicateError
     }
 }
 
-/// As many keys as any resource has; a longer list is parsed to its end and then refused.
+/// At most as many keys as any resource has; a longer list is parsed to its end and then refused.
 enum Keys<'a> {
     Single(Cow<'a, str>),
     Named([Option<(&'a str, Cow<'a, str>)>; 2]),
@@ -98,7 +98,7 @@ fn parse(text: &str) -> Result<Keys<'_>, PredicateError> {
     keys.ok_or(PredicateError::KeyCount)
 }
 
-/// Adds one key to those before it; named and unnamed ones do not mix, and no name comes twice.
+/// Adds a key; named and unnamed keys do not mix, and names must be unique.
 fn add<'a>(
     keys: Option<Keys<'a>>,
     (name, value): (Option<&'a str>, Cow<'a, str>),

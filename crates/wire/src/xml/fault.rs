@@ -1,9 +1,9 @@
-//! Why a document is not taken, and where in it.
+//! Why a document is refused, and where the error is.
 
 use crate::error_body::Detail;
 use crate::error_code::ErrorCode;
 
-/// Why a document is not taken.
+/// Why a document is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum XmlError {
     #[error("the document is not well-formed")]
@@ -60,7 +60,7 @@ pub struct XmlFault {
 }
 
 impl XmlFault {
-    /// What the Queue service says of it after the message.
+    /// The details that the Queue service adds after the message.
     pub fn details(&self) -> Vec<Detail> {
         vec![
             ("LineNumber", self.line.to_string()),
@@ -97,7 +97,7 @@ impl From<XmlError> for XmlFault {
     }
 }
 
-/// A fault while its document is at hand: its place is the number of bytes before it.
+/// An error while its document is available: its position is the number of bytes before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fault {
     error: XmlError,
@@ -113,8 +113,8 @@ impl Fault {
         Self::at(XmlError::Syntax, at)
     }
 
-    /// Lines and characters instead of bytes. The service counts as .NET does: in units of UTF-16, and of
-    /// a tag it names the place of the name.
+    /// Converts bytes to line and position. The service counts as .NET does: in UTF-16 units; for a
+    /// tag it reports the position of the name.
     pub(super) fn locate(self, document: &[u8]) -> XmlFault {
         let Self { error, at: Some(at) } = self else { return self.error.into() };
         let document = document.strip_prefix(super::BYTE_ORDER_MARK).unwrap_or(document);

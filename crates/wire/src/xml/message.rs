@@ -4,14 +4,15 @@ use super::fault::Fault;
 use super::walk::{Visit, walk};
 use super::{XmlError, XmlFault};
 
-/// Nesting of elements. Ours: a message has two levels, and markup in its text is legal (Q-6.17b).
+/// Maximum nesting of elements. Our limit: a message has two levels, and its text may contain
+/// markup (Q-6.17b).
 const DEPTH_MAX: usize = 64;
 const ROOT: &str = "QueueMessage";
 const TEXT: &str = "MessageText";
 
 /// Reads the text of a message: the character content of `MessageText`, white space and all, without the
-/// markup in it (Q-6.12, Q-6.14, Q-6.17b). Its length is the caller's to check; that of the document is
-/// bounded by the request.
+/// markup in it (Q-6.12, Q-6.14, Q-6.17b). The caller checks its length; the request bounds that of
+/// the document.
 pub fn read_message_text(document: &[u8]) -> Result<String, XmlFault> {
     let mut reader = MessageReader::default();
     let text = walk(document, &mut reader).and_then(|end| reader.finish(end));
@@ -38,7 +39,7 @@ impl MessageReader {
 }
 
 impl Visit for MessageReader {
-    /// Elements beside the text are passed over.
+    /// Other elements are ignored.
     fn open(&mut self, name: &str, _: bool, start: usize) -> Result<(), Fault> {
         match self.depth {
             0 if self.has_root => return Err(Fault::syntax(start)),

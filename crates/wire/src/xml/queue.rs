@@ -5,33 +5,33 @@ use crate::pop_receipt;
 use crate::version::ApiVersion;
 use lazuli_model::{MessageId, Metadata, PopReceipt, Timestamp};
 
-/// A message as lists show it.
+/// A message in a list.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedMessage<'a> {
     pub id: MessageId,
     pub inserted: Timestamp,
     pub expires: Timestamp,
-    /// It holds the time at which the message is visible next.
+    /// Contains the time at which the message becomes visible.
     pub receipt: PopReceipt,
     pub dequeue_count: u32,
     pub text: &'a str,
 }
 
-/// What a list shows of its messages, and in which order.
+/// Which elements of a message a list contains, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageForm {
-    /// The answer to Put Message.
+    /// The response to Put Message.
     Put,
-    /// The answer to Get Messages.
+    /// The response to Get Messages.
     Got,
-    /// The answer to Get Messages before 2016-05-31.
+    /// The response to Get Messages before 2016-05-31.
     GotBefore2016,
-    /// The answer to Peek Messages.
+    /// The response to Peek Messages.
     Peeked,
 }
 
 impl MessageForm {
-    /// The form of Get Messages at a version.
+    /// The form of Get Messages in a version.
     pub fn of_get(version: ApiVersion) -> Self {
         if version.has_put_message_body() { Self::Got } else { Self::GotBefore2016 }
     }
@@ -48,7 +48,8 @@ pub fn write_messages<'a>(
     });
 }
 
-/// One page of List Queues. What the request did not give, or gave empty, is empty here.
+/// One page of List Queues. Parameters that the request omits or leaves empty are empty here
+///
 #[derive(Clone, Copy, Debug)]
 pub struct QueueListing<'a> {
     /// The URI of the account, ending in a slash.

@@ -1,6 +1,6 @@
 //! A small XML document as a tree of elements.
 //!
-//! Bounded in bytes, depth and number of elements; of text only that of leaves is used.
+//! Bounded in bytes, depth and number of elements; only the text of leaves is used.
 
 use super::XmlError;
 use super::fault::Fault;
@@ -15,7 +15,7 @@ pub(super) struct Element {
     name: String,
     text: String,
     pub(super) children: Vec<Self>,
-    /// Whether it is one tag, as `<Name />`.
+    /// Whether it is a single tag, like `<Name />`.
     pub(super) is_self_closing: bool,
     /// The bytes of the document before what follows it.
     pub(super) end: usize,
@@ -63,7 +63,7 @@ impl Element {
         self.child(name).map(Self::text).filter(|text| !text.is_empty())
     }
 
-    /// Checks that every child is one of `names`, and none there twice.
+    /// Checks that every child is one of `names`, without duplicates.
     pub(super) fn expect_children(&self, names: &[&str]) -> Result<(), XmlError> {
         let known = |child: &&Self| names.contains(&child.name.as_str());
         let mut seen: Vec<_> = self.children.iter().take_while(known).map(|c| &c.name).collect();

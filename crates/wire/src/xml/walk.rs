@@ -1,6 +1,7 @@
-//! Reads a document from its beginning to its end, for whoever builds something of it.
+//! A streaming reader of documents.
 //!
-//! A document type is refused, so nothing expands. Attributes, comments and instructions are passed over.
+//! A document type is refused, so nothing expands. Attributes, comments and instructions are
+//! ignored.
 
 use super::fault::Fault;
 use super::write::is_in_xml;
@@ -8,18 +9,18 @@ use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, Event};
 
-/// What is told of a document. Places are bytes of the document, a byte-order mark not counted.
+/// The events of a document. Positions are bytes of the document, not counting a byte-order mark.
 pub(super) trait Visit {
-    /// An element begins; one that is a single tag ends at once.
+    /// An element begins; a single tag also ends immediately.
     fn open(&mut self, name: &str, is_self_closing: bool, start: usize) -> Result<(), Fault>;
     /// The element last opened ends.
     fn close(&mut self, end: usize) -> Result<(), Fault>;
-    /// Text of the open element, its references resolved, of characters that XML has. Text may come in
-    /// several pieces.
+    /// Text of the open element, with references resolved and only valid XML characters. Text may
+    /// arrive in several pieces.
     fn text(&mut self, text: &str, start: usize) -> Result<(), Fault>;
 }
 
-/// Walks through a document and returns its length. A byte-order mark may begin it.
+/// Reads a document and returns its length. A byte-order mark may begin it.
 pub(super) fn walk(document: &[u8], visit: &mut impl Visit) -> Result<usize, Fault> {
     let text = std::str::from_utf8(document).map_err(|error| Fault::syntax(error.valid_up_to()))?;
     let text = text.trim_start_matches('\u{feff}');
@@ -60,9 +61,9 @@ fn place(position: u64) -> usize {
     usize::try_from(position).unwrap_or(usize::MAX)
 }
 
-/// Refuses a text with a character that no document can hold, such as U+0001 (Q-6.17, TQ-31).
+/// Refuses a text with a character that XML does not allow, such as U+0001 (Q-6.17, TQ-31).
 fn check_characters(text: &str, start: usize) -> Result<(), Fault> {
-    // Nearly every text is known to be good by its bytes: U+FFFE and U+FFFF begin with 0xEF.
+    // For nearly every text the bytes alone suffice: U+FFFE and U+FFFF begin with 0xEF.
     let is_plain = |byte: u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=0xEE | 0xF0..);
     if text.bytes().all(is_plain) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Writing the documents.
+//! Writes the documents.
 
 use super::GeoReplication;
 use crate::sas::UserDelegationKey;
@@ -51,8 +51,8 @@ pub fn write_service_properties(
     });
 }
 
-/// Appends service statistics; the time is empty unless the secondary is live (T-9.17). An empty one is
-/// written with both its tags, unlike any other element.
+/// Appends service statistics; the time is empty unless the secondary is live (T-9.17). An empty
+/// time is written with both tags, unlike any other element.
 pub fn write_service_stats(out: &mut Vec<u8>, replication: GeoReplication) {
     let (status, last_sync) = match replication {
         GeoReplication::Live { last_sync } => ("live", last_sync.rfc1123()),
@@ -84,8 +84,8 @@ pub fn write_user_delegation_key(out: &mut Vec<u8>, key: &UserDelegationKey<'_>,
     });
 }
 
-/// Appends text with `&`, `<` and `>` escaped, and carriage returns, which would be read as line
-/// feeds. Characters that XML cannot hold are replaced.
+/// Appends text with `&`, `<`, `>` and carriage returns escaped; a raw carriage return would be
+/// read as a line feed. Characters that XML does not allow are replaced.
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
     let special = |word| {
         or_not_ascii(
@@ -117,7 +117,7 @@ fn write_character(out: &mut Vec<u8>, character: char) {
     }
 }
 
-/// Whether a document may hold the character, be it by number.
+/// Whether XML allows the character, even as a numeric reference.
 pub(super) const fn is_in_xml(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
 }
@@ -198,7 +198,7 @@ pub(super) fn node(out: &mut Vec<u8>, name: &str, content: impl FnOnce(&mut Vec<
     out.extend([b"</", name.as_bytes(), b">"].concat());
 }
 
-/// An element of text alone; without any it is written `<Name />` (T-9.2, Q-2.11).
+/// An element with text only; without text it is written as `<Name />` (T-9.2, Q-2.11).
 pub(crate) fn leaf(out: &mut Vec<u8>, name: &str, text: &str) {
     if text.is_empty() {
         return out.extend([b"<", name.as_bytes(), b" />"].concat());

@@ -1,7 +1,7 @@
-//! Atom request bodies: of an entry only its `m:properties` matter.
+//! Atom request bodies: only the `m:properties` of an entry matter.
 //!
-//! A document type is refused, so nothing expands. Elements are followed by counting, not by
-//! recursion, and properties hold text alone.
+//! A document type is refused, so nothing expands. Nesting is tracked with a counter, not by
+//! recursion, and properties contain only text.
 
 use super::super::body::{set_key, value_from_text};
 use super::super::{BodyError, EntityBody};
@@ -24,7 +24,7 @@ pub fn read_entity(body: &[u8]) -> Result<EntityBody<'_>, BodyError> {
         }
         "PartitionKey" => set_key(&mut entity.partition_key, property.text),
         "RowKey" => set_key(&mut entity.row_key, property.text),
-        // Ignored whatever it says (T-2.47).
+        // Ignored whatever its value (T-2.47).
         "Timestamp" => Ok(()),
         _ => {
             entity.properties.push(property.into_pair()?);
@@ -79,12 +79,12 @@ impl<'a> Property<'a> {
 struct Place<'a> {
     /// Elements open at present.
     depth: usize,
-    /// The depth of `m:properties`, once it has been met.
+    /// The depth of `m:properties`, once found.
     properties: Option<usize>,
     property: Option<Property<'a>>,
 }
 
-/// Calls `property` for each property of the one entry that `body` must hold.
+/// Calls `property` for each property of the one entry that `body` must contain.
 fn read_properties<'a>(
     body: &'a [u8],
     mut property: impl FnMut(Property<'a>) -> Result<(), BodyError>,

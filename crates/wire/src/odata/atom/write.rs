@@ -1,4 +1,4 @@
-//! Atom answers, in the two forms that the service has written (T-2.64a).
+//! Atom responses, in the two forms of the service (T-2.64a).
 
 use super::super::{Context, Select, double, lexical};
 use super::{ATOM, DATA, METADATA, SCHEME};
@@ -8,15 +8,15 @@ use crate::words::{ascii, below, equal, plain_prefix};
 use lazuli_model::{ETag, Timestamp, ValueRef};
 use std::borrow::Cow;
 
-/// What every feed and entry of an answer shares.
+/// What all feeds and entries of a response share.
 #[derive(Clone, Copy, Debug)]
 pub struct Envelope {
     pub form: AtomForm,
-    /// The time of the answer, shown to the second.
+    /// The time of the response, to the second.
     pub updated: Timestamp,
 }
 
-/// Writes a lone entity: the answer to a point read or an insert.
+/// Writes a single entity: the response to a point read or an insert.
 pub fn write_entity<'p>(
     out: &mut Vec<u8>,
     context: &Context<'_>,
@@ -31,7 +31,7 @@ pub fn write_entity<'p>(
     write_entity_content(out, &entry, context, [partition_key, row_key], timestamp, properties);
 }
 
-/// Writes the answer to Query Entities, one entity at a time.
+/// Writes the response to Query Entities, one entity at a time.
 #[must_use = "the feed is not closed before `end`"]
 pub struct EntityCollection(Feed);
 
@@ -59,14 +59,14 @@ impl EntityCollection {
     }
 }
 
-/// Writes a lone table: the answer to Create Table, or to a read of `Tables('name')`.
+/// Writes a single table: the response to Create Table, or to a read of `Tables('name')`.
 pub fn write_table(out: &mut Vec<u8>, base: &str, account: &str, envelope: Envelope, name: &str) {
     let entry = Entry::of_table(base, account, envelope);
     entry.open_document(out);
     write_table_content(out, &entry, name);
 }
 
-/// Writes the answer to Query Tables, one table at a time.
+/// Writes the response to Query Tables, one table at a time.
 #[must_use = "the feed is not closed before `end`"]
 pub struct TableCollection(Feed);
 
@@ -88,7 +88,7 @@ impl TableCollection {
 
 const TABLES: &str = "Tables";
 
-/// A feed that has its title, id and time, and awaits its entries.
+/// A feed with its title, id and time written, before its entries.
 struct Feed {
     envelope: Envelope,
     indent: Indent,
@@ -126,7 +126,7 @@ impl Feed {
         Entry { indent: self.indent, ..entry }
     }
 
-    /// Atom wants an author: of each entry, or of a feed that has none.
+    /// Atom requires an author: of each entry, or of a feed without entries.
     fn end(self, out: &mut Vec<u8>, resource: &str) {
         if self.is_empty {
             write_author(out, self.indent);
@@ -155,7 +155,7 @@ fn write_self_link(out: &mut Vec<u8>, indent: Indent, resource: &str) {
     write_link(out, indent, "self", resource, |out| write_attribute(out, resource));
 }
 
-/// What an entry says of itself, whether it stands for an entity or a table.
+/// An entry for an entity or a table.
 struct Entry<'a> {
     base: &'a str,
     account: &'a str,
@@ -235,7 +235,7 @@ fn write_entity_content<'p>(
     timestamp: Timestamp,
     properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
 ) {
-    // Percent-encoding leaves nothing in the URI that XML would escape.
+    // A percent-encoded URI contains nothing that XML would escape.
     let uri = |out: &mut Vec<u8>| write_entity_uri(out, context.table, partition_key, row_key);
     entry.write(out, uri, |out, indent| {
         let projection = context.select.and_then(Select::projection);
@@ -275,7 +275,7 @@ fn write_table_content(out: &mut Vec<u8>, entry: &Entry<'_>, name: &str) {
     });
 }
 
-/// Only strings go without `m:type` (T-2.63).
+/// Only strings have no `m:type` (T-2.63).
 fn write_property(out: &mut Vec<u8>, indent: Indent, name: &str, value: ValueRef<'_>) {
     let name = &*element_name(name);
     line(out, indent, &["<d:", name]);
@@ -291,8 +291,8 @@ fn write_property(out: &mut Vec<u8>, indent: Indent, name: &str, value: ValueRef
     write_all(out, &["</d:", name, ">"]);
 }
 
-/// A property's name as that of an element. A `$select` may ask for any name, and in the lenient
-/// profile any is stored: what XML cannot hold is written `_xHHHH_`, as .NET does.
+/// A property's name as that of an element. A `$select` may contain any name, and the lenient
+/// profile stores any: characters that XML does not allow are written as `_xHHHH_`, as in .NET.
 fn element_name(name: &str) -> Cow<'_, str> {
     let holds = |index: usize, c: char| match c {
         '_' => true,
@@ -394,11 +394,11 @@ fn write_link(
     out.extend_from_slice(b"\" />");
 }
 
-/// Where an element begins: right after the one before, or on a line of its own.
+/// Where an element begins: right after the previous one, or on its own line.
 #[derive(Clone, Copy)]
 enum Indent {
     None,
-    /// So many spaces from the left.
+    /// Indented by this many spaces.
     Line(usize),
 }
 

@@ -15,15 +15,15 @@ pub(super) enum Token<'a> {
     Word(&'a str),
     Literal(Value<'static>),
     Null,
-    /// A character that OData knows and filters on tables have no use for.
+    /// A character that OData knows but table filters do not use.
     Other,
     End,
 }
 
-/// Hands out tokens from the front of a text.
+/// Reads tokens from the front of a text.
 pub(super) struct Lexer<'a> {
     text: &'a str,
-    /// The bytes consumed: just past the token last handed out.
+    /// The bytes consumed: just past the last token.
     at: usize,
     dialect: Dialect,
 }
@@ -33,7 +33,7 @@ impl<'a> Lexer<'a> {
         Self { text, at: 0, dialect }
     }
 
-    /// A syntax error at the token last handed out.
+    /// A syntax error at the last token.
     pub(super) fn syntax_error(&self) -> FilterError {
         let position = self.position();
         FilterError::Syntax { position }
@@ -133,7 +133,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// Emulators take double quotes too (TR-22).
+    /// Emulators accept double quotes too (TR-22).
     fn is_quote(&self, c: char) -> bool {
         c == '\'' || (c == '"' && self.dialect == Dialect::Lenient)
     }
@@ -184,8 +184,8 @@ fn is_lenient_word_part(c: char) -> bool {
     !c.is_whitespace() && !"()'\",".contains(c)
 }
 
-/// An integer without suffix is an Int32, else an Int64, else a Double: what a client means who
-/// forgets the `L`. What the service does beyond Int32 is not known.
+/// An integer without suffix is an Int32, else an Int64, else a Double, as meant by a client that
+/// omits the `L`. What the service does beyond Int32 is not known.
 fn parse_number(text: &str, negative: bool) -> Option<Value<'static>> {
     let sign = if negative { "-" } else { "" };
     if let Some(digits) = text.strip_suffix(['L', 'l']) {

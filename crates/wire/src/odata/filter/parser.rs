@@ -6,8 +6,8 @@ use lazuli_model::limits::{FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
 use lazuli_model::{EdmType, Filter, Operator, Property, Value};
 use std::borrow::Cow;
 
-/// Parentheses open at one time. Ours: they cost no depth, but each pair may move all it encloses
-/// into the junction around it.
+/// Parentheses open at one time. Our limit: they use no stack, but each pair may move its content
+/// into the enclosing junction.
 const PARENTHESES_MAX: usize = 1024;
 
 /// The functions of OData 3.
@@ -41,16 +41,16 @@ pub fn parse(text: &str) -> Result<Filter, FilterError> {
     Parser::new(text, Dialect::Azure).run()
 }
 
-/// Parses what emulators understand beside it, and Azure does not: operators in any case, strings in
-/// double quotes, names with other marks in them, `null`, and keys compared with what is no string.
+/// Also parses what emulators accept and Azure does not: operators in any case, strings in double
+/// quotes, names with other characters, `null`, and keys compared with non-strings.
 ///
-/// A comparison with `null` asks whether the property is there. Values of types that do not compare
-/// differ.
+/// A comparison with `null` tests whether the property exists. Values of incomparable types are
+/// unequal.
 pub fn parse_lenient(text: &str) -> Result<Filter, FilterError> {
     Parser::new(text, Dialect::Lenient).run()
 }
 
-/// Whose filters are understood.
+/// Which dialect is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Azure,
@@ -66,20 +66,20 @@ struct Parser<'a> {
     comparisons: usize,
 }
 
-/// What is known of an expression between two parentheses, or of the whole text.
+/// The state of an expression between two parentheses, or of the whole text.
 #[derive(Default)]
 struct Group {
     /// Finished alternatives, to be joined by `or`.
     alternatives: Junction,
     /// Finished parts of the current alternative, to be joined by `and`.
     parts: Junction,
-    /// A comparison that awaits its right side.
+    /// A comparison without its right side yet.
     comparison: Option<(Operand, Operator)>,
-    /// The `not`s before the operand that is awaited.
+    /// The `not`s before the next operand.
     negations: usize,
 }
 
-/// What stands on one side of an operator.
+/// One side of an operator.
 enum Operand {
     Condition(Condition),
     Property(Property),
@@ -87,7 +87,7 @@ enum Operand {
     Null,
 }
 
-/// A filter and the depth of its tree, which is bounded while the tree grows.
+/// A filter and the depth of its tree, which is checked as the tree grows.
 struct Condition {
     filter: Filter,
     depth: usize,
@@ -97,7 +97,7 @@ struct Condition {
 enum Next {
     /// An operator: another operand must come.
     Operand,
-    /// A closing parenthesis: all it encloses is an operand of the group around it.
+    /// A closing parenthesis: its content is an operand of the enclosing group.
     Enclosed(Operand),
     End(Filter),
 }
@@ -145,8 +145,7 @@ impl<'a> Parser<'a> {
         if token == Token::Open
             && let Operand::Property(property) = &operand
         {
-            // The service has no functions; a name that OData does not know either is an error
-            // (T-4.23).
+            // The service has no functions; a name unknown to OData is a syntax error (T-4.23).
             return Err(match FUNCTIONS.contains(&property.name()) {
                 true => FilterError::NotImplemented,
                 false => self.lexer.syntax_error(),
@@ -206,7 +205,8 @@ impl<'a> Parser<'a> {
         alternatives.join(Filter::Or).map(Operand::Condition)
     }
 
-    /// Ends a part of a junction with its last operand. If that is no condition, `mismatch` is the error.
+    /// Ends a part of a junction with its last operand. If that is not a condition, `mismatch` is
+    /// the error.
     fn finish_part(
         &mut self,
         operand: Operand,
@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
         Ok(Operand::Condition(condition))
     }
 
-    /// The comparison whose right side `right` is, if there is one.
+    /// The comparison that `right` completes, if there is one.
     fn compared(&mut self, right: Operand) -> Result<Operand, FilterError> {
         let Some((left, operator)) = self.group.comparison.take() else {
             return Ok(right);
@@ -275,7 +275,7 @@ impl<'a> Parser<'a> {
         Ok(Operand::Condition(Condition { filter, depth: 0 }))
     }
 
-    /// Azure has no `null` (T-4.18, TR-3). To emulators a property that is missing equals it.
+    /// Azure has no `null` (T-4.18, TR-3). In emulators a missing property equals it.
     fn compared_with_null(
         &mut self,
         operand: Operand,
@@ -285,7 +285,7 @@ impl<'a> Parser<'a> {
             _ if self.dialect == Dialect::Azure => return Err(FilterError::Invalid),
             Operand::Condition(_) => return Err(FilterError::NotImplemented),
             Operand::Property(property @ Property::Custom(_)) => {
-                // A property that is there is either equal or not; one that is missing is neither.
+                // An existing property is either equal or unequal; a missing one is neither.
                 let value = || Value::String("".into());
                 let other = property.clone();
                 Filter::Or(vec![
@@ -357,7 +357,7 @@ impl Operand {
     }
 }
 
-/// The type of a property that every entity has; others may have any.
+/// The type of a system property; others may have any type.
 fn property_type(property: &Property) -> Option<EdmType> {
     match property {
         Property::PartitionKey | Property::RowKey => Some(EdmType::String),
@@ -370,7 +370,7 @@ fn incompatible(left: EdmType, right: EdmType, operator: &'static str) -> Filter
     FilterError::IncompatibleOperands { left, right, operator }
 }
 
-/// What OData's library calls an operator in its messages.
+/// The name of an operator in the messages of OData's library.
 const fn operator_kind(operator: Operator) -> &'static str {
     match operator {
         Operator::Eq => "Equal",
@@ -383,7 +383,7 @@ const fn operator_kind(operator: Operator) -> &'static str {
 }
 
 impl Dialect {
-    /// A word as it is compared with the words of the language, which have a case to Azure only.
+    /// A word in the form used to match keywords, which are case-sensitive only for Azure.
     pub(super) fn fold(self, word: &str) -> Cow<'_, str> {
         match self {
             Self::Azure => Cow::Borrowed(word),
@@ -449,7 +449,7 @@ impl Junction {
         self.depth = self.depth.max(depth.saturating_sub(1));
     }
 
-    /// A junction of one part is that part.
+    /// A junction of one part is just that part.
     fn join(mut self, junction: fn(Vec<Filter>) -> Filter) -> Result<Condition, FilterError> {
         match self.filters.pop() {
             Some(filter) if self.filters.is_empty() => Condition::new(filter, self.depth),

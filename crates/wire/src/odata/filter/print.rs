@@ -3,8 +3,8 @@
 use lazuli_model::{Filter, Value};
 use std::fmt::Write;
 
-/// The text of a filter: parsing it gives the same tree, as long as no junction holds one of its
-/// own kind and properties have names that are no keywords.
+/// The text of a filter. Parsing it gives the same tree, unless a junction contains one of its own
+/// kind or a property is named like a keyword.
 pub fn print(filter: &Filter) -> String {
     let mut out = String::new();
     write_filter(&mut out, filter);
@@ -55,7 +55,7 @@ fn write_enclosed(out: &mut String, filter: &Filter) {
     out.push(')');
 }
 
-/// Writing to a string does not fail, so the results of `write!` say nothing.
+/// Writing to a string cannot fail, so the results of `write!` are ignored.
 fn write_literal(out: &mut String, value: &Value<'_>) {
     match value {
         Value::String(text) => {

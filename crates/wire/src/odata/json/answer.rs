@@ -1,4 +1,4 @@
-//! JSON answers, read as a client does, at every level of metadata.
+//! Reads JSON responses as a client, at every metadata level.
 
 use super::super::{BodyError, EntityBody};
 use super::cursor::{Cursor, Scalar, read_object};
@@ -6,25 +6,24 @@ use super::members::{Kind, Members};
 use lazuli_model::Timestamp;
 use std::borrow::Cow;
 
-/// An entity as a service answered it. A property that was selected and that the entity lacks is
-/// absent (T-4.44).
+/// An entity in a response. A selected property that the entity lacks is absent (T-4.44).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnsweredEntity<'a> {
-    /// Absent without metadata, and in answers of old versions (T-2.32a).
+    /// Absent without metadata, and in old versions (T-2.32a).
     pub etag: Option<Cow<'a, str>>,
     /// Absent if a `$select` did not name it.
     pub timestamp: Option<Timestamp>,
     pub body: EntityBody<'a>,
 }
 
-/// Reads the answer to a point read or an insert.
+/// Reads the response to a point read or an insert.
 pub fn read_answered_entity(body: &[u8]) -> Result<AnsweredEntity<'_>, BodyError> {
     let mut reader = Reader::default();
     read_object(body, |name, value| reader.add(name, value))?;
     reader.finish()
 }
 
-/// Reads the answer to a query and calls `entity` for each entity in turn.
+/// Reads the response to a query and calls `entity` for each entity.
 pub fn read_feed<'a>(
     body: &'a [u8],
     mut entity: impl FnMut(AnsweredEntity<'a>),
@@ -37,7 +36,7 @@ pub fn read_feed<'a>(
     })
 }
 
-/// Reads the answer to Query Tables: the names.
+/// Reads the table names from the response to Query Tables.
 pub fn read_tables(body: &[u8]) -> Result<Vec<String>, BodyError> {
     let mut names = Vec::new();
     read_collection(body, |element| {
@@ -88,7 +87,7 @@ fn read_error_members(error: &mut Cursor<'_>) -> Result<(String, String), BodyEr
     Ok((code, message))
 }
 
-/// Calls `element`, which must read it, for each element of the member `value`, which must be there.
+/// Calls `element`, which must read it, for each element of the required member `value`.
 fn read_collection<'a>(
     body: &'a [u8],
     mut element: impl FnMut(&mut Cursor<'a>) -> Result<(), BodyError>,

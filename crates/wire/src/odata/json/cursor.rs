@@ -1,14 +1,14 @@
-//! A place in a JSON text, and what can be read there, mostly borrowed.
+//! A position in a JSON text, and the values read there, mostly borrowed.
 //!
-//! The parser is our own because a general one says too little: the service infers types from the
-//! spelling of a number (`3` and `3.0` differ, an Int64 must not pass through a Double), and knows
-//! nested values only where it says so, so that no depth needs a bound.
+//! We use our own parser because a general one hides too much: the service infers types from the
+//! spelling of a number (`3` and `3.0` differ, an Int64 must not pass through a Double), and allows
+//! nested values only in known places, so depth needs no bound.
 
 use super::super::BodyError;
 use crate::words::{ascii, below, equal, plain_prefix};
 use std::borrow::Cow;
 
-/// Depth of a value that is passed over.
+/// Maximum depth of a skipped value.
 const NESTING_MAX: usize = 16;
 
 /// A JSON value that is neither object nor array. Numbers keep their spelling.
@@ -20,13 +20,13 @@ pub(super) enum Scalar<'a> {
 }
 
 /// Calls `member`, which must read the value, for each member of the one object that `body` must
-/// hold.
+/// contain.
 pub(super) fn read_object<'a>(
     body: &'a [u8],
     member: impl FnMut(Cow<'a, str>, &mut Cursor<'a>) -> Result<(), BodyError>,
 ) -> Result<(), BodyError> {
     let text = std::str::from_utf8(body).map_err(|_| BodyError::Malformed)?;
-    // .NET writers may open with a byte order mark.
+    // .NET writers may start with a byte order mark.
     let mut cursor = Cursor { text: text.strip_prefix('\u{FEFF}').unwrap_or(text), at: 0 };
     cursor.object(member)?;
     cursor.end()
@@ -149,7 +149,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes over a value of any kind.
+    /// Skips a value of any kind.
     pub(super) fn skip(&mut self) -> Result<(), BodyError> {
         self.skip_within(NESTING_MAX)
     }

@@ -1,4 +1,4 @@
-//! The members of an entity, in a request or an answer.
+//! The members of an entity, in a request or a response.
 
 use super::super::body::{set_key, string, value_from_text};
 use super::super::{BodyError, EntityBody};
@@ -25,20 +25,20 @@ struct Property<'a> {
     edm_type: Option<EdmType>,
 }
 
-/// What the name of a member makes of it.
+/// The kind of a member, by its name.
 pub(super) enum Kind {
     PartitionKey,
     RowKey,
-    /// Given by the service alone; in a request it means nothing (T-3.49).
+    /// Set only by the service; ignored in a request (T-3.49).
     Timestamp,
     /// Likewise (T-2.47).
     ETag,
     Property,
-    /// The type of the property whose name has so many bytes.
+    /// The type of the property whose name has this many bytes.
     Annotation {
         target: usize,
     },
-    /// Means nothing, whatever it says (T-2.47, T-3.23).
+    /// Ignored, whatever its value (T-2.47, T-3.23).
     Ignored,
 }
 
@@ -65,12 +65,12 @@ impl Kind {
 }
 
 impl<'a> Members<'a> {
-    /// With room for the properties of most entities, so that they take no second allocation.
+    /// With capacity for the properties of most entities, to avoid a second allocation.
     pub(super) fn with_room() -> Self {
         Self { properties: Vec::with_capacity(16), ..Self::default() }
     }
 
-    /// Takes in a member whose value begins at `cursor`.
+    /// Adds a member whose value begins at `cursor`.
     #[inline]
     pub(super) fn add(
         &mut self,
@@ -129,7 +129,7 @@ impl<'a> Members<'a> {
     }
 
     pub(super) fn finish(mut self) -> Result<EntityBody<'a>, BodyError> {
-        // Sorted, so that a body full of stray annotations costs no more than sorting it.
+        // Sorted, so that a body full of stray annotations costs only a sort.
         self.annotations.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let mut properties = Vec::with_capacity(self.properties.len());
         for property in self.properties {
@@ -174,8 +174,7 @@ fn shortened(name: Cow<'_, str>, len: usize) -> Cow<'_, str> {
     }
 }
 
-/// The stored value, `None` for a null, which even an annotation does not make anything else
-/// (T-3.48).
+/// The stored value; `None` for a null, even with an annotation (T-3.48).
 fn convert(value: Scalar<'_>, edm_type: Option<EdmType>) -> Result<Option<Value<'_>>, BodyError> {
     match value {
         Scalar::Null => return Ok(None),
@@ -184,7 +183,7 @@ fn convert(value: Scalar<'_>, edm_type: Option<EdmType>) -> Result<Option<Value<
             Some(_) => Err(BodyError::InvalidValue),
         },
         Scalar::Number(text) => convert_number(text, edm_type),
-        // Text without an escape has no control characters, and so none that it may not have.
+        // Text without an escape has no control characters, so it is valid.
         Scalar::String(Cow::Borrowed(text)) if edm_type.is_none() => Ok(text.into()),
         Scalar::String(text) => match edm_type {
             None => string(text),
@@ -195,7 +194,7 @@ fn convert(value: Scalar<'_>, edm_type: Option<EdmType>) -> Result<Option<Value<
 }
 
 fn convert_number(text: &str, edm_type: Option<EdmType>) -> Result<Value<'_>, BodyError> {
-    // What JSON calls a number is one for `parse` too, though perhaps too large (T-3.33).
+    // A JSON number always parses, though it may be too large (T-3.33).
     let finite = |number: &f64| number.is_finite();
     let double = || text.parse().ok().filter(finite).map(Value::Double);
     let value = match edm_type {

@@ -11,7 +11,7 @@ pub fn read_entity(body: &[u8]) -> Result<EntityBody<'_>, BodyError> {
     entity.finish()
 }
 
-/// Reads the body of Create Table; `None` when it names no table.
+/// Reads the body of Create Table; `None` if it names no table.
 pub fn read_table_name(body: &[u8]) -> Result<Option<String>, BodyError> {
     let mut table = None;
     read_object(body, |name, value| {

@@ -1,4 +1,4 @@
-//! JSON answers, appended to the caller's buffer byte for byte as the service spells them.
+//! JSON responses, appended to the caller's buffer byte for byte as the service writes them.
 //!
 //! Every member is written with a comma after it; the end of an object removes the last comma.
 
@@ -8,7 +8,7 @@ use crate::uri::write_entity_uri;
 use crate::words::{below, equal, or_not_ascii, plain_prefix};
 use lazuli_model::{ETag, EdmType, Timestamp, ValueRef};
 
-/// Writes a lone entity: the answer to a point read or an insert.
+/// Writes a single entity: the response to a point read or an insert.
 pub fn write_entity<'p>(
     out: &mut Vec<u8>,
     context: &Context<'_>,
@@ -26,7 +26,7 @@ pub fn write_entity<'p>(
     close_object(out);
 }
 
-/// Writes the answer to Query Entities, one entity at a time.
+/// Writes the response to Query Entities, one entity at a time.
 #[must_use = "the collection is not closed before `end`"]
 pub struct EntityCollection(());
 
@@ -60,7 +60,7 @@ impl EntityCollection {
     }
 }
 
-/// Writes a lone table: the answer to Create Table, or to a read of `Tables('name')`.
+/// Writes a single table: the response to Create Table, or to a read of `Tables('name')`.
 pub fn write_table(
     out: &mut Vec<u8>,
     base: &str,
@@ -77,12 +77,12 @@ pub fn write_table(
     close_object(out);
 }
 
-/// Writes the answer to Query Tables, one table at a time.
+/// Writes the response to Query Tables, one table at a time.
 #[must_use = "the collection is not closed before `end`"]
 pub struct TableCollection(());
 
 impl TableCollection {
-    /// A `$select` is repeated, as it is for entities, and selects nothing: tables have one property.
+    /// A `$select` is echoed, as for entities, but has no effect: tables have one property.
     pub fn begin(
         out: &mut Vec<u8>,
         base: &str,
@@ -218,7 +218,7 @@ fn write_metadata(
     out.extend_from_slice(b"\",");
 }
 
-/// Text as it stands in the fragment of a URI; nothing is left that JSON would escape.
+/// Text encoded for a URI fragment; nothing remains that JSON would escape.
 fn write_fragment(out: &mut Vec<u8>, text: &str) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let hex = |nibble: u8| HEX.get(usize::from(nibble)).copied().unwrap_or_default();
@@ -283,7 +283,7 @@ fn write_property(out: &mut Vec<u8>, level: MetadataLevel, name: &str, value: Va
     out.push(b',');
 }
 
-/// Whether a reader could not tell the type from the value alone (T-2.27, T-2.28).
+/// Whether the value alone does not determine the type (T-2.27, T-2.28).
 const fn is_annotated(value: ValueRef<'_>) -> bool {
     match value {
         ValueRef::String(_) | ValueRef::Boolean(_) | ValueRef::Int32(_) => false,
@@ -323,7 +323,7 @@ fn write_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
     }
 }
 
-/// For what needs no escape.
+/// For text that needs no escape.
 fn write_quoted(out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
     out.push(b'"');
     content(out);
@@ -345,8 +345,8 @@ fn write_string(out: &mut Vec<u8>, text: &str) {
     write_quoted(out, |out| write_escaped(out, text));
 }
 
-/// The content of a JSON string. All but ASCII is escaped, and the delete character is ASCII
-/// (T-2.35).
+/// The content of a JSON string. Everything but ASCII is escaped; the delete character counts as
+/// ASCII (T-2.35).
 fn write_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text;
     loop {
