@@ -290,7 +290,21 @@ impl Store {
             "Compactions since the store was opened",
             &Value::Counter(self.database.compactions_completed() as f64),
         );
-        vec![used, limits, bytes, files, compactions]
+        vec![used, limits, bytes, files, compactions, self.cache_reads()]
+    }
+
+    /// Blocks that reads found in the cache, and those that they had to fetch from files.
+    fn cache_reads(&self) -> Family {
+        let meters = [&self.data, &self.meta].map(|keyspace| keyspace.metrics());
+        let hits: usize = meters.iter().map(|meter| meter.block_load_cached_count()).sum();
+        let misses: usize = meters.iter().map(|meter| meter.block_load_io_count()).sum();
+        let count = |number: usize| Value::Counter(number as f64);
+        Family::new(
+            "lazuli_cache_reads",
+            "Blocks looked up in the cache since the store was opened",
+        )
+        .with(vec![("result", "hit".into())], &count(hits))
+        .with(vec![("result", "miss".into())], &count(misses))
     }
 
     /// Removes files that only snapshots older than the published one could name. Something must have

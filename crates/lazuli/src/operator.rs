@@ -5,7 +5,7 @@ use crate::announce::REVISION;
 use crate::config::Settings;
 use crate::logging::LogQueue;
 use crate::options::MIB;
-use crate::watch::Watch;
+use crate::watch::{Https, Watch};
 use anyhow::Result;
 use lazuli_admin::{Admin, Metrics, ProcessMeter, Readiness, Reason, Tokens};
 use lazuli_engine::Engine;
@@ -38,7 +38,7 @@ impl Operator {
             reserve_bytes: u64::from(settings.options.bounds.disk_reserve_mib) * MIB,
             disk: disk.clone(),
             engine: OnceLock::new(),
-            tls: OnceLock::new(),
+            https: OnceLock::new(),
         });
         let metrics = Arc::new(Metrics::default());
         metrics.add(Arc::new(BuildInfo));
@@ -138,8 +138,10 @@ impl AdminPort {
         tls: Option<&Arc<Tls>>,
     ) -> Result<()> {
         if let Some(tls) = tls {
+            let services = settings.options.services.iter().map(|name| name.as_str());
+            let listeners = services.chain(self.is_https.then_some("admin")).collect();
             // A reload replaces the certificate inside `Tls`, never `Tls` itself.
-            let _ = operator.watch.tls.set(tls.clone());
+            let _ = operator.watch.https.set(Https { tls: tls.clone(), listeners });
         }
         if let Some(tokens) = &self.tokens {
             tokens.replace(admin::load_tokens(settings, data)?);

@@ -99,6 +99,7 @@ async fn serve(
     let services = Services::new(listeners, &shared, &tables, &queues, settings);
     let (analytics, requests) = (services.analytics(), services.request_meters());
     operator.add_sources(vec![shared, accounts, engine.clone()]);
+    operator.add_sources(vec![Arc::new(tables.clone()), Arc::new(queues.clone())]);
     operator.add_sources(services.meters());
     let Signals { stop, hangup, user } = signals;
     let alive = notify.clone();

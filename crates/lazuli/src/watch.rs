@@ -26,7 +26,19 @@ pub(crate) struct Watch {
     /// Set once it is open.
     pub(crate) engine: OnceLock<Arc<dyn Engine>>,
     /// Set once it is loaded, if HTTPS is on.
-    pub(crate) tls: OnceLock<Arc<Tls>>,
+    pub(crate) https: OnceLock<Https>,
+}
+
+/// The certificate, and the listeners that use it.
+pub(crate) struct Https {
+    pub(crate) tls: Arc<Tls>,
+    pub(crate) listeners: Vec<&'static str>,
+}
+
+impl Https {
+    fn not_after(&self) -> Option<Timestamp> {
+        self.tls.not_after()
+    }
 }
 
 impl Watch {
@@ -67,25 +79,23 @@ impl Watch {
     }
 
     fn look_at_certificate(&self) {
-        let end = self.tls.get().and_then(|tls| tls.not_after());
+        let end = self.https.get().and_then(Https::not_after);
         self.readiness.set(Reason::CertificateExpired, expired(end, SystemClock.now()));
     }
 }
 
 impl Source for Watch {
     fn report(&self) -> Vec<Family> {
-        let end = self.tls.get().and_then(|tls| tls.not_after());
         let family = Family::new(
             "lazuli_tls_certificate_expiry_timestamp_seconds",
             "When the certificate expires, in Unix time",
         );
-        match end {
-            Some(end) => {
-                let value = Value::Gauge(end.unix_seconds() as f64);
-                vec![family.with(vec![("listener", "table".into())], &value)]
-            }
-            None => vec![family],
-        }
+        let Some(https) = self.https.get() else { return vec![family] };
+        let Some(end) = https.not_after() else { return vec![family] };
+        let value = Value::Gauge(end.unix_seconds() as f64);
+        vec![https.listeners.iter().fold(family, |family, listener| {
+            family.with(vec![("listener", (*listener).into())], &value)
+        })]
     }
 }
 
@@ -112,8 +122,8 @@ mod tests {
     fn watch(data: &Path, reserve_bytes: u64) -> Watch {
         let readiness = Arc::new(Readiness::new(Arc::new(SystemClock)));
         readiness.set(Reason::Starting, None);
-        let (disk, engine, tls) = Default::default();
-        Watch { readiness, data: data.to_path_buf(), reserve_bytes, disk, engine, tls }
+        let (disk, engine, https) = Default::default();
+        Watch { readiness, data: data.to_path_buf(), reserve_bytes, disk, engine, https }
     }
 
     #[test]

@@ -35,6 +35,20 @@ pub enum Value {
     Histogram(Distribution),
 }
 
+impl Value {
+    /// Adds what another source measured of the same thing.
+    pub fn add(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Counter(sum), Self::Counter(more)) | (Self::Gauge(sum), Self::Gauge(more)) => {
+                *sum += more;
+            }
+            (Self::Histogram(sum), Self::Histogram(more)) => sum.add(more),
+            // One name has one type.
+            _ => {}
+        }
+    }
+}
+
 /// What can be the value of a sample.
 pub trait Measure {
     fn value(&self) -> Value;

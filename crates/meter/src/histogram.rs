@@ -86,6 +86,14 @@ pub struct Distribution {
 }
 
 impl Distribution {
+    /// Adds what another histogram with the same bounds holds.
+    pub fn add(&mut self, other: &Self) {
+        for ((_, count), (_, more)) in self.buckets.iter_mut().zip(&other.buckets) {
+            *count += more;
+        }
+        self.sum += other.sum;
+    }
+
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
     }

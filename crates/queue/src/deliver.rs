@@ -98,7 +98,10 @@ impl QueueService {
         let outcome = self.store.engine.commit(commit).await;
         sending.ended(&outcome);
         match outcome {
-            Ok(_) => Ok(received),
+            Ok(_) => {
+                self.meter.received(&received);
+                Ok(received)
+            }
             Err(CommitError::CheckFailed { index, .. }) => Err(Undelivered::Stale(index)),
             Err(CommitError::GuardFailed { .. }) => Err(Undelivered::QueueChanged),
             Err(CommitError::Conflict) => Err(Undelivered::Conflict),

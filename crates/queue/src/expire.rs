@@ -5,6 +5,7 @@
 use crate::count::Delta;
 use crate::error::QueueError;
 use crate::messages::delete_text;
+use crate::meter::Event;
 use crate::open::OpenQueue;
 use crate::service::QueueService;
 use lazuli_engine::{
@@ -92,6 +93,7 @@ impl QueueService {
         }
         match self.store.engine.commit(commit).await {
             Ok(_) => {
+                self.meter.count(Event::Expired, expired.len());
                 for Expired { position, record, .. } in expired {
                     if let Some(dispenser) = &dispenser {
                         dispenser.left(position);

@@ -24,6 +24,7 @@ mod error;
 mod expire;
 mod list;
 mod messages;
+mod meter;
 mod open;
 mod queues;
 mod service;

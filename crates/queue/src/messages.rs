@@ -4,6 +4,7 @@ use crate::count::Delta;
 use crate::deliver::{free_tick, revoid};
 use crate::dispenser::{Dispenser, Stored};
 use crate::error::QueueError;
+use crate::meter::Event;
 use crate::open::OpenQueue;
 use crate::service::QueueService;
 use lazuli_engine::retry::Attempt;
@@ -68,7 +69,9 @@ impl QueueService {
         text: &MessageText,
         times: PutTimes,
     ) -> Result<PutMessage, QueueError> {
-        self.retry(|| self.try_to_put(account, queue, text, times)).await
+        let put = self.retry(|| self.try_to_put(account, queue, text, times)).await?;
+        self.meter.count(Event::Put, 1);
+        Ok(put)
     }
 
     async fn try_to_put(
@@ -190,7 +193,9 @@ impl QueueService {
         id: MessageId,
         receipt: PopReceipt,
     ) -> Result<(), QueueError> {
-        self.retry(|| self.try_to_delete(account, queue, id, receipt)).await
+        self.retry(|| self.try_to_delete(account, queue, id, receipt)).await?;
+        self.meter.count(Event::Deleted, 1);
+        Ok(())
     }
 
     async fn try_to_delete(

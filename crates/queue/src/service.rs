@@ -8,6 +8,7 @@
 use crate::dispenser::{Dispenser, Sending};
 use crate::error::QueueError;
 use crate::expire::Sweep;
+use crate::meter::MessageMeter;
 use crate::open::{KnownQueues, OpenQueues};
 use lazuli_engine::retry::{Attempt, Pace};
 use lazuli_engine::{Engine, Nature, Reclaimed};
@@ -32,6 +33,7 @@ pub struct QueueService {
     pub(crate) known: Arc<KnownQueues>,
     pub(crate) dispensers: Arc<OpenQueues>,
     pub(crate) sweep: Arc<tokio::sync::Mutex<Sweep>>,
+    pub(crate) meter: Arc<MessageMeter>,
 }
 
 impl QueueService {
@@ -42,6 +44,7 @@ impl QueueService {
             known: Arc::default(),
             dispensers: Arc::default(),
             sweep: Arc::default(),
+            meter: Arc::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! From causes to answers, for what all services share. The causes of one service become codes in the
 //! `error.rs` of its folder, and nowhere else.
 
+use crate::refusal::Refusal;
 use crate::request_id::RequestId;
 use lazuli_engine::BoxError;
 use lazuli_wire::error_body::{AUTHENTICATION_DETAIL, Detail};
@@ -17,10 +18,19 @@ pub(crate) struct ApiError {
     pub(crate) text: Option<Cow<'static, str>>,
     pub(crate) stage: Stage,
     pub(crate) cause: Option<BoxError>,
+    /// Set if it is a credential that was refused.
+    pub(crate) refusal: Option<Refusal>,
     /// Why a credential was refused: for the log, and for the caller if the operator says so.
     pub(crate) explanation: Option<Box<str>>,
     /// What those services say after the message whose errors have details.
     pub(crate) details: Vec<Detail>,
+}
+
+/// What is counted of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: ErrorCode,
+    pub(crate) refusal: Option<Refusal>,
 }
 
 /// Where a failure was found. The live service shows it in details of the answer.
@@ -43,6 +53,15 @@ pub(crate) type ApiResult<T> = Result<T, ApiError>;
 impl ApiError {
     pub(crate) fn with_text(code: ErrorCode, text: impl Into<Cow<'static, str>>) -> Self {
         Self { text: Some(text.into()), ..Self::from(code) }
+    }
+
+    /// A credential that is refused.
+    pub(crate) fn refused(code: ErrorCode, refusal: impl Into<Refusal>) -> Self {
+        Self { refusal: Some(refusal.into()), ..Self::from(code) }
+    }
+
+    pub(crate) fn failure(&self) -> Failure {
+        Failure { code: self.code, refusal: self.refusal }
     }
 
     pub(crate) fn invalid_input(text: impl Into<Cow<'static, str>>) -> Self {
@@ -100,6 +119,7 @@ impl From<ErrorCode> for ApiError {
             text: None,
             stage: Stage::Request,
             cause: None,
+            refusal: None,
             explanation: None,
             details: Vec::new(),
         }
@@ -108,7 +128,8 @@ impl From<ErrorCode> for ApiError {
 
 impl From<SasError> for ApiError {
     fn from(error: SasError) -> Self {
-        Self::at_execution(error.code()).explained(format!("{}.", sentence(error)))
+        let refused = Self { stage: Stage::Execution, ..Self::refused(error.code(), error) };
+        refused.explained(format!("{}.", sentence(error)))
     }
 }
 

@@ -17,6 +17,7 @@ mod http;
 mod notes;
 mod operation;
 mod queue;
+mod refusal;
 mod request_id;
 mod table;
 

@@ -168,7 +168,7 @@ impl Service for Notes {
         let body = format!("<Error><Code>{}</Code></Error>", code.name());
         Reply {
             error_code: Some(code.name()),
-            failure: Some(code),
+            failure: Some(failed.error.failure()),
             ..Reply::xml(code.status(), body.into_bytes())
         }
     }

@@ -19,10 +19,11 @@ const OF_SERVICES: [&str; 10] = [
 ];
 
 /// What each part must not name: the parts above it, and services.
-const FORBIDDEN: [(&str, &[&str]); 6] = [
+const FORBIDDEN: [(&str, &[&str]); 7] = [
     ("error.rs", &["crate::auth", "crate::http"]),
     ("headers.rs", &["crate::auth", "crate::http"]),
     ("operation.rs", &["crate::auth", "crate::http"]),
+    ("refusal.rs", &["crate::auth", "crate::http"]),
     ("request_id.rs", &["crate::auth", "crate::http"]),
     ("auth", &["crate::http"]),
     ("http", &[]),

@@ -2,6 +2,7 @@
 
 use crate::error::StoreError;
 use crate::ids::Ids;
+use crate::reclaim::Waiting;
 use lazuli_engine::retry::{Attempt, Budget, GiveWay, Pace, retry};
 use lazuli_engine::{ClockSource, Engine, Found, Key, Nature, Revision};
 use lazuli_model::Clock;
@@ -13,6 +14,7 @@ pub struct Store {
     pub engine: Arc<dyn Engine>,
     pub clock: Arc<dyn Clock>,
     pub(crate) ids: Arc<Ids>,
+    pub(crate) waiting: Arc<Waiting>,
     pace: Arc<dyn Pace>,
     nature: Nature,
 }
@@ -20,7 +22,8 @@ pub struct Store {
 impl Store {
     pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
         let nature = engine.nature();
-        Self { engine, clock, ids: Arc::default(), pace: Arc::new(GiveWay), nature }
+        let (ids, waiting) = Default::default();
+        Self { engine, clock, ids, waiting, pace: Arc::new(GiveWay), nature }
     }
 
     /// The same store, which waits with `pace` before it retries a commit. Engines with other

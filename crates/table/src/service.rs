@@ -9,6 +9,7 @@ use lazuli_engine::retry::{Attempt, Pace};
 use lazuli_engine::{Check, Engine, Expect, Found, Key, Nature, Revision, View};
 use lazuli_layout::table::CatalogRecord;
 use lazuli_layout::{TableId, key};
+use lazuli_meter::{Family, Source, Value};
 use lazuli_model::{AccountName, Clock, TableName, Timestamp};
 use lazuli_service::Store;
 use std::sync::Arc;
@@ -125,6 +126,14 @@ impl TableService {
         F: Future<Output = Attempt<T>>,
     {
         Ok(self.store.retry(attempt).await?)
+    }
+}
+
+impl Source for TableService {
+    fn report(&self) -> Vec<Family> {
+        let waiting = Value::Gauge(self.store.drops_waiting() as f64);
+        let help = "Dropped tables whose space is not yet reclaimed";
+        vec![Family::of("lazuli_reclaim_waiting_tables", help, &waiting)]
     }
 }
 

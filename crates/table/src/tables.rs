@@ -95,6 +95,9 @@ impl TableService {
         if let (true, Some(guard)) = (is_known, guard) {
             guard.release();
         }
+        if outcome.is_ok() {
+            self.store.dropped();
+        }
         outcome
     }
 

@@ -26,6 +26,10 @@ impl ServiceName {
 pub(crate) struct ServiceList(Vec<ServiceName>);
 
 impl ServiceList {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ServiceName> {
+        self.0.iter().copied()
+    }
+
     pub(crate) fn serves(&self, name: ServiceName) -> bool {
         self.0.contains(&name)
     }

@@ -6,6 +6,7 @@ use crate::auth::credentials::{BearerRefusal, Credentials, Presented, Sas};
 use crate::auth::explain::{self, Keyring};
 use crate::auth::permit::Principal;
 use crate::error::{ApiError, ApiResult, sentence};
+use crate::refusal::Refusal;
 use http::HeaderValue;
 use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_DATE_SKEW_MINUTES_MAX;
@@ -73,19 +74,23 @@ impl<S: Credentials> Authenticator<'_, S> {
     ) -> ApiResult<Principal<S::Grant>> {
         let header = presented.headers.authorization;
         let sas = S::parse_sas(presented).map_err(|error| {
-            ApiError::from(error.code()).explained(format!("{}.", sentence(error)))
+            ApiError::refused(error.code(), error).explained(format!("{}.", sentence(error)))
         })?;
         match (header, &sas) {
-            (None, None) => Err(ApiError::from(S::missing_credential(presented)).explained(
-                "The request has neither an Authorization header nor a shared access signature.",
-            )),
+            (None, None) => {
+                let code = S::missing_credential(presented);
+                Err(ApiError::refused(code, Refusal::NoCredential).explained(
+                    "The request has neither an Authorization header nor a shared access \
+                     signature.",
+                ))
+            }
             (Some(header), None) => self.by_header(account, presented, header).await,
             (None, Some(sas)) => match self.by_sas(account, presented, sas).await? {
                 Ok(principal) => Ok(principal),
                 Err(error) => Err(self.refused(error, account, presented, sas)),
             },
             // A request with two credentials is refused (A-1.4).
-            (Some(_), Some(_)) => Err(ApiError::from(ErrorCode::AuthenticationFailed).explained(
+            (Some(_), Some(_)) => Err(failed(Refusal::TwoCredentials).explained(
                 "The request has both an Authorization header and a shared access signature.",
             )),
         }
@@ -98,7 +103,8 @@ impl<S: Credentials> Authenticator<'_, S> {
         text: &str,
     ) -> ApiResult<Principal<S::Grant>> {
         let malformed = |_| {
-            ApiError::from(ErrorCode::InvalidAuthenticationInfo).explained(
+            let code = ErrorCode::InvalidAuthenticationInfo;
+            ApiError::refused(code, Refusal::MalformedHeader).explained(
                 "The Authorization header is neither 'SharedKey account:signature' nor \
                  'SharedKeyLite account:signature' nor 'Bearer token'.",
             )
@@ -106,8 +112,7 @@ impl<S: Credentials> Authenticator<'_, S> {
         match Authorization::parse(text).map_err(malformed)? {
             Authorization::Signed { scheme, account: named, signature } => {
                 if named != account.name.as_str() {
-                    let failed = ApiError::from(ErrorCode::AuthenticationFailed);
-                    return Err(failed.explained(format!(
+                    return Err(failed(Refusal::OtherAccount).explained(format!(
                         "The Authorization header names the account '{named}', the URL the \
                          account '{}'.",
                         account.name
@@ -126,17 +131,16 @@ impl<S: Credentials> Authenticator<'_, S> {
         scheme: Scheme,
         signature: &str,
     ) -> ApiResult<Principal<S::Grant>> {
-        let failed = || ApiError::from(ErrorCode::AuthenticationFailed);
         let (date, now) = (presented.date(), presented.caller.now);
         if presented.date_check && !date_is_near(date, now) {
             let seconds_max = REQUEST_DATE_SKEW_MINUTES_MAX * 60;
-            return Err(failed().explained(explain::date(date, now, seconds_max)));
+            return Err(failed(Refusal::Date).explained(explain::date(date, now, seconds_max)));
         }
         if let Some(key) = S::signing_key(account, presented, scheme, signature) {
             return Ok(Principal::Owner { key });
         }
         let detail = S::signature_detail(account, presented, scheme, signature);
-        Err(self.explained(failed().with_detail(detail), || {
+        Err(self.explained(failed(Refusal::Signature).with_detail(detail), || {
             S::explain_signature(presented, scheme, signature, &self.keys(account))
         }))
     }
@@ -147,13 +151,21 @@ impl<S: Credentials> Authenticator<'_, S> {
         presented: &Presented<'_>,
         token: &str,
     ) -> ApiResult<Principal<S::Grant>> {
-        let refused = || ApiError::from(S::refused_bearer(presented, BearerRefusal::Token));
-        let not_taken = || ApiError::from(S::refused_bearer(presented, BearerRefusal::NotTaken));
+        let refused = |reason| {
+            let code = S::refused_bearer(presented, BearerRefusal::Token);
+            ApiError::refused(code, reason)
+        };
+        let not_taken = || {
+            let code = S::refused_bearer(presented, BearerRefusal::NotTaken);
+            ApiError::refused(code, Refusal::BearerNotTaken)
+        };
         if !S::takes_bearer(presented) {
             return Err(not_taken().explained("This version takes no bearer tokens."));
         }
         let Some(issuer) = &self.options.issuer else {
-            return Err(refused().explained("No issuer of bearer tokens is configured."));
+            return Err(
+                refused(Refusal::NoIssuer).explained("No issuer of bearer tokens is configured.")
+            );
         };
         if !presented.caller.https && !self.options.bearer_over_http {
             return Err(not_taken().explained("Bearer tokens are taken over https only."));
@@ -163,7 +175,7 @@ impl<S: Credentials> Authenticator<'_, S> {
             Ok(identity) => Ok(Principal::Bearer(identity, S::ROLES)),
             Err(error) => {
                 let text = format!("The bearer token is refused: {error}; now it is {now}.");
-                Err(refused().explained(text))
+                Err(refused(Refusal::BearerToken).explained(text))
             }
         }
     }
@@ -197,9 +209,9 @@ impl<S: Credentials> Authenticator<'_, S> {
         let answer = match error {
             SasError::SourceIp => {
                 let text = message::source_ip_mismatch(presented.caller.address);
-                ApiError::with_text(error.code(), text)
+                ApiError { text: Some(text.into()), ..ApiError::refused(error.code(), error) }
             }
-            _ => error.code().into(),
+            _ => ApiError::refused(error.code(), error),
         };
         let detail = S::token_detail(account, sas, error, presented.caller.now);
         self.explained(answer.with_detail(detail), || {
@@ -221,6 +233,10 @@ impl<S: Credentials> Authenticator<'_, S> {
     fn keys<'k>(&self, account: &'k Account) -> Keyring<'k> {
         Keyring { account, all: self.accounts.all() }
     }
+}
+
+fn failed(reason: Refusal) -> ApiError {
+    ApiError::refused(ErrorCode::AuthenticationFailed, reason)
 }
 
 /// Whether an RFC 1123 date lies within 15 minutes of `now`, either way (A-1.11).

@@ -4,6 +4,7 @@ use crate::auth::bearer::{Identity, RoleGrant, RoleNames};
 use crate::auth::credentials::Grant;
 use crate::error::{ApiError, ApiResult};
 use crate::operation::{Facts, Role};
+use crate::refusal::Refusal;
 use lazuli_wire::sas::{AccountGrant, Permissions, SasError};
 
 /// Whom a valid credential names.
@@ -62,16 +63,20 @@ fn permit_by_role(grant: &RoleGrant, names: &RoleNames, facts: &Facts) -> ApiRes
         Role::Container(needed) => (names.containers, grant.containers, needed),
         Role::Service(needed) => ("the service", grant.service, needed),
         Role::Delegation if grant.delegation => return Ok(()),
-        Role::Delegation => return Err(SasError::Permission.into()),
-        Role::Nobody(code) => return Err(code.into()),
+        Role::Delegation => return Err(lacks_role()),
+        Role::Nobody(code) => return Err(ApiError::refused(code, Refusal::Role)),
     };
     if has.contains(needed) {
         return Ok(());
     }
-    Err(ApiError::from(SasError::Permission).explained(format!(
+    Err(lacks_role().explained(format!(
         "The roles of the token permit '{}' on {resources}; {} needs '{}'.",
         has.letters(),
         facts.name,
         needed.letters(),
     )))
+}
+
+fn lacks_role() -> ApiError {
+    ApiError { refusal: Some(Refusal::Role), ..SasError::Permission.into() }
 }

@@ -72,7 +72,7 @@ impl AccessLog {
             method = request.method.as_str(),
             path = path.as_ref(),
             status = record.status,
-            code = record.failure.map(|code| code.name()),
+            code = record.failure.map(|failure| failure.code.name()),
             us = u64::try_from(record.elapsed().as_micros()).unwrap_or(u64::MAX),
             "in" = some(record.context.bytes_in),
             out = some(record.bytes_out),

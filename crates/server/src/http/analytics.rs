@@ -64,7 +64,7 @@ impl Answered {
             operation: context.operation.map(|facts| facts.name),
             began: context.now,
             received: context.received.unwrap_or(context.now),
-            failure: reply.failure,
+            failure: reply.failure.map(|failure| failure.code),
         })
     }
 }

@@ -2,8 +2,10 @@
 //! client sends becomes one.
 
 use crate::auth::accounts::Account;
+use crate::error::Failure;
 use crate::http::reply::Work;
 use crate::operation::{Facts, Kind, Plan, ServiceName};
+use crate::refusal::Refusal;
 use lazuli_meter::{Counter, Family, Gauge, Histogram, Label, Labels, PerLabel, Source, Value};
 use lazuli_wire::error_code::ErrorCode;
 use std::collections::BTreeMap;
@@ -48,6 +50,7 @@ pub struct RequestMeter {
     durations: PerLabel<Kind, Histogram>,
     /// By the place of the code in [`ErrorCode::ALL`].
     errors: Vec<Counter>,
+    refusals: PerLabel<Refusal, Counter>,
     in_flight: Gauge,
     bytes_in: Counter,
     bytes_out: Counter,
@@ -63,7 +66,7 @@ pub(crate) struct Measured<'a> {
     pub(crate) account: Option<&'a Account>,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
-    pub(crate) failure: Option<ErrorCode>,
+    pub(crate) failure: Option<Failure>,
     pub(crate) work: Work,
 }
 
@@ -134,6 +137,7 @@ impl RequestMeter {
             operations: first.into_iter().chain(rows).collect(),
             durations: PerLabel::new(Histogram::of_durations),
             errors: ErrorCode::ALL.iter().map(|_| Counter::default()).collect(),
+            refusals: PerLabel::default(),
             in_flight: Gauge::default(),
             bytes_in: Counter::default(),
             bytes_out: Counter::default(),
@@ -174,10 +178,8 @@ impl RequestMeter {
         if measured.bytes_in > 0 {
             self.bytes_in.add(measured.bytes_in);
         }
-        if let Some(code) = measured.failure
-            && let Some(counter) = self.errors.get(code as usize)
-        {
-            counter.increment();
+        if let Some(failure) = measured.failure {
+            self.count_failure(failure);
         }
         let work = measured.work;
         if let Some(plan) = work.plan {
@@ -188,6 +190,15 @@ impl RequestMeter {
         }
         if work.operations > 0 {
             self.batch_operations.observe(work.operations.into());
+        }
+    }
+
+    fn count_failure(&self, failure: Failure) {
+        if let Some(counter) = self.errors.get(failure.code as usize) {
+            counter.increment();
+        }
+        if let Some(reason) = failure.refusal {
+            self.refusals.of(reason).increment();
         }
     }
 
@@ -211,7 +222,7 @@ impl RequestMeter {
         })
     }
 
-    /// The codes that were sent, and those of refused credentials and of conflicts apart.
+    /// The codes that were sent, those of conflicts apart, and why credentials were refused.
     fn failures(&self) -> [Family; 3] {
         let codes = || ErrorCode::ALL.iter().zip(&self.errors);
         let sum = |status: u16| -> f64 {
@@ -222,9 +233,9 @@ impl RequestMeter {
         let mut refusals = Family::new("lazuli_auth_refusals", "Credentials that were refused");
         for (code, count) in codes() {
             errors = errors.with(self.labels(&[("code", code.name())]), count);
-            if matches!(code.status(), 401 | 403) {
-                refusals = refusals.with(self.labels(&[("reason", code.name())]), count);
-            }
+        }
+        for (reason, count) in self.refusals.iter() {
+            refusals = refusals.with(self.labels(&[("reason", reason.name())]), count);
         }
         let conflicts = Family::new("lazuli_conflicts", "Writes that met another: 409 and 412")
             .with(vec![("code", "409".into())], &Value::Counter(sum(409)))

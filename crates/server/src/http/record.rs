@@ -1,6 +1,7 @@
 //! What became of a request: made once when its answer is ready, read by metrics, by the access log
 //! and by analytics.
 
+use crate::error::Failure;
 use crate::http::meter::{Measured, Outcome};
 use crate::http::peer::Peer;
 use crate::http::reply::{Reply, Work};
@@ -17,7 +18,7 @@ pub(crate) struct Record<'a> {
     pub(crate) peer: Peer,
     pub(crate) status: u16,
     /// Why it failed; a batch that failed is answered like one that did not.
-    pub(crate) failure: Option<ErrorCode>,
+    pub(crate) failure: Option<Failure>,
     /// Bytes of the answer's body.
     pub(crate) bytes_out: u64,
     /// What it took to answer.
@@ -66,7 +67,7 @@ impl<'a> Record<'a> {
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
-        match self.failure {
+        match self.failure.map(|failure| failure.code) {
             None => Outcome::Ok,
             Some(ErrorCode::ServerBusy) => Outcome::Throttled,
             Some(code) if code.status() >= 500 => Outcome::ServerError,

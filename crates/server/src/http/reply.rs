@@ -1,9 +1,9 @@
 //! What a handler answers, before it becomes an HTTP response or a part of a batch.
 
+use crate::error::Failure;
 use crate::operation::Plan;
 use http::HeaderValue;
 use lazuli_model::ETag;
-use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::version::ApiVersion;
 use std::borrow::Cow;
 use tokio::sync::OwnedSemaphorePermit;
@@ -34,7 +34,7 @@ pub(crate) struct Reply {
     pub(crate) data_service_version: DataServiceVersion,
     pub(crate) body: Vec<u8>,
     /// Why the request failed, for analytics: a batch that failed is answered like one that did not.
-    pub(crate) failure: Option<ErrorCode>,
+    pub(crate) failure: Option<Failure>,
     /// What it took to answer.
     pub(crate) work: Work,
     /// What a large body takes of the memory for answers, until the client has taken it.

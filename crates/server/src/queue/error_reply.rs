@@ -28,7 +28,7 @@ pub(crate) fn of_request(failed: &Failed<'_>) -> Reply {
         reason: Some(error.message().to_owned()),
         error_code: (has_header || context.is_head).then(|| code.name()),
         more: trailer.detail(error),
-        failure: Some(code),
+        failure: Some(error.failure()),
         ..Reply::xml(code.status(), body)
     }
 }

@@ -69,7 +69,7 @@ fn early_reply(error: &ApiError, accepted: Accepted, is_xml: bool, trailer: Trai
         content_type: Some(shape.content_type().into()),
         error_code: Some(error.code.name()),
         more: trailer.detail(error),
-        failure: Some(error.code),
+        failure: Some(error.failure()),
         body,
         ..Reply::default()
     }
@@ -138,5 +138,5 @@ pub(crate) fn error_reply(
         }
     };
     let no_cache = reply.no_cache && error.stage != Stage::Parsing;
-    Reply { no_cache, more: trailer.detail(error), failure: Some(error.code), ..reply }
+    Reply { no_cache, more: trailer.detail(error), failure: Some(error.failure()), ..reply }
 }

@@ -1,0 +1,82 @@
+//! Start, stop, a full disk, and what the service manager learns.
+
+use crate::harness::{BINARY, Logged, PATIENCE, drive, insert, start};
+use lazuli_testkit::http::Request;
+use lazuli_testkit::server::Server;
+use std::process::Command;
+
+#[test]
+fn start_and_stop_are_logged() {
+    let data = tempfile::tempdir().unwrap();
+    let logged = Logged::start(data.path(), &[]);
+    let line = logged.wait_for(&[r#""msg":"started""#]);
+    let fields = [
+        "version",
+        "revision",
+        "engine",
+        "data",
+        "data_format",
+        "durability",
+        "recovery_ms",
+        "addresses",
+        "accounts",
+        "tls",
+        "memory_bound_mib",
+        "profile",
+        "extensions",
+        "pid",
+    ];
+    let places: Vec<_> = fields.iter().map(|name| line.find(&format!("\"{name}\":"))).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{line}");
+    drive(&logged.server);
+    let Logged { server, directory } = logged;
+    assert_eq!(server.terminate().unwrap().code(), Some(0));
+    let text = std::fs::read_to_string(directory.path().join("log")).unwrap();
+    assert!(text.contains(r#""msg":"stopping","signal":"SIGTERM","in_flight":0"#), "{text}");
+    assert!(text.contains(r#""msg":"stopped","uptime_s":"#), "{text}");
+    assert!(text.contains(r#""requests":8,"cut":0"#), "{text}");
+}
+
+/// Writes are refused below the reserve, and logged; a table can still be deleted.
+#[test]
+fn a_disk_below_the_reserve_refuses_writes_but_not_the_deletion_of_a_table() {
+    let data = tempfile::tempdir().unwrap();
+    drive(&start(data.path(), &[]));
+    let logged = Logged::start(data.path(), &["--disk-reserve-mib", "4294967295"]);
+    let mut connection = logged.server.connect().unwrap();
+    let mut status = |request: Request<'_>| connection.send(&request).unwrap().status;
+    assert_eq!(status(Request::new("POST", "/Orders").json(&insert("9"))), 503);
+    assert_eq!(status(Request::new("GET", "/Orders(PartitionKey='p',RowKey='1')")), 200);
+    logged.wait_for(&[r#""op":"InsertEntity""#, r#""status":503,"code":"ServerBusy""#]);
+    assert_eq!(status(Request::new("DELETE", "/Tables('Orders')")), 204);
+}
+
+/// systemd's side of `Type=notify`, by hand.
+#[test]
+fn the_service_manager_is_notified() {
+    let data = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let wait_for = |part: &str| {
+        let mut buffer = [0; 1024];
+        loop {
+            let bytes = manager.recv(&mut buffer).unwrap();
+            if String::from_utf8_lossy(&buffer[..bytes]).contains(part) {
+                return;
+            }
+        }
+    };
+    let mut command = Command::new(BINARY);
+    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "100000");
+    let server = Server::start_command(command, data.path(), &[]).unwrap();
+    wait_for("READY=1");
+    wait_for("WATCHDOG=1");
+    server.signal("HUP").unwrap();
+    wait_for("RELOADING=1");
+    wait_for("READY=1");
+    server.signal("TERM").unwrap();
+    wait_for("STOPPING=1");
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}

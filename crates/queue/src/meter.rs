@@ -1,0 +1,43 @@
+//! What is counted of messages.
+
+use crate::messages::ReceivedMessage;
+use crate::service::QueueService;
+use lazuli_meter::{Counter, Family, PerLabel, Source};
+
+/// A message that was received so often is likely never deleted by those who receive it.
+const POISON_DEQUEUE_COUNT: u32 = 5;
+
+lazuli_meter::label! {
+    /// What happens to messages. Those that Clear Messages or the deletion of their queue removes are
+    /// not counted: nobody looks at them one by one.
+    pub(crate) enum Event {
+        Put => "put",
+        Received => "received",
+        Deleted => "deleted",
+        Expired => "expired",
+        /// Received for the fifth time or more.
+        Poison => "poison",
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct MessageMeter(PerLabel<Event, Counter>);
+
+impl MessageMeter {
+    pub(crate) fn count(&self, event: Event, messages: usize) {
+        self.0.of(event).add(messages as u64);
+    }
+
+    pub(crate) fn received(&self, messages: &[ReceivedMessage]) {
+        self.count(Event::Received, messages.len());
+        let is_poison = |got: &&ReceivedMessage| got.message.dequeue_count >= POISON_DEQUEUE_COUNT;
+        self.count(Event::Poison, messages.iter().filter(is_poison).count());
+    }
+}
+
+impl Source for QueueService {
+    fn report(&self) -> Vec<Family> {
+        let help = "What happened to messages";
+        vec![Family::by("lazuli_messages", help, "event", &self.meter.0)]
+    }
+}
