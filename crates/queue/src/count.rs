@@ -1,38 +1,51 @@
-//! How many messages a queue holds, by the second in which they expire.
+//! How many messages a queue holds, by the hundredth of a second in which they expire.
 
 use lazuli_model::Timestamp;
 use std::collections::BTreeMap;
 
-/// Counts of messages by the second of their expiry. Seconds that are over are not counted, so that
-/// the count is at most one second behind the truth, and never below it.
+/// Ticks that are counted together: a hundredth of a second.
+const TICKS_PER_SLOT: u64 = 100_000;
+
+/// Counts of messages by when they expire. Hundredths of a second that are over are not counted, so
+/// that the count is at most one of them behind the truth, and never below it (Q-4.10, TQ-23). Messages
+/// put in one burst share an entry; at worst there is an entry for each message.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    by_second: BTreeMap<u64, u64>,
+    by_slot: BTreeMap<u64, u64>,
     total: u64,
+}
+
+fn slot(time: Timestamp) -> u64 {
+    time.ticks() / TICKS_PER_SLOT
 }
 
 impl Tally {
     pub(crate) fn add(&mut self, expires: Timestamp) {
-        *self.by_second.entry(expires.unix_seconds()).or_default() += 1;
+        *self.by_slot.entry(slot(expires)).or_default() += 1;
         self.total += 1;
     }
 
-    /// Takes a message out. One whose second is over was taken out by [`Tally::live`].
+    /// Takes a message out. One whose time is over was taken out by [`Tally::live`].
     pub(crate) fn remove(&mut self, expires: Timestamp) {
-        let second = expires.unix_seconds();
-        if let Some(count) = self.by_second.get_mut(&second) {
+        let slot = slot(expires);
+        if let Some(count) = self.by_slot.get_mut(&slot) {
             *count -= 1;
             self.total -= 1;
             if *count == 0 {
-                self.by_second.remove(&second);
+                self.by_slot.remove(&slot);
             }
         }
     }
 
+    /// Whether a message that expires then is still counted at `now`.
+    pub(crate) fn counts(expires: Timestamp, now: Timestamp) -> bool {
+        slot(expires) >= slot(now)
+    }
+
     /// The messages that are not expired; forgets the others.
     pub(crate) fn live(&mut self, now: Timestamp) -> u64 {
-        while let Some(first) = self.by_second.first_entry() {
-            if *first.key() >= now.unix_seconds() {
+        while let Some(first) = self.by_slot.first_entry() {
+            if *first.key() >= slot(now) {
                 break;
             }
             self.total -= first.remove();
@@ -110,10 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_counted_until_their_second_is_over() {
+    fn messages_are_counted_until_their_time_is_over() {
+        let just_after =
+            |time: Timestamp| Timestamp::from_ticks(time.ticks() + TICKS_PER_SLOT).unwrap();
         let mut tally = Tally::default();
         [at(5), at(5), at(9), Timestamp::MAX].into_iter().for_each(|expires| tally.add(expires));
-        assert_eq!((tally.live(at(5)), tally.live(at(6)), tally.live(at(10))), (4, 2, 1));
+        assert_eq!(tally.live(at(5)), 4);
+        assert_eq!((tally.live(just_after(at(5))), tally.live(just_after(at(9)))), (2, 1));
         tally.remove(at(5));
         tally.remove(Timestamp::MAX);
         assert_eq!(tally.live(at(10)), 0);

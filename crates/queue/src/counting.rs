@@ -36,7 +36,7 @@ impl QueueService {
         Ok(load.finish(tally, dispenser.now(self.clock())))
     }
 
-    /// Counts the messages of a view whose second of expiry is not over at `now`.
+    /// Counts the messages of a view that are not expired at `now`.
     pub(crate) async fn tally(
         &self,
         view: &dyn View,
@@ -48,8 +48,8 @@ impl QueueService {
         while let Some(range) = next.take() {
             let mut visit = |_: &[u8], value: &[u8], _| {
                 let expires = MessageRecord::decode_expires(value)?;
-                // By the second, as the tally counts: the removal of each that it holds is reported.
-                if expires.unix_seconds() >= now.unix_seconds() {
+                // As the tally itself counts: the removal of each that it holds is reported.
+                if Tally::counts(expires, now) {
                     tally.add(expires);
                 }
                 Ok(Visit::Continue)

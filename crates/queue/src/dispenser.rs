@@ -91,14 +91,36 @@ pub(crate) struct Hint {
     /// When a scan last began at the beginning.
     pub(crate) full_scan: Timestamp,
     pub(crate) width: usize,
-    /// A count, and when it was taken.
+    /// A count, and when it was taken. What this process adds and removes is counted at once.
     pub(crate) counted: Option<(Timestamp, u64)>,
+    /// How many messages this process has added.
+    pub(crate) added: u64,
+}
+
+impl Hint {
+    fn change_count(&mut self, delta: Delta) {
+        let change = match delta {
+            Delta::Added(_) => {
+                self.added += 1;
+                1
+            }
+            Delta::Removed(_) => -1,
+        };
+        if let Some((_, count)) = &mut self.counted {
+            *count = count.saturating_add_signed(change);
+        }
+    }
 }
 
 impl Dispenser {
     pub(crate) fn new(generation: Generation) -> Self {
-        let hint =
-            Hint { start: Timestamp::MIN, full_scan: Timestamp::MIN, width: 0, counted: None };
+        let hint = Hint {
+            start: Timestamp::MIN,
+            full_scan: Timestamp::MIN,
+            width: 0,
+            counted: None,
+            added: 0,
+        };
         let state = State {
             last: Timestamp::MIN,
             cursor: Position::first_at(Timestamp::MIN),
@@ -178,7 +200,7 @@ impl Dispenser {
 
     /// The count has changed by an acknowledged commit.
     pub(crate) fn counted(&self, delta: Delta) {
-        self.state().count.change(delta);
+        self.state().change_count(delta);
     }
 
     /// Doubts that it is time to look up.
@@ -241,6 +263,11 @@ impl Dispenser {
 impl State {
     fn is_empty(&self) -> bool {
         self.count.is_known_to_be(0) && self.doubts.is_empty()
+    }
+
+    fn change_count(&mut self, delta: Delta) {
+        self.count.change(delta);
+        self.hint.change_count(delta);
     }
 
     /// A commit has written messages.

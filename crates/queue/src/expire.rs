@@ -75,7 +75,7 @@ impl QueueService {
         if expired.is_empty() {
             return Ok(());
         }
-        // A count that is loaded later does not hold them for longer than their second.
+        // A count that is loaded later does not hold them any more.
         let dispenser = self.dispensers.existing(queue.generation);
         let _counted = match &dispenser {
             Some(dispenser) => Some(dispenser.gate.read().await),

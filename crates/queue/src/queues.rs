@@ -25,7 +25,7 @@ pub enum Created {
 pub struct QueueInfo {
     pub metadata: Metadata,
     /// Messages, visible or not, but for those that expired: exact, but that a message is counted
-    /// until the second of its expiry is over.
+    /// until the hundredth of a second of its expiry is over.
     pub messages: u64,
 }
 

@@ -103,8 +103,8 @@ impl QueueService {
         self.dispensers.of(generation)
     }
 
-    /// A commit that writes `written` is about to be sent. Where others write too, nothing is
-    /// remembered that could be in doubt.
+    /// A commit that writes `written` is about to be sent. Where others write too, no message is
+    /// remembered that could be in doubt, and a count lasts a second at most.
     pub(crate) fn sending(
         &self,
         dispenser: &Arc<Dispenser>,
@@ -113,7 +113,7 @@ impl QueueService {
     ) -> Sending {
         match self.only_we_write() {
             true => Sending::new(dispenser, written, delta, self.clock()),
-            false => Sending::new(dispenser, Vec::new(), None, self.clock()),
+            false => Sending::new(dispenser, Vec::new(), delta, self.clock()),
         }
     }
 

@@ -94,16 +94,22 @@ impl QueueService {
         self.peeked(&*view, queue.generation, taken).await
     }
 
-    /// How many messages a queue holds, as counted within the last second.
+    /// How many messages a queue holds: as counted within the last second, and what this process has
+    /// added and removed since. Messages added while it counts may be counted twice, so that the count is
+    /// never below what this process knows.
     pub(crate) async fn count_spread(&self, generation: Generation) -> Result<u64, QueueError> {
         let dispenser = self.dispenser(generation);
         let now = dispenser.now(self.clock());
         match dispenser.hint().counted {
             Some((at, count)) if now >= at && now.millis_since(at) < 1_000 => Ok(count),
             _ => {
+                let added = dispenser.hint().added;
                 let view = self.store.engine.view().await?;
                 let count = self.tally(&*view, generation, now).await?.live(now);
-                dispenser.set_hint(|hint| hint.counted = Some((now, count)));
+                dispenser.set_hint(|hint| {
+                    let count = count + hint.added.saturating_sub(added);
+                    hint.counted = Some((now, count));
+                });
                 Ok(count)
             }
         }

@@ -158,13 +158,13 @@ impl Sending {
                 self.is_known = true;
                 state.happened(std::mem::take(&mut self.written), *revision);
                 if let Some(removed @ Delta::Removed(_)) = delta {
-                    state.count.change(removed);
+                    state.change_count(removed);
                 }
             }
             (Err(error), delta) if did_not_happen(error) => {
                 self.is_known = true;
                 if let Some(Delta::Added(expires)) = delta {
-                    state.count.change(Delta::Removed(expires));
+                    state.change_count(Delta::Removed(expires));
                 }
             }
             (Err(_), _) => {}

@@ -195,6 +195,32 @@ async fn an_expired_message_is_gone_for_every_operation() {
     }
 }
 
+/// TQ-23: an expired message is not counted, not even for the rest of its second.
+#[tokio::test]
+async fn the_count_follows_expiry_at_once() {
+    let fixture = Fixture::new().await;
+    fixture.put_with("short", times(0, 1)).await;
+    fixture.put_with("never", times(0, -1)).await;
+    fixture.clock.advance_ticks(10_000_000 + 100_000);
+    assert_eq!(fixture.count().await, 1);
+}
+
+/// the count is never below the truth, also where it is taken once a second.
+#[tokio::test]
+async fn the_count_follows_what_the_process_itself_does() {
+    for writers in [Writers::Sole, Writers::Many] {
+        let fixture = Fixture::on(memory(writers)).await;
+        assert_eq!(fixture.count().await, 0);
+        let put = fixture.put("m").await;
+        fixture.put("n").await;
+        assert_eq!(fixture.count().await, 2);
+        assert!(delete(&fixture, (put.id, put.receipt)).await);
+        assert_eq!(fixture.count().await, 1);
+        fixture.clear().await.unwrap();
+        assert_eq!(fixture.count().await, 0);
+    }
+}
+
 /// later than the expiry is refused by Update: but not by Get.
 #[tokio::test]
 async fn visibility_past_the_expiry_is_refused_by_update_only() {

@@ -123,12 +123,13 @@ impl Naive {
         self.messages.retain(|message| message.id != id);
     }
 
-    /// The least and the most that a count may say: messages count until their second is over.
+    /// The least and the most that a count may say: messages count until their hundredth of
+    /// a second is over.
     pub(crate) fn counts(&self, clock: Timestamp) -> std::ops::RangeInclusive<u64> {
         let now = self.now(clock);
         let live = self.messages.iter().filter(|message| message.expires > now).count();
         let most = self.messages.iter();
-        let most = most.filter(|m| m.expires.unix_seconds() >= now.unix_seconds()).count();
+        let most = most.filter(|m| m.expires.ticks() / 100_000 >= now.ticks() / 100_000).count();
         live as u64..=most as u64
     }
 }
