@@ -28,7 +28,7 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
- * The Java SDK through every operation of the service.
+ * The Java SDKs of tables (here) and queues ({@link Queues}) through every operation of their services.
  *
  * <p>Arguments name parts of the cases to run; without any, all run. The connection string is taken
  * from LAZULI_CONNECTION_STRING.
@@ -40,6 +40,11 @@ public final class Main {
     /** A case gets the service and a table made for it. */
     private interface Case {
         void run(TableServiceClient service, TableClient table) throws Exception;
+    }
+
+    /** A case with what it needs. */
+    interface Attempt {
+        void run() throws Exception;
     }
 
     private static Map<String, Case> cases() {
@@ -58,20 +63,24 @@ public final class Main {
     }
 
     public static void main(String[] parts) {
+        String connection = System.getenv("LAZULI_CONNECTION_STRING");
         TableServiceClient service = new TableServiceClientBuilder()
-            .connectionString(System.getenv("LAZULI_CONNECTION_STRING"))
+            .connectionString(connection)
             // One attempt: a retry would hide an answer that should not have been given.
             .retryOptions(new RetryOptions(new FixedDelayOptions(0, Duration.ofMillis(1))))
             .buildClient();
+        Map<String, Attempt> tests = new LinkedHashMap<>();
+        cases().forEach((name, test) -> tests.put(name, () -> runOne(service, test)));
+        Queues.cases(connection).forEach((name, test) -> tests.put("queues." + name, test));
         int passed = 0;
         int failed = 0;
-        for (Map.Entry<String, Case> test : cases().entrySet()) {
+        for (Map.Entry<String, Attempt> test : tests.entrySet()) {
             String name = test.getKey();
             if (parts.length > 0 && Arrays.stream(parts).noneMatch(name::contains)) {
                 continue;
             }
             try {
-                runOne(service, test.getValue());
+                test.getValue().run();
                 passed += 1;
                 System.out.println("test " + name + " ... ok");
             } catch (Exception | AssertionError error) {
@@ -262,11 +271,11 @@ public final class Main {
         return table.listEntities(options, null, null).stream().map(TableEntity::getRowKey).toList();
     }
 
-    private static String freshName(String prefix) {
+    static String freshName(String prefix) {
         return prefix + UUID.randomUUID().toString().replace("-", "");
     }
 
-    private static void equal(Object got, Object expected) {
+    static void equal(Object got, Object expected) {
         if (!Objects.equals(got, expected)) {
             throw new AssertionError("\n     got: " + got + "\nexpected: " + expected);
         }
