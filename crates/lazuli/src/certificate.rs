@@ -241,7 +241,7 @@ mod tests {
         check_files("cert", "key", "", "");
         check_files("none", "key", "cannot read", "--tls-cert");
         check_files("cert", "none", "cannot read", "--tls-key");
-        check_files("cert", "other", "not that of the certificate", "the certificate's own key");
+        check_files("cert", "other", "does not match the certificate", "the certificate's own key");
         check_files("cert", "cert", "no private key", "openssl pkey");
         check_files("key", "key", "no certificate", "openssl x509");
     }

@@ -115,7 +115,7 @@ fn tls_to_a_plain_port_is_logged() {
     start(data.path(), &["--tls"]).terminate().unwrap();
     let server = start(data.path(), &[]);
     assert!(handshake(&server, "localhost", &certificate(data.path())).is_err());
-    server.wait_for_log("a client speaks TLS to this port").unwrap();
+    server.wait_for_log("a client uses TLS on this plain HTTP port").unwrap();
 }
 
 #[test]

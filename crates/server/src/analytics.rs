@@ -1,6 +1,7 @@
-//! Keeps what was counted of a service in the analytics tables of the accounts that want it (9.7).
+//! Stores the request counts of a service in the analytics tables of the accounts that enable them
+//! (9.7).
 //!
-//! The counts of every service are kept in tables, so this knows the Table service, and only it.
+//! The counts of every service are stored in tables, so this module depends on the Table service.
 
 use crate::auth::accounts::Accounts;
 use crate::error::ApiResult;
@@ -23,13 +24,13 @@ const SECONDS_PER_DAY: u64 = 24 * 3600;
 /// Which counts a flush writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Those of the minutes that are over.
+    /// Those of completed minutes.
     Complete,
-    /// All: the server stops.
+    /// All of them, because the server is stopping.
     All,
 }
 
-/// The requests to a service that were counted, and the tables that keep the counts.
+/// The counted requests of a service, and the tables that store the counts.
 pub struct Analytics {
     /// Whose requests are counted.
     counted: MeteredService,
@@ -40,7 +41,7 @@ pub struct Analytics {
     properties: PropertiesCache,
     clock: Arc<dyn Clock>,
     counts: Counts,
-    /// Held by the one flush that runs.
+    /// Held by the running flush.
     flushing: tokio::sync::Mutex<()>,
 }
 
@@ -50,7 +51,7 @@ type ReadProperties = dyn Fn(AccountName) -> Pin<Box<dyn Future<Output = ApiResu
     + Sync;
 
 impl Analytics {
-    /// Counts for the service whose properties `read` reads; `tables` keeps the counts.
+    /// Counts for the service whose properties `read` reads; `tables` stores the counts.
     pub(crate) fn new<F>(
         shared: &Shared,
         tables: TableService,
@@ -77,7 +78,7 @@ impl Analytics {
         &self.counts
     }
 
-    /// The properties of an account, which say among other things what is to be counted.
+    /// The properties of an account, which include what to count.
     pub(crate) async fn properties(
         &self,
         account: &AccountName,
@@ -86,8 +87,8 @@ impl Analytics {
         self.properties.of(account, &*self.clock, read).await
     }
 
-    /// Makes changed properties effective (T-9.15): forgets the old ones, and makes the tables that
-    /// the new ones ask for, so that they can be read from now on.
+    /// Makes changed properties effective (T-9.15): drops the cached ones, and creates the tables
+    /// that the new ones need, so that clients can read them.
     pub(crate) async fn apply_changed_properties(&self, account: &AccountName) -> ApiResult<()> {
         self.properties.forget(account);
         let properties = self.properties(account).await?;
@@ -100,9 +101,9 @@ impl Analytics {
         Ok(())
     }
 
-    /// Adds what was counted to the tables of the accounts that want it, and deletes there what is
-    /// older than they want. What cannot be written is lost, and the log says so; so is what a flush
-    /// took that is dropped before its end.
+    /// Adds the counts to the tables of the accounts that enable them, and deletes expired rows.
+    /// Counts that cannot be written are lost and logged; so are the counts of a flush that is
+    /// cancelled.
     pub async fn flush(&self, extent: Extent) {
         let _one_at_a_time = self.flushing.lock().await;
         let now = self.clock.now();
@@ -120,7 +121,7 @@ impl Analytics {
                 let flushed = self.write(&account.name, interval, metrics, &cells, now).await;
                 if let Err(error) = flushed {
                     let account = account.name.as_str();
-                    tracing::warn!(account, %error, "counts for analytics are lost");
+                    tracing::warn!(account, %error, "analytics counts are lost");
                 }
             }
         }
@@ -156,8 +157,8 @@ fn intervals(properties: &ServiceProperties) -> impl Iterator<Item = (Interval, 
     [hour, minute].into_iter().filter(|(_, metrics)| metrics.enabled)
 }
 
-/// The rows of each interval and location: the sum of all operations, and each operation by itself
-/// when that is wanted (T-9.45). The sums are there also when nothing was asked of the service.
+/// The rows of each interval and location: the sum of all operations, and if enabled each operation
+/// (T-9.45). The sums are written even without requests.
 fn by_interval(
     interval: Interval,
     apis: bool,

@@ -1,6 +1,6 @@
-//! Who sends a request, what they may do, and why they may not.
+//! Authentication, authorization, and explanations of refusals.
 //!
-//! What differs from service to service, such as the string that a request signs, is asked through
+//! What differs between services, such as the string to sign, comes from
 //! [`credentials::Credentials`].
 
 pub(crate) mod accounts;

@@ -1,5 +1,5 @@
-//! From causes to answers, for what all services share. The causes of one service become codes in the
-//! `error.rs` of its folder, and nowhere else.
+//! Maps errors to responses, for what all services share. The errors of one service map to codes in
+//! the `error.rs` of its folder, and nowhere else.
 
 use crate::refusal::Refusal;
 use crate::request_id::RequestId;
@@ -10,19 +10,19 @@ use lazuli_wire::sas::SasError;
 use lazuli_wire::xml::{XmlError, XmlFault};
 use std::borrow::Cow;
 
-/// A failure as the client will read it. The cause, if it is ours, is for the log.
+/// A failure as the client sees it. The cause of a server error is for the log.
 #[derive(Debug)]
 pub(crate) struct ApiError {
     pub(crate) code: ErrorCode,
-    /// Stands in for the code's own message.
+    /// Replaces the code's own message.
     pub(crate) text: Option<Cow<'static, str>>,
     pub(crate) stage: Stage,
     pub(crate) cause: Option<BoxError>,
     /// Set if it is a credential that was refused.
     pub(crate) refusal: Option<Refusal>,
-    /// Why a credential was refused: for the log, and for the caller if the operator says so.
+    /// Why a credential was refused: for the log, and with `--explain-auth` for the caller.
     pub(crate) explanation: Option<Box<str>>,
-    /// What those services say after the message whose errors have details.
+    /// Details after the message, in services that have them.
     pub(crate) details: Vec<Detail>,
 }
 
@@ -33,18 +33,19 @@ pub(crate) struct Failure {
     pub(crate) refusal: Option<Refusal>,
 }
 
-/// Where a failure was found. The live service shows it in details of the answer.
+/// The stage at which a failure was found. Response details of the live service depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Before OData saw the request: the path names nothing at all (T-1.17a). Answered like failed
+    /// Before OData processing: the path names nothing at all (T-1.17a). Reported like failed
     /// authentication, with the message in the status line (T-7.4b).
     Addressing,
-    /// While the URL was resolved to a resource, the existence of its table included, or the body
-    /// read. Recorded answers of this kind have neither Cache-Control nor Preference-Applied.
+    /// While resolving the URL, including the existence of its table, or reading the body. Recorded
+    /// responses of this kind have neither Cache-Control nor Preference-Applied.
     Parsing,
-    /// In what else the request says, before anything stored was asked.
+    /// In another part of the request, before the store was accessed.
     Request,
-    /// In what is stored. Alone in a change set, such a failure names no index (T-6.39).
+    /// In the stored data. In a change set of one operation, such a failure names no index
+    /// (T-6.39).
     Execution,
 }
 
@@ -88,16 +89,16 @@ impl ApiError {
         Self { details: details.into_iter().collect(), ..self }
     }
 
-    /// The same with what the service says of a credential that it refuses, if it says something.
+    /// The same with the service's detail about a refused credential, if there is one.
     pub(crate) fn with_detail(self, detail: Option<String>) -> Self {
         self.with_details(detail.map(|text| (AUTHENTICATION_DETAIL, text)))
     }
 
-    /// Logs a failure of ours, where it ends: with the id that its client got.
+    /// Logs a server error with the request id that the client got.
     pub(crate) fn log(&self, id: RequestId, operation: &str) {
         let (id, Some(cause)) = (id.as_str(), &self.cause) else { return };
         match self.code {
-            // The engine logs when it begins to refuse, and then at intervals how often it has.
+            // The engine logs when it starts to refuse writes, and then a count at intervals.
             ErrorCode::ServerBusy => tracing::debug!(id, operation, %cause, "refused"),
             _ => tracing::error!(id, operation, %cause, "failed"),
         }

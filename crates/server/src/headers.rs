@@ -1,19 +1,19 @@
-//! The headers that every request is asked for, found in one pass.
+//! The request headers of interest, found in one pass.
 
 use http::{HeaderMap, HeaderValue, header};
 
-/// Declares [`RequestHeaders`]: each field with the name of its header and how its value is read.
+/// Declares [`RequestHeaders`]: each field with its header name and parser.
 macro_rules! request_headers {
     ($($(#[$doc:meta])* $field:ident: $type:ty = $name:literal, $read:ident;)*) => {
-        /// What a request says in its headers. Of a header that comes twice the first counts, and a
-        /// value that is not text is ignored, unless the field says otherwise.
+        /// The headers of a request. If a header occurs twice, the first counts; non-text values
+        /// are ignored, unless the field says otherwise.
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct RequestHeaders<'a> {
             pub(crate) all: &'a HeaderMap,
             $($(#[$doc])* pub(crate) $field: Option<$type>,)*
             /// Whether the client waits for `100 Continue` before it sends the body.
             pub(crate) has_expect: bool,
-            /// Whether the request says where its body ends (T-2.5).
+            /// Whether the request declares the length of its body (T-2.5).
             pub(crate) has_length: bool,
             /// Whether there is an `X-HTTP-Method`.
             pub(crate) is_tunnelled: bool,
@@ -49,7 +49,7 @@ macro_rules! request_headers {
 
 request_headers! {
     accept: &'a str = "accept", text;
-    /// Empty when it is not text: an unreadable credential differs from a missing one.
+    /// Empty if it is not text: an unreadable credential differs from a missing one.
     authorization: &'a str = "authorization", text_or_empty;
     client_request_id: &'a HeaderValue = "x-ms-client-request-id", raw;
     content_md5: &'a str = "content-md5", text;
@@ -66,15 +66,15 @@ request_headers! {
     x_ms_date: &'a str = "x-ms-date", text;
 }
 
-/// The header by which a POST asks to be taken for another method.
+/// The header with which a POST requests another method.
 pub(crate) const TUNNEL: &str = "x-http-method";
 
-/// Stands for an If-Match that is not one readable value: no valid tag (T-5.6). To leave such a
-/// header out would turn a conditional write into an unconditional one.
+/// Replaces an If-Match that is not one readable value, and is not a valid tag (T-5.6). Dropping
+/// such a header would make a conditional write unconditional.
 pub(crate) const NO_ETAG: &str = "";
 
 impl<'a> RequestHeaders<'a> {
-    /// The methods that the request asks to be taken for.
+    /// The methods that the request tunnels.
     pub(crate) fn tunnels(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let values = self.is_tunnelled.then(|| self.all.get_all(TUNNEL));
         values.into_iter().flatten().map(|value| value.to_str().unwrap_or_default())

@@ -1,6 +1,7 @@
-//! What every service shares: listener, TLS, limits, bodies, answers, ids, deadlines, CORS, analytics.
+//! What all services share: listener, TLS, limits, bodies, responses, ids, deadlines, CORS,
+//! analytics.
 //!
-//! [`front::Front`] runs one service, and knows of it what [`service::Service`] says.
+//! [`front::Front`] runs one service through the trait [`service::Service`].
 
 pub(crate) mod access_log;
 pub(crate) mod analytics;

@@ -1,12 +1,13 @@
 //! The HTTP front of Lazuli: the only crate that knows hyper.
 //!
-//! A request passes `http::listen` → `http::front` (id, limits, account, authenticate, route, permit,
-//! handle, answer) → a handler of its service, which decodes, calls the service, and encodes.
+//! A request passes `http::listen` → `http::front` (id, limits, account, authenticate, route,
+//! permit, handle, respond) → a handler of its service, which decodes, calls the service, and
+//! encodes.
 //!
-//! The folders build on each other in this order, and never the other way round: `error`, `headers`,
-//! `request_id` and `operation` (a row for each operation); `auth` (who, may they, why not); `http` (everything that
-//! services share); `analytics` (the tables that keep counts); and one folder for each service, such as
-//! `table`.
+//! The folders depend on each other only in this order: `error`, `headers`, `request_id` and
+//! `operation` (a row for each operation); `auth` (authentication and authorization); `http`
+//! (everything that services share); `analytics` (the tables that store counts); and one folder for
+//! each service, such as `table`.
 
 mod analytics;
 mod auth;

@@ -1,7 +1,8 @@
-//! A tiny service that exists in tests alone: notes by name, in memory.
+//! A tiny service that exists only in tests: notes by name, in memory.
 //!
-//! It has what services differ in (routes, string to sign, tokens and their letters, stored policies,
-//! error form, hosts) and proves that `http` and `auth` run a service they do not know.
+//! It has everything in which services differ (routes, string to sign, tokens and their
+//! permissions, stored policies, error format, hosts) and proves that `http` and `auth` can run a
+//! service they do not know.
 
 pub(crate) mod credentials;
 mod tests;

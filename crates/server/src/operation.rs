@@ -1,4 +1,4 @@
-//! What the server knows of an operation: one row in the table of its service.
+//! The facts about an operation: one row in the table of its service.
 //!
 //! The router reads its verb and URL, the front its version, body and access, authorization its
 //! letters and roles, analytics and metrics its names. A service declares its rows with
@@ -12,9 +12,9 @@ use lazuli_wire::version::ApiVersion;
 /// The facts of one operation that every part of the server reads.
 #[derive(Debug)]
 pub(crate) struct Facts {
-    /// What analytics, logs and messages call it.
+    /// Its name in analytics, logs and messages.
     pub(crate) name: &'static str,
-    /// What metrics call operations of its kind.
+    /// Its kind in metrics.
     pub(crate) kind: Kind,
     /// The first version that has it.
     pub(crate) since: ApiVersion,
@@ -22,11 +22,11 @@ pub(crate) struct Facts {
     pub(crate) answer: Answer,
     /// Whether the secondary location refuses it.
     pub(crate) access: Access,
-    /// The letters it needs in a token of the service's own kind; `None` when no such token opens it.
+    /// The permissions it needs in a service SAS; `None` if no service SAS permits it.
     pub(crate) service_sas: Option<Permissions>,
-    /// What it needs in a token for the account; `None` when no such token opens it.
+    /// What it needs in an account SAS; `None` if no account SAS permits it.
     pub(crate) account_sas: Option<AccountSas>,
-    /// What it needs of the roles of a bearer token.
+    /// The role it needs in a bearer token.
     pub(crate) role: Role,
 }
 
@@ -43,7 +43,7 @@ impl AccountSas {
     }
 }
 
-/// What an operation needs of roles, by the level of what it touches.
+/// The role permissions that an operation needs, by the level of its resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
     /// Entities, messages, blobs.
@@ -52,13 +52,13 @@ pub(crate) enum Role {
     Container(Permissions),
     /// Properties and statistics of the service.
     Service(Permissions),
-    /// Keys to delegate one's own rights.
+    /// User delegation keys.
     Delegation,
-    /// No role opens it; this is the answer.
+    /// No role permits it; this is the error.
     Nobody(ErrorCode),
 }
 
-/// Whether a request body belongs to an operation.
+/// Whether an operation has a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     None,
@@ -66,7 +66,7 @@ pub(crate) enum Body {
     Whole,
 }
 
-/// How an operation answers.
+/// The response format of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// In the format that the request accepts.
@@ -102,7 +102,7 @@ lazuli_meter::label! {
 }
 
 lazuli_meter::label! {
-    /// The services, as metrics and logs call them.
+    /// The names of the services in metrics and logs.
     pub(crate) enum ServiceName {
         Table => "table",
         Queue => "queue",
@@ -122,7 +122,7 @@ lazuli_meter::label! {
     }
 }
 
-/// The verb that counts: that of the request line, or the one tunnelled through POST.
+/// The effective verb: that of the request line, or the one tunnelled through POST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Get,
@@ -197,12 +197,12 @@ macro_rules! operations {
                 }
             }
 
-            /// The operation that a verb asks for on a resource.
+            /// The operation for a verb on a resource.
             $vis fn find(verb: $crate::operation::Verb, resource: &$resource) -> Option<Self> {
                 Self::ALL.iter().copied().find(|operation| operation.is(verb, resource))
             }
 
-            /// A row without verbs stands for every verb.
+            /// A row without verbs matches every verb.
             fn is(self, verb: $crate::operation::Verb, resource: &$resource) -> bool {
                 match self {
                     $(Self::$variant => {

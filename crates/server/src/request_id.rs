@@ -1,4 +1,4 @@
-//! Request ids: unique, cheap, and shaped like the service's.
+//! Request ids: unique, cheap, and formatted like the service's.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -22,7 +22,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account with one key or two, in base64, at `place` of a list that counts from 1.
+    /// An account with one or two keys, in base64, at position `place` of a list, counted from 1.
     pub fn parse<'a>(
         place: usize,
         name: &str,
@@ -38,9 +38,9 @@ impl Account {
     }
 }
 
-/// Why a list of accounts cannot be used.
+/// Why a list of accounts is invalid.
 ///
-/// Keys never appear in the messages, nor does text in the place of a name that might be a key.
+/// The messages never contain keys, nor text in place of a name that could be a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountsError {
     #[error("account {place} of the list is not name:key or name:key1:key2")]
@@ -61,7 +61,7 @@ pub enum AccountsError {
 #[derive(Debug)]
 pub struct Accounts(ArcSwap<ByName>);
 
-/// Few, so that a name is found sooner by comparing it than by hashing it.
+/// There are few, so comparing names is faster than hashing.
 type ByName = BTreeMap<Box<str>, Arc<Account>>;
 
 impl Accounts {
@@ -69,8 +69,9 @@ impl Accounts {
         Ok(Self(ArcSwap::from_pointee(by_name(accounts)?)))
     }
 
-    /// Parses `name:key1[:key2];name:key1[:key2]`, the form Azurite's `AZURITE_ACCOUNTS` has. A line
-    /// ends an account as a semicolon does, and one that begins with `#` is a comment.
+    /// Parses `name:key1[:key2];name:key1[:key2]`, the form Azurite's `AZURITE_ACCOUNTS` has. A
+    /// line break separates accounts like a semicolon, and a line that begins with `#` is a
+    /// comment.
     pub fn parse(text: &str) -> Result<Vec<Account>, AccountsError> {
         let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
         let entries = lines.flat_map(|line| line.split(';')).map(str::trim);
@@ -78,10 +79,10 @@ impl Accounts {
         entries.zip(1..).map(|(entry, place)| parse_entry(place, entry)).collect()
     }
 
-    /// Puts other accounts in the place of the present ones, for requests that begin from now on.
+    /// Replaces the accounts, for requests that begin from now on.
     pub fn replace(&self, accounts: Vec<Account>) -> Result<(), AccountsError> {
         let mut accounts = by_name(accounts)?;
-        // What was counted of an account goes on.
+        // The request count of an account continues.
         for (name, known) in self.0.load().iter() {
             if let Some(account) = accounts.get_mut(name) {
                 Arc::make_mut(account).requests = known.requests.clone();
@@ -104,14 +105,14 @@ impl Accounts {
         self.0.load().values().cloned().collect()
     }
 
-    /// Finds an account whose name was part of a host, which has no case: `lower` is in lower case.
+    /// Finds an account by its name in a host, which is case-insensitive: `lower` is in lower case.
     pub(crate) fn find_in_host(&self, lower: &str) -> Option<Arc<Account>> {
         self.0.load().get(lower).cloned()
     }
 }
 
 impl Source for Accounts {
-    /// By name for the first of them, and all others together.
+    /// By name for the first accounts, and all others together.
     fn report(&self) -> Vec<Family> {
         const NAMED_MAX: usize = 100;
         let mut family = Family::new("lazuli_account_requests", "Requests of each account");

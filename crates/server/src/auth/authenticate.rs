@@ -1,4 +1,4 @@
-//! Who sends a request: Shared Key, Shared Key Lite, shared access signatures, bearer tokens.
+//! Authenticates a request: Shared Key, Shared Key Lite, shared access signatures, bearer tokens.
 
 use crate::auth::accounts::{Account, Accounts};
 use crate::auth::bearer::TokenIssuer;
@@ -15,14 +15,14 @@ use lazuli_wire::sas::SasError;
 use lazuli_wire::shared_key::{Authorization, Scheme};
 use std::sync::Arc;
 
-/// Where clients are sent for a token unless the operator says otherwise: a tenant that does not exist.
+/// The default place where clients get a token: a tenant that does not exist.
 const AUTHORIZATION_URI: &str =
     "https://login.microsoftonline.com/00000000-0000-0000-0000-000000000000/oauth2/authorize";
 
 /// Which credentials are accepted in addition to account keys and the tokens signed with them.
 #[derive(Clone, Debug)]
 pub struct AuthOptions {
-    /// Whose bearer tokens are accepted; without one, nobody's.
+    /// The issuer of accepted bearer tokens; `None` accepts no tokens.
     pub issuer: Option<Arc<TokenIssuer>>,
     /// Whether they are also accepted over plain HTTP, where others can read them.
     pub bearer_over_http: bool,
@@ -30,7 +30,7 @@ pub struct AuthOptions {
     pub authorization_uri: String,
     /// Whether keys for user delegation are issued, and tokens signed with them accepted.
     pub user_delegation: bool,
-    /// Whether answers say why a credential was refused. For people who write clients.
+    /// Whether responses say why a credential was refused, for client authors.
     pub explain: bool,
 }
 
@@ -47,7 +47,7 @@ impl Default for AuthOptions {
 }
 
 impl AuthOptions {
-    /// The challenge of a 401; a URI that no header can hold is the default one.
+    /// The challenge of a 401; a URI that is not a valid header value is replaced by the default.
     pub(crate) fn challenge(&self) -> HeaderValue {
         let challenge = |uri: &str| {
             let resource = "https://storage.azure.com";
@@ -58,7 +58,7 @@ impl AuthOptions {
     }
 }
 
-/// Whom the server knows, and what it believes.
+/// The known accounts and the accepted credentials.
 pub(crate) struct Authenticator<'a, S> {
     pub(crate) service: &'a S,
     pub(crate) accounts: &'a Accounts,
@@ -66,7 +66,7 @@ pub(crate) struct Authenticator<'a, S> {
 }
 
 impl<S: Credentials> Authenticator<'_, S> {
-    /// Finds out who sends the request, or refuses it.
+    /// Identifies the caller, or refuses the request.
     pub(crate) async fn authenticate(
         &self,
         account: &Account,
@@ -222,7 +222,7 @@ impl<S: Credentials> Authenticator<'_, S> {
         })
     }
 
-    /// Adds an explanation that costs something to make, if anybody will read it.
+    /// Adds an explanation, which is expensive, if anyone will read it.
     fn explained(&self, error: ApiError, explain: impl FnOnce() -> String) -> ApiError {
         match self.options.explain || tracing::enabled!(tracing::Level::DEBUG) {
             true => error.explained(explain()),
@@ -239,7 +239,7 @@ fn failed(reason: Refusal) -> ApiError {
     ApiError::refused(ErrorCode::AuthenticationFailed, reason)
 }
 
-/// Whether an RFC 1123 date lies within 15 minutes of `now`, either way.
+/// Whether an RFC 1123 date is within 15 minutes of `now`, either way.
 fn date_is_near(date: &str, now: Timestamp) -> bool {
     let Some(date) = Timestamp::parse_rfc1123(date) else { return false };
     let skew_ms = date.millis_since(now).max(now.millis_since(date));

@@ -1,8 +1,8 @@
-//! Bearer tokens: who issued one, for whom and until when, and what its roles permit.
+//! Bearer tokens: issuer, audience, validity, and what the roles permit.
 //!
 //! A token is a signed JSON document (RFC 7519, RFC 7515 compact form). Its signature is checked
-//! before a word of its content is believed, with the algorithm that belongs to the key, never with
-//! one that the token chooses (RFC 8725, 3.1). The time is the server's clock, as everywhere.
+//! before its content is trusted, with the algorithm of the key, never with one that the token
+//! chooses (RFC 8725, 3.1). The time comes from the server's clock, as everywhere.
 
 mod keys;
 mod roles;
@@ -19,21 +19,21 @@ use lazuli_model::{AccountName, Timestamp};
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// Bytes of a token. Those of a directory with many groups have some thousands.
+/// Maximum bytes of a token. Tokens of a directory with many groups have a few thousand.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// The audience of tokens for any storage account.
 const STORAGE: &str = "https://storage.azure.com";
-/// The end of the names of hosts whose first labels are an account and a service.
+/// The suffix of hosts whose first labels are an account and a service.
 const CLOUD: &str = ".core.windows.net";
-/// How far the clocks of issuer and server may be apart.
+/// Maximum clock skew between issuer and server.
 const LEEWAY_SECONDS: u64 = 60;
 
-/// Whose tokens are taken, and what they must say.
+/// Whose tokens are accepted, and what they must contain.
 #[derive(Clone, Debug)]
 pub struct IssuerOptions {
-    /// What `iss` must be, to the letter.
+    /// The exact value of `iss`.
     pub issuer: String,
-    /// What `aud` may be. When none is given, those of the service.
+    /// The accepted values of `aud`. If empty, those of the service.
     pub audiences: Vec<String>,
     /// Where the issuer's public keys are.
     pub keys: KeySource,
@@ -41,7 +41,7 @@ pub struct IssuerOptions {
     pub roles: RoleMap,
 }
 
-/// An issuer whose tokens are taken. Its keys are read again when a token names an unknown one.
+/// An issuer whose tokens are accepted. Its keys are reread when a token names an unknown one.
 #[derive(Debug)]
 pub struct TokenIssuer {
     issuer: String,
@@ -59,13 +59,13 @@ pub(crate) enum TokenError {
     Malformed(&'static str),
     #[error("the issuer has no key '{0}'")]
     UnknownKey(String),
-    #[error("the token is signed by '{found}', its key is for {expected}")]
+    #[error("the token is signed with '{found}', but its key is for {expected}")]
     Algorithm { expected: &'static str, found: String },
     #[error("the signature is not the issuer's")]
     Signature,
-    #[error("its issuer is '{found}', and must be '{expected}'")]
+    #[error("its issuer is '{found}' but must be '{expected}'")]
     Issuer { expected: String, found: String },
-    #[error("its audience is '{found}', and must be '{expected}'")]
+    #[error("its audience is '{found}' but must be '{expected}'")]
     Audience { expected: String, found: String },
     #[error("the token is not valid before {0}")]
     NotYetValid(Timestamp),
@@ -73,7 +73,7 @@ pub(crate) enum TokenError {
     Expired(Timestamp),
 }
 
-/// Whom a valid token names, and what its roles permit.
+/// The holder of a valid token, and what the roles permit.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     pub(crate) object_id: String,
@@ -82,7 +82,7 @@ pub(crate) struct Identity {
 }
 
 impl TokenIssuer {
-    /// Takes tokens of an issuer, whose keys are read when the first of them comes.
+    /// Accepts tokens of an issuer; its keys are read when the first token arrives.
     pub fn new(options: IssuerOptions) -> Self {
         Self {
             issuer: options.issuer,
@@ -92,12 +92,12 @@ impl TokenIssuer {
         }
     }
 
-    /// Reads the keys now, so that a fault in them is reported at the start.
+    /// Reads the keys now, so that errors are reported at start.
     pub async fn load_keys(&self, now: Timestamp) -> Result<usize, KeysError> {
         self.keys.load(now).await
     }
 
-    /// Believes a token, or says why not.
+    /// Accepts a token, or says why not.
     pub(crate) async fn check(
         &self,
         token: &str,
@@ -116,7 +116,7 @@ impl TokenIssuer {
         self.judge(token.claims()?, account, service, now)
     }
 
-    /// Judges the content of a token whose signature is good.
+    /// Checks the content of a token with a valid signature.
     fn judge(
         &self,
         claims: Claims<'_>,
@@ -150,7 +150,7 @@ impl TokenIssuer {
         Ok(Identity { object_id, tenant_id, grant })
     }
 
-    /// With or without a slash at the end.
+    /// With or without a trailing slash.
     fn is_audience(&self, audience: &str, account: &AccountName, service: &RoleNames) -> bool {
         let audience = audience.strip_suffix('/').unwrap_or(audience);
         if self.audiences.is_empty() {
@@ -166,7 +166,7 @@ impl TokenIssuer {
 /// The three parts of a token.
 struct Token<'a> {
     header: &'a str,
-    /// Header and content as they stand: what is signed.
+    /// Header and content as sent: the signed text.
     signed: &'a str,
     content: Vec<u8>,
     signature: Vec<u8>,
@@ -182,7 +182,7 @@ struct Header<'a> {
     crit: Option<serde::de::IgnoredAny>,
 }
 
-/// What is read of a token's content; the rest is passed over.
+/// The claims that are read; others are ignored.
 #[derive(Deserialize)]
 struct Claims<'a> {
     #[serde(borrow)]
@@ -208,7 +208,7 @@ struct Claims<'a> {
 }
 
 impl Claims<'_> {
-    /// Roles and groups as they stand; scopes word by word.
+    /// Roles and groups as given; scopes word by word.
     fn role_values(&self) -> impl Iterator<Item = &str> {
         let named = self.roles.iter().chain(self.groups.iter());
         let scopes = self.scp.iter().chain(self.scope.iter());
@@ -216,7 +216,7 @@ impl Claims<'_> {
     }
 }
 
-/// A claim that may be one text or several.
+/// A claim that may be one string or several.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Texts {
@@ -278,7 +278,7 @@ impl<'a> Token<'a> {
     }
 }
 
-/// Seconds since 1970, a fraction cut off; what lies outside the calendar is its nearest end.
+/// Seconds since 1970, truncated; values outside the calendar are clamped.
 fn numeric_date(seconds: f64) -> Timestamp {
     Timestamp::UNIX_EPOCH.plus_seconds(seconds as u64).min(Timestamp::MAX)
 }

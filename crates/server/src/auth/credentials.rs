@@ -1,4 +1,4 @@
-//! What authentication and authorization ask of a service.
+//! What authentication and authorization need from a service.
 
 use crate::auth::accounts::Account;
 use crate::auth::bearer::RoleNames;
@@ -17,23 +17,23 @@ use std::fmt;
 /// The credentials of a service: how its requests are signed, what its own tokens are and which roles
 /// it knows. Account keys, tokens for accounts and bearer tokens are the same for all services.
 pub(crate) trait Credentials {
-    /// A shared access signature of the service's own kind, as a query spells it.
+    /// The service SAS as parsed from a query.
     type Token<'q>: Send + Sync;
-    /// What a valid one permits.
+    /// What a valid token permits.
     type Grant: Grant;
 
     /// The letter of the service in `ss` and `sks`.
     const LETTER: char;
-    /// The roles of the service and the words for what they open.
+    /// The roles of the service, and the names of what they permit.
     const ROLES: &'static RoleNames;
 
-    /// The code for a request that has no credential.
+    /// The error code for a request without a credential.
     fn missing_credential(presented: &Presented<'_>) -> ErrorCode;
 
-    /// The code for a bearer token that is refused.
+    /// The error code for a refused bearer token.
     fn refused_bearer(presented: &Presented<'_>, refusal: BearerRefusal) -> ErrorCode;
 
-    /// Whether bearer tokens are taken at all at the version of the request.
+    /// Whether the version of the request supports bearer tokens.
     fn takes_bearer(_: &Presented<'_>) -> bool {
         true
     }
@@ -54,7 +54,7 @@ pub(crate) trait Credentials {
         keys: &Keyring<'_>,
     ) -> String;
 
-    /// What the answer says of such a signature after the message, for whoever sent it.
+    /// The detail about such a signature after the error message.
     fn signature_detail(
         _: &Account,
         _: &Presented<'_>,
@@ -69,8 +69,8 @@ pub(crate) trait Credentials {
         presented: &'q Presented<'_>,
     ) -> Result<Option<Sas<'q, Self::Token<'q>>>, SasError>;
 
-    /// What a token permits. Its signature is checked before a stored access policy is read, so that
-    /// strangers learn nothing of policies.
+    /// What a token permits. Its signature is checked before a stored access policy is read, so
+    /// that strangers learn nothing about policies.
     fn grant(
         &self,
         account: &Account,
@@ -81,7 +81,7 @@ pub(crate) trait Credentials {
     /// Why no key of the account signed the token.
     fn explain_token(token: &Self::Token<'_>, keys: &Keyring<'_>) -> String;
 
-    /// What the answer says of a token that is refused after the message.
+    /// The detail about a refused token after the error message.
     fn token_detail(
         _: &Account,
         _: &Sas<'_, Self::Token<'_>>,
@@ -95,9 +95,9 @@ pub(crate) trait Credentials {
 /// Why a bearer token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BearerRefusal {
-    /// It is not good, or its issuer is not known.
+    /// It is invalid, or its issuer is unknown.
     Token,
-    /// Tokens are not taken over this connection, or at this version.
+    /// Tokens are not accepted on this connection, or in this version.
     NotTaken,
 }
 
@@ -116,7 +116,7 @@ pub(crate) enum Sas<'q, T> {
     Service(T),
 }
 
-/// The parts of a request that credentials speak of.
+/// The parts of a request that credentials cover.
 pub(crate) struct Presented<'a> {
     pub(crate) method: &'a str,
     /// As sent, with the account segment in path style.
@@ -129,7 +129,7 @@ pub(crate) struct Presented<'a> {
     pub(crate) headers: &'a RequestHeaders<'a>,
     pub(crate) version: ApiVersion,
     pub(crate) caller: Caller,
-    /// Whether the date must be near the clock's.
+    /// Whether the date must be close to the server's time.
     pub(crate) date_check: bool,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Presented<'a> {
         self.headers.all.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// `x-ms-date` wins over `Date`, whatever the other says.
+    /// `x-ms-date` overrides `Date`, whatever its value.
     pub(crate) fn date(&self) -> &'a str {
         match self.headers.x_ms_date {
             None | Some("") => self.headers.date.unwrap_or_default(),

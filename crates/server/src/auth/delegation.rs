@@ -1,10 +1,11 @@
-//! User delegation keys: made from a secret of the account on request, made again to check a token.
+//! User delegation keys: derived from an account key on request, and derived again to check a
+//! token.
 //!
-//! Nothing is stored. A key's value is an HMAC, under a key of the account, over whom it was given
-//! to, from when until when, and what their roles then permitted on objects. A token repeats all of
-//! that but the last, so a check makes the key for each set of letters that roles may have:
-//! the one that signed shows what its owner may grant. A change of role counts from the next
-//! key on, a week later at most; replacing the account's key ends all of them at once.
+//! Nothing is stored. A key's value is an HMAC, under an account key, over its owner, its validity
+//! period, and what the owner's roles permitted on objects. A token repeats all of that but the
+//! last, so a check derives the key for each possible set of permissions: the one that signed shows
+//! what its owner may grant. A role change takes effect with the next key, at most a week
+//! later; replacing the account key revokes all keys.
 
 use crate::auth::accounts::Account;
 use crate::auth::bearer::Identity;
@@ -15,16 +16,16 @@ use lazuli_wire::sas::{Permissions, SasError, UserDelegationKey};
 use lazuli_wire::shared_key::{Signature, SigningKey};
 use lazuli_wire::xml::{self, XmlError};
 
-/// How long a key may sign.
+/// Maximum validity of a key.
 const LIFETIME_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 /// The tenant of an issuer whose tokens name none.
 const NO_TENANT: &str = "00000000-0000-0000-0000-000000000000";
-/// Begins with a byte that no header and no other signed text can begin with, so that no signature
-/// is ever a key and no key a signature.
+/// Begins with a byte that no header or other signed text can begin with, so that a signature is
+/// never a key and a key never a signature.
 const PURPOSE: &str = "\0lazuli user delegation key 1";
 
-/// Gives the holder of a bearer token a key for the service that this letter names (Get User Delegation Key).
-/// Returns the document that shows it.
+/// Issues the holder of a bearer token a key for the service that this letter names (Get User
+/// Delegation Key). Returns the response document.
 pub(crate) fn give_key(
     account: &Account,
     identity: &Identity,
@@ -75,7 +76,7 @@ pub(crate) fn owner_permissions(
     Err(SasError::Signature)
 }
 
-/// From when until when a key is wanted: not over already, and a week at most.
+/// The requested validity period: not over yet, and at most a week.
 fn window(body: &[u8], now: Timestamp) -> ApiResult<(Timestamp, Timestamp)> {
     let (start, expiry) = xml::read_key_info(body)?;
     let second = |time: Timestamp| Timestamp::UNIX_EPOCH.plus_seconds(time.unix_seconds());
@@ -86,7 +87,7 @@ fn window(body: &[u8], now: Timestamp) -> ApiResult<(Timestamp, Timestamp)> {
     Ok((start, expiry))
 }
 
-/// The value of a key. Its times count to the second, because clients rewrite them.
+/// The value of a key. Its times are truncated to the second, because clients reformat them.
 fn derive(
     account: &Account,
     secret: &SigningKey,
@@ -138,7 +139,7 @@ mod tests {
         Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{keys}")).unwrap().remove(0)
     }
 
-    /// Signs a token as a client would that was given the key for `roles`.
+    /// Signs a token like a client that got the key for `roles`.
     fn permissions(
         account: &Account,
         roles: &str,

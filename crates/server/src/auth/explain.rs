@@ -1,8 +1,8 @@
-//! Says why a credential was refused, to people who write clients.
+//! Explains to client authors why a credential was refused.
 //!
-//! The server knows what it would have signed. What the client signed it cannot know, but it can try
-//! the mistakes that clients make: when one of them fits the signature, both strings are known and
-//! so is the first byte in which they differ. Neither keys nor signatures ever stand in the text.
+//! The server knows its own string to sign. It cannot know the client's, but it can try common
+//! client mistakes: if one of them matches the signature, both strings are known, and so is the
+//! first byte in which they differ. The text never contains keys or signatures.
 
 use crate::auth::accounts::Account;
 use crate::auth::credentials::Presented;
@@ -43,7 +43,7 @@ pub(crate) fn date(text: &str, now: Timestamp, seconds_max: u64) -> String {
     )
 }
 
-/// Explains why a token does not let `presented` in; `None` when its signature is the fault.
+/// Explains why a token does not authorize `presented`; `None` if its signature is wrong.
 pub(crate) fn sas_error(error: SasError, presented: &Presented<'_>) -> Option<String> {
     match error {
         SasError::Signature => None,
@@ -99,10 +99,10 @@ pub(crate) fn header_text(explanation: &str) -> String {
     text
 }
 
-/// A mistake: how the client signed instead, and how to make it.
+/// A mistake: its description, and a function that reproduces it.
 pub(crate) type Mistake<F> = (&'static str, F);
 
-/// A mistake in the lines of a token's string to sign; it knows the account and the resource.
+/// A mistake in the lines of a token's string to sign, given the account and the resource.
 pub(crate) type SasMistake = Mistake<fn(&mut Vec<String>, &str, &str)>;
 
 const ACCOUNT_SAS_MISTAKES: &[SasMistake] = &[
@@ -123,7 +123,7 @@ pub(crate) fn edit(lines: &mut [String], index: usize, make: impl FnOnce(&mut St
     }
 }
 
-/// Percent-encodes a value. The resource, which begins with a slash, stays as it is.
+/// Percent-encodes a value. The resource, which begins with a slash, is unchanged.
 pub(crate) fn encode(line: &mut String) {
     if line.starts_with('/') {
         return;
@@ -133,7 +133,7 @@ pub(crate) fn encode(line: &mut String) {
     *line = String::from_utf8(out).unwrap_or_default();
 }
 
-/// Looks for the mistake, or the key, with which the signature fits.
+/// Looks for the mistake, or the key, that matches the signature.
 pub(crate) fn mismatch(
     server: &str,
     attempts: impl Iterator<Item = (String, String)>,

@@ -1,4 +1,4 @@
-//! What a valid credential lets its holder do: judged by the row of each operation.
+//! What a valid credential permits, by the row of each operation.
 
 use crate::auth::bearer::{Identity, RoleGrant, RoleNames};
 use crate::auth::credentials::Grant;
@@ -7,7 +7,7 @@ use crate::operation::{Facts, Role};
 use crate::refusal::Refusal;
 use lazuli_wire::sas::{AccountGrant, Permissions, SasError};
 
-/// Whom a valid credential names.
+/// The holder of a valid credential.
 #[derive(Clone, Debug)]
 pub(crate) enum Principal<G> {
     /// A holder of an account key, the first or the second: may do everything.
@@ -16,12 +16,12 @@ pub(crate) enum Principal<G> {
     Service(G),
     /// A holder of a token for the account.
     Account(AccountGrant),
-    /// Somebody whom a bearer token names, and the words for what their roles open.
+    /// The holder of a bearer token, and the names of what the roles permit.
     Bearer(Identity, &'static RoleNames),
 }
 
 impl<G: Grant> Principal<G> {
-    /// The place of the account key that signed, if one did.
+    /// The index of the account key that signed, if one did.
     pub(crate) fn signing_key(&self) -> Option<usize> {
         match self {
             Self::Owner { key } => Some(*key),

@@ -1,4 +1,4 @@
-//! The access log: one line for a request, or for those that an operator should see.
+//! The access log: one line per request, or only for those that an operator should see.
 
 use crate::http::meter::Outcome;
 use crate::http::record::Record;
@@ -8,10 +8,10 @@ use lazuli_meter::Label;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The target of access lines, by which the log tells them from others.
+/// The log target of access lines.
 pub const ACCESS: &str = "lazuli_access";
 
-/// Bytes of a User-Agent that are logged.
+/// Maximum bytes of a User-Agent in the log.
 const AGENT_BYTES_MAX: usize = 128;
 
 /// Which requests are logged, and how.
@@ -128,7 +128,7 @@ fn credential(record: &Record<'_>) -> Option<Cow<'static, str>> {
     Some(policy.map_or(Cow::Borrowed("sas"), |policy| Cow::Owned(format!("sas:{policy}"))))
 }
 
-/// A query without its signature, and without anything else that could be one.
+/// A query with its signature, and anything that could be one, masked.
 fn masked(query: &str) -> String {
     let pairs = query.split('&').map(|pair| match pair.split_once('=') {
         Some((name, _)) if name.eq_ignore_ascii_case("sig") || name.contains('%') => {

@@ -1,8 +1,8 @@
-//! Counts answered requests for the accounts that want analytics (9.7).
+//! Counts finished requests for the accounts that enable analytics (9.7).
 //!
-//! A request is counted when it is answered, in memory, under one of a few locks that hardly ever
-//! meet. A chore of the service takes the counts out once a minute and keeps them. So no request waits for analytics, and a
-//! crash loses a minute of counts.
+//! A request is counted in memory when its response is ready, under one of several locks with
+//! little contention. A background task takes the counts once a minute and stores them. So no
+//! request waits for analytics, and a crash loses a minute of counts.
 
 use crate::auth::accounts::Account;
 use crate::http::reply::Reply;
@@ -20,29 +20,29 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Requests are spread over as many locks, by the last digit of their ids.
+/// Number of locks; requests are spread by the last digit of their ids.
 const SHARDS: usize = 16;
-/// Cells of one shard. A minute needs a few dozen for each account; more means that nobody takes them
-/// out, and then counts are lost rather than memory.
+/// Maximum cells of one shard. A minute needs a few dozen per account; if nothing drains them,
+/// counts are lost instead of using unbounded memory.
 const CELLS_MAX: usize = 64 * 1024;
 
-/// The requests counted and not yet kept.
+/// Counted requests that are not stored yet.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     shards: [Mutex<BTreeMap<Cell, MetricsRow>>; SHARDS],
 }
 
-/// What requests are counted by.
+/// The key under which requests are counted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cell {
     pub(crate) account: AccountName,
     pub(crate) minute: Timestamp,
     pub(crate) location: Location,
-    /// The name of the operation; requests that failed before it was known have none.
+    /// The name of the operation; `None` for requests that failed before it was known.
     pub(crate) operation: Option<&'static str>,
 }
 
-/// A request as the front knows it when it is answered.
+/// A finished request.
 pub(crate) struct Answered {
     id: RequestId,
     account: Arc<Account>,
@@ -54,7 +54,7 @@ pub(crate) struct Answered {
 }
 
 impl Answered {
-    /// `None` when the request named no account.
+    /// `None` if the request named no account.
     pub(crate) fn new(context: &ResponseContext, reply: &Reply) -> Option<Self> {
         let (account, location) = context.target.clone()?;
         Some(Self {
@@ -70,7 +70,7 @@ impl Answered {
 }
 
 impl Counts {
-    /// Counts a request whose answer is ready.
+    /// Counts a request whose response is ready.
     pub(crate) fn count<B: Body>(
         &self,
         answered: &Answered,
@@ -102,7 +102,7 @@ impl Counts {
         }
     }
 
-    /// Takes out what was counted before `end`, by account.
+    /// Takes the counts before `end`, by account.
     pub(crate) fn drain(&self, end: Timestamp) -> BTreeMap<AccountName, Vec<(Cell, MetricsRow)>> {
         let mut drained: BTreeMap<AccountName, Vec<_>> = BTreeMap::new();
         for shard in &self.shards {
@@ -115,7 +115,7 @@ impl Counts {
             for (cell, row) in over {
                 drained.entry(cell.account.clone()).or_default().push((cell, row));
             }
-            // Requests of the new minute went on counting meanwhile.
+            // Requests of the new minute are counted meanwhile.
             let mut cells = shard.lock().unwrap_or_else(PoisonError::into_inner);
             for (cell, row) in rest {
                 cells.entry(cell).or_default().add(&row);
@@ -130,12 +130,12 @@ pub(crate) fn counts(properties: &ServiceProperties) -> bool {
     properties.hour_metrics.enabled || properties.minute_metrics.enabled
 }
 
-/// How analytics call the outcome of a request (T-9.38).
+/// The outcome of a request in analytics (T-9.38).
 fn outcome(failure: Option<ErrorCode>, parts: &Parts) -> Outcome {
     let Some(code) = failure else { return Outcome::Success };
     match (code, code.status()) {
         (ErrorCode::ServerBusy, _) => Outcome::ThrottlingError,
-        // The client gave the service less time than it needs.
+        // The client's timeout was too short.
         (ErrorCode::OperationTimedOut, _) if gives_time(parts) => Outcome::ClientTimeoutError,
         (ErrorCode::OperationTimedOut, _) => Outcome::ServerTimeoutError,
         (_, 401 | 403) => Outcome::AuthorizationError,
@@ -149,7 +149,7 @@ fn gives_time(parts: &Parts) -> bool {
     query.is_ok_and(|query| query.contains("timeout"))
 }
 
-/// The credential by the look of the request: one that was refused counts too.
+/// The kind of credential that the request presents, even if it was refused.
 fn access(parts: &Parts) -> Access {
     if parts.headers.contains_key(header::AUTHORIZATION) {
         return Access::Authenticated;
@@ -160,7 +160,7 @@ fn access(parts: &Parts) -> Access {
     }
 }
 
-/// What the headers take on the wire.
+/// The size of the headers on the wire.
 fn head_bytes(headers: &HeaderMap) -> u64 {
     headers.iter().map(|(name, value)| (name.as_str().len() + value.len() + 4) as u64).sum()
 }

@@ -1,4 +1,4 @@
-//! Bounds what answers take of the memory: pages in the making, and pages on their way.
+//! Bounds the memory of responses: pages being built, and pages being sent.
 
 use crate::error::ApiResult;
 use crate::http::memory::{Memory, Share};
@@ -7,16 +7,16 @@ use lazuli_meter::Counter;
 use std::future::Future;
 use std::time::Duration;
 
-/// Smaller bodies are not counted: they are bounded by the number of connections.
+/// Smaller bodies are not counted: the number of connections bounds them.
 const SMALL_BYTES_MAX: usize = 64 * 1024;
 
-/// The memory for answers.
+/// The memory budget for responses.
 #[derive(Debug)]
 pub(crate) struct AnswerMemory {
     memory: Memory,
-    /// What an answer in the making is given; most pages end below it.
+    /// The initial reservation of a response; most pages stay below it.
     page_bytes: usize,
-    /// Pages that found no room; the memory counts all refusals.
+    /// Pages refused for lack of memory; `memory` counts all refusals.
     pages_refused: Counter,
 }
 
@@ -31,13 +31,13 @@ impl AnswerMemory {
         &self.memory
     }
 
-    /// How often a query found no room for its page.
+    /// How often a query was refused for lack of memory.
     pub(crate) fn pages_refused(&self) -> u64 {
         self.pages_refused.value()
     }
 
-    /// Runs `query` when there is room for a page, which keeps its share until the client has taken
-    /// it.
+    /// Runs `query` once there is memory for a page, which keeps its reservation until the client
+    /// has read it.
     pub(crate) async fn hold_page(
         &self,
         query: impl Future<Output = ApiResult<Reply>>,
@@ -47,8 +47,8 @@ impl AnswerMemory {
         self.run(share, query).await
     }
 
-    /// Runs `operation` when there is room for its answer: for `bytes`, or for a page if that is
-    /// less. All waiting comes before the operation: what was done is also answered.
+    /// Runs `operation` once there is memory for its response: `bytes`, or a page if that is less.
+    /// All waiting happens before the operation, so a completed operation always gets its response.
     pub(crate) async fn hold(
         &self,
         bytes: usize,

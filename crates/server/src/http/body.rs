@@ -1,4 +1,4 @@
-//! Reads request bodies, bounded one by one and all together.
+//! Reads request bodies, bounded individually and in total.
 
 use crate::error::{ApiError, ApiResult};
 use crate::http::memory::{Memory, Share};
@@ -9,12 +9,12 @@ use lazuli_model::limits::REQUEST_BODY_BYTES_MAX;
 use lazuli_wire::error_code::{ErrorCode, message};
 use std::time::Duration;
 
-/// Bytes of a refused body that are still read. Ours: enough for an honest mistake.
+/// How much of a refused body is still read. Our limit: enough for an honest mistake.
 const DISCARDED_BYTES_MAX: usize = 4 * REQUEST_BODY_BYTES_MAX;
 /// How long they may take.
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// A body in memory, and its share of the memory all bodies may take.
+/// A body in memory, and its reservation from the body memory.
 pub(crate) struct RequestBody {
     pub(crate) bytes: Bytes,
     _share: Option<Share>,
@@ -26,7 +26,7 @@ impl RequestBody {
     }
 }
 
-/// Memory for request bodies: a body is read only when its share is free.
+/// Memory for request bodies: a body is read only after it has reserved its memory.
 #[derive(Debug)]
 pub(crate) struct BodyMemory(Memory);
 
@@ -57,9 +57,8 @@ impl BodyMemory {
     }
 }
 
-/// Reads what is left of the body of a refused request, without keeping it. A connection closed on
-/// a client that is still sending takes the refusal with it: all the client learns is that the
-/// connection broke.
+/// Reads and discards the rest of a refused request's body. If the connection were closed while the
+/// client is still sending, the client would see a broken connection instead of the refusal.
 pub(crate) async fn discard(body: &mut (impl Body<Data = Bytes> + Unpin)) {
     let frames = async {
         let mut left = DISCARDED_BYTES_MAX;
@@ -69,11 +68,11 @@ pub(crate) async fn discard(body: &mut (impl Body<Data = Bytes> + Unpin)) {
             left = fewer;
         }
     };
-    // A client that takes its time is not waited for.
+    // Slow clients are not waited for.
     let _ = tokio::time::timeout(DISCARD_TIME_MAX, frames).await;
 }
 
-/// Most bodies arrive in one piece, which is taken as it is.
+/// Most bodies arrive in one piece, which is used without a copy.
 async fn collect(
     body: &mut (impl Body<Data = Bytes> + Unpin),
     expected: usize,

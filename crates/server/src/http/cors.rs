@@ -1,4 +1,4 @@
-//! Cross-origin requests: preflights, and the headers on answers to real ones.
+//! Cross-origin requests: preflights, and the headers on responses to actual requests.
 
 use crate::error::{ApiError, ApiResult};
 use crate::http::reply::Reply;
@@ -7,8 +7,8 @@ use http::header;
 use lazuli_model::service_properties::CorsRule;
 use lazuli_wire::error_code::{ErrorCode, message};
 
-/// Answers a preflight by the first rule for its origin and method (T-9.24 to T-9.26). That rule must
-/// allow the headers too: the reference says that no further ones are looked at.
+/// Responds to a preflight with the first rule for its origin and method (T-9.24 to T-9.26). That
+/// rule must allow the headers too: according to the reference, later rules are not considered.
 pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> ApiResult<Reply> {
     let missing =
         || ApiError::with_text(ErrorCode::InvalidHeaderValue, message::CORS_HEADER_MISSING);
@@ -32,11 +32,11 @@ pub(crate) fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> ApiResult<Re
     Ok(Reply { status: 200, more, ..Reply::default() })
 }
 
-/// Adds what a browser wants to know about the answer to a real request (T-2.61, T-9.27).
+/// Adds the CORS headers to the response of an actual request (T-2.61, T-9.27).
 ///
-/// Caches may keep answers to reads, and must know that they depend on the origin: `Vary` says so. Where
-/// every origin may read, the answer allows all of them, even if the request names none. Other verbs
-/// get no `Vary`. All this is the table of the reference.
+/// Caches may store responses to reads, which depend on the origin: `Vary` says so. If every origin
+/// is allowed, the response allows all of them, even if the request names none. Other verbs get no
+/// `Vary`. This follows the table in the reference.
 pub(crate) fn decorate(rules: &[CorsRule], method: &str, headers: &HeaderMap, reply: &mut Reply) {
     if rules.is_empty() {
         return;
@@ -63,7 +63,7 @@ pub(crate) fn decorate(rules: &[CorsRule], method: &str, headers: &HeaderMap, re
     }
 }
 
-/// The entry of a rule that stands for every origin or header.
+/// The entry that matches every origin or header.
 const ANY: &str = "*";
 
 /// The first rule for an origin and a method (T-9.25).
@@ -111,7 +111,7 @@ fn allows_method(rule: &CorsRule, method: &str) -> bool {
     rule.allowed_methods.iter().any(|allowed| allowed.eq_ignore_ascii_case(method))
 }
 
-/// An entry that ends in `*` stands for every header it begins.
+/// An entry that ends in `*` matches every header with that prefix.
 fn allows_header(rule: &CorsRule, name: &str) -> bool {
     rule.allowed_headers.iter().any(|allowed| match allowed.strip_suffix('*') {
         Some(prefix) => begins(name, prefix),
@@ -123,7 +123,8 @@ fn begins(name: &str, prefix: &str) -> bool {
     name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// The headers a rule exposes; an entry that ends in `*` stands for those that are there (T-9.28).
+/// The headers that a rule exposes; an entry that ends in `*` expands to the matching headers of
+/// the response (T-9.28).
 fn exposed_headers(rule: &CorsRule, reply: &Reply) -> String {
     let mut exposed = Vec::new();
     for entry in &rule.exposed_headers {
@@ -296,7 +297,7 @@ mod tests {
         check_decorated(&named, "GET", Some("http://a"), [vary, Some("http://a"), Some("x")]);
         check_decorated(&named, "GET", Some("http://b"), [vary, None, None]);
         check_decorated(&any, "GET", Some("http://a"), [None, Some("*"), Some("x")]);
-        // Answers to other verbs are not kept.
+        // Responses to other verbs are not cached.
         check_decorated(&named, "PUT", Some("http://a"), [None, Some("http://a"), Some("x")]);
         check_decorated(&named, "PUT", Some("http://b"), [None; 3]);
         check_decorated(&named, "PUT", None, [None; 3]);

@@ -3,7 +3,7 @@
 use lazuli_meter::{Family, Source, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Set by the chore that measures the disk, read by requests that write.
+/// Set by the task that checks the disk, read by write requests.
 #[derive(Debug, Default)]
 pub struct DiskGuard {
     is_full: AtomicBool,
@@ -11,7 +11,7 @@ pub struct DiskGuard {
 }
 
 impl DiskGuard {
-    /// Notes the free space. Writes are refused while it is below `reserve_bytes`.
+    /// Records the free space. Writes are refused while it is below `reserve_bytes`.
     pub fn note(&self, free_bytes: u64, reserve_bytes: u64) {
         self.free_bytes.store(free_bytes, Ordering::Relaxed);
         self.is_full.store(free_bytes < reserve_bytes, Ordering::Relaxed);

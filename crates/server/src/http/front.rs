@@ -1,4 +1,5 @@
-//! One function read top to bottom: id, limits, account, authenticate, route, permit, handle, answer.
+//! Processes a request from top to bottom: id, limits, account, authenticate, route, permit,
+//! handle, respond.
 
 use crate::auth::authenticate::Authenticator;
 use crate::auth::credentials::Presented;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// One service, ready to answer requests.
+/// One service, ready to serve requests.
 pub struct Front<S> {
     shared: Arc<Shared>,
     service: S,
@@ -49,7 +50,7 @@ impl<S: Service> Front<S> {
         Self { shared, service, meter }
     }
 
-    /// What is counted of the requests answered here.
+    /// The request metrics.
     pub fn meter(&self) -> Arc<RequestMeter> {
         self.meter.clone()
     }
@@ -58,7 +59,7 @@ impl<S: Service> Front<S> {
         &self.service
     }
 
-    /// Answers one request. Never fails: what goes wrong is an answer too.
+    /// Serves one request. Never fails: errors are responses too.
     // Not an `async fn`: that it is `Send` is then proven here once, for every service.
     pub fn handle<B>(
         &self,
@@ -108,7 +109,7 @@ impl<S: Service> Front<S> {
         let counts = properties.is_some_and(|properties| analytics::counts(&properties));
         let answered = if counts { Answered::new(&context, &reply) } else { None };
         let Some(answered) = answered else {
-            // Nobody looks at the headers of the request any more.
+            // The request headers are no longer needed.
             return context.respond(reply, S::SERVER, parts.headers);
         };
         let response = context.respond(reply, S::SERVER, HeaderMap::new());
@@ -116,7 +117,7 @@ impl<S: Service> Front<S> {
         response
     }
 
-    /// Tells metrics and the access log of a request that is answered.
+    /// Reports a finished request to metrics and the access log.
     fn observe(&self, record: &Record<'_>) {
         self.meter.count(&record.measured());
         let log = &self.shared.options.access_log;
@@ -129,7 +130,7 @@ impl<S: Service> Front<S> {
         }
     }
 
-    /// Answers a request of a connection that there is no place for; it is the last one there.
+    /// Responds to the only request on a connection beyond the limit.
     pub(crate) async fn refuse<B>(&self, request: Request<B>, peer: Peer) -> Response<ResponseBody>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -148,7 +149,7 @@ impl<S: Service> Front<S> {
         response
     }
 
-    /// The bytes that answer a request whose head could not be read. hyper chose the status.
+    /// The response to a request with an unreadable head. hyper chose the status.
     pub(crate) fn refuse_unread(&self, status: StatusCode, peer: Peer) -> Vec<u8> {
         let (parts, ()) = Request::new(()).into_parts();
         let headers = RequestHeaders::of(&parts.headers);
@@ -175,7 +176,7 @@ impl<S: Service> Front<S> {
         ResponseContext::new(id, now, flight, &parts.method, headers, explain)
     }
 
-    /// The answer to a request that failed. A failure of ours is logged here, where it ends.
+    /// The response to a failed request. Server errors are logged here.
     fn error_reply(
         &self,
         error: &ApiError,
@@ -297,13 +298,13 @@ impl<S: Service> Front<S> {
     }
 }
 
-/// Whether a write makes room on the disk: the deletion of a table, a queue or a container does.
+/// Whether a write frees disk space: deleting a table, a queue or a container does.
 fn gives_space(verb: Verb, facts: &Facts) -> bool {
     verb == Verb::Delete && facts.kind == Kind::Settings
 }
 
-/// The outcome of `run` if it comes in time. Most answers are there at the first look, and those
-/// need no timer.
+/// The outcome of `run` if it finishes in time. Most futures are ready at the first poll and need
+/// no timer.
 async fn within<T>(
     time: Duration,
     mut run: Pin<&mut impl Future<Output = ApiResult<T>>>,

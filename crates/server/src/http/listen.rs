@@ -26,26 +26,26 @@ use tokio_rustls::server::TlsStream;
 /// The header lines that hyper allows by default.
 const HYPER_HEADERS_MAX: usize = 100;
 
-/// What connections speak, and their bounds.
+/// The protocol of connections, and their bounds.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
     /// HTTPS with this certificate; without it plain HTTP.
     pub tls: Option<Arc<Tls>>,
-    /// Connections served at once; further ones are answered `ServerBusy` and closed.
+    /// Maximum connections; further ones get `ServerBusy` and are closed.
     pub connections_max: usize,
-    /// What the connections of several listeners must not exceed together.
+    /// A bound on the connections of several listeners together.
     pub connection_bound: Option<ConnectionBound>,
     /// Bytes of a request line and its headers.
     pub header_bytes_max: usize,
     /// Header lines of a request.
     pub headers_max: usize,
-    /// How long a connection may stand idle, or take to send its headers.
+    /// How long a connection may be idle, or take to send its headers.
     pub header_read_timeout: Duration,
-    /// How long a client may leave an answer lying without taking any of it.
+    /// How long a client may read nothing of a response.
     pub write_timeout: Duration,
-    /// How long a client may take to agree on TLS.
+    /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
-    /// How long requests in flight may go on after shutdown began.
+    /// How long in-flight requests may continue after shutdown begins.
     pub shutdown_grace: Duration,
     /// Counts the connections.
     pub meter: Arc<ConnectionMeter>,
@@ -68,7 +68,7 @@ impl Default for ListenOptions {
     }
 }
 
-/// A bound on the connections that several listeners serve at once.
+/// A bound on the connections of several listeners together.
 #[derive(Clone, Debug)]
 pub struct ConnectionBound(Arc<Semaphore>);
 
@@ -78,7 +78,7 @@ impl ConnectionBound {
     }
 }
 
-/// Connections that are being refused at once; yet further ones wait in the listener's backlog.
+/// Maximum connections being refused at a time; further ones wait in the listener's backlog.
 const REFUSALS_MAX: usize = 64;
 /// How long a connection may take to be refused.
 const REFUSAL_TIME_MAX: Duration = Duration::from_secs(5);
@@ -91,10 +91,10 @@ impl ListenOptions {
             .timer(TokioTimer::new())
             .header_read_timeout(self.header_read_timeout)
             .max_buf_size(self.header_bytes_max)
-            // A client may say that nothing more comes and still wait for the answer.
+            // A client may half-close the connection and still wait for the response.
             .half_close(true)
             .auto_date_header(true);
-        // What hyper allows by itself it keeps on the stack.
+        // Up to its default limit, hyper keeps headers on the stack.
         if self.headers_max != HYPER_HEADERS_MAX {
             builder.max_headers(self.headers_max);
         }
@@ -134,7 +134,7 @@ pub async fn serve<S: Service>(
         tokio::spawn(connection.run(stream));
     }
     drop(listener);
-    // Nobody listens when no connection is open; that is no error.
+    // Without an open connection there is no receiver, which is not an error.
     let _ = stop.send(true);
     let options = &server.options;
     let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
@@ -169,10 +169,10 @@ struct ConnectionSlots {
 /// One connection among those served, or among those being refused.
 struct Slot {
     refused: bool,
-    /// Given back when the connection ends, however it ends. No semaphore is ever closed, so there
+    /// Released when the connection ends, however it ends. Semaphores are never closed, so there
     /// always is one.
     _permit: Option<OwnedSemaphorePermit>,
-    /// The same of the bound that listeners share, if there is one.
+    /// The same for the shared bound, if there is one.
     _shared: Option<OwnedSemaphorePermit>,
 }
 
@@ -185,7 +185,7 @@ impl ConnectionSlots {
         }
     }
 
-    /// A server that is full of refusals too leaves newcomers in the backlog.
+    /// If the refusals are at their limit too, new connections wait in the backlog.
     async fn next(&self) -> Slot {
         tokio::select! {
             biased;
@@ -206,7 +206,8 @@ impl ConnectionSlots {
     }
 }
 
-/// A failed accept is the peer's doing, or a shortage of descriptors that passes: wait, and go on.
+/// A failed accept is caused by the peer, or by a temporary shortage of descriptors: wait, then
+/// continue.
 async fn recover(error: &io::Error) {
     let peer_left = matches!(
         error.kind(),
@@ -215,7 +216,7 @@ async fn recover(error: &io::Error) {
             | io::ErrorKind::ConnectionRefused
     );
     if !peer_left {
-        tracing::warn!(%error, "could not accept a connection; trying again");
+        tracing::warn!(%error, "could not accept a connection; will retry");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -224,9 +225,9 @@ async fn recover(error: &io::Error) {
 struct Server<S> {
     front: Arc<Front<S>>,
     options: ListenOptions,
-    /// Whether the log already names a client that speaks TLS to a plain port.
+    /// Whether a client that uses TLS on a plain port was logged already.
     tls_seen_on_plain: AtomicBool,
-    /// Whether the log already says that connections are refused.
+    /// Whether a refused connection was logged already.
     full_seen: AtomicBool,
 }
 
@@ -266,20 +267,20 @@ impl<S: Service> Connection<S> {
         }
         self.server.log_refusal(self.peer);
         self.open.cut(CutReason::Limit);
-        // One that takes longer is cut: others wait for its slot.
+        // Cut if it takes longer, because others wait for its slot.
         let _ = tokio::time::timeout(REFUSAL_TIME_MAX, self.serve_connection(stream)).await;
     }
 
     async fn serve_connection(mut self, stream: TcpStream) {
-        // Answers are written whole; waiting to fill a packet would only delay them.
+        // Responses are written in one piece; waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
         let opened = tokio::select! {
             opened = self.server.open(stream) => opened,
-            // Nothing was asked yet.
+            // No request was received yet.
             () = stopped(&mut self.stopping) => return,
         };
         let ended = match opened {
-            // In boxes, which a connection without a request does not have.
+            // Boxed, so that a connection without a request does not pay for it.
             Ok(Some(Opened::Plain(stream))) => Box::pin(self.serve(stream)).await,
             Ok(Some(Opened::Tls(stream))) => Box::pin(self.serve(stream)).await,
             Ok(None) => Ok(()),
@@ -322,7 +323,7 @@ impl<S: Service> Connection<S> {
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// Why the server ended a connection that failed; `None` when the client did.
+/// Why the server closed a connection; `None` if the client did.
 fn cut_reason(error: &(dyn Error + 'static)) -> Option<CutReason> {
     if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_timeout) {
         return Some(CutReason::HeaderTime);
@@ -335,16 +336,16 @@ fn cut_reason(error: &(dyn Error + 'static)) -> Option<CutReason> {
 /// A connection that is ready for HTTP.
 enum Opened {
     Plain(TcpStream),
-    /// In a box: it is many times the size of a socket, which most connections are.
+    /// Boxed, because it is many times larger than a plain socket.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl<S> Server<S> {
-    /// Makes a connection ready for HTTP; `None` when its client speaks something else.
+    /// Prepares a connection for HTTP; `None` if its client uses another protocol.
     async fn open(&self, stream: TcpStream) -> io::Result<Option<Opened>> {
         match &self.options.tls {
             Some(tls) => {
-                // In a box, as what comes of it: plain connections need not be as large.
+                // Boxed, like its result, so that plain connections stay small.
                 let opened = Box::pin(handshake(stream, tls));
                 let opened = tokio::time::timeout(self.options.handshake_timeout, opened).await;
                 let opened = opened.map_err(io::Error::from).flatten();
@@ -362,22 +363,22 @@ impl<S> Server<S> {
         }
     }
 
-    /// The first refusal is worth a line; a crowd is not worth thousands.
+    /// Logs only the first refusal at warn, not thousands.
     fn log_refusal(&self, peer: Peer) {
         let (peer, connections) = (peer.address, self.options.connections_max);
         if self.full_seen.swap(true, Ordering::Relaxed) {
-            tracing::debug!(%peer, "refused: all connections are taken");
+            tracing::debug!(%peer, "refused: the connection limit is reached");
         } else {
             tracing::warn!(
                 %peer,
                 connections,
-                "all connections are taken, and newcomers are answered ServerBusy \
+                "the connection limit is reached; new connections get ServerBusy \
                  (further ones are logged at debug)"
             );
         }
     }
 
-    /// The first such client is worth a line; a misconfigured fleet is not worth thousands.
+    /// Logs only the first such client at warn, not a whole misconfigured fleet.
     fn log_tls_on_plain(&self, stream: &TcpStream) {
         let peer = stream.peer_addr().ok();
         if self.tls_seen_on_plain.swap(true, Ordering::Relaxed) {
@@ -385,7 +386,7 @@ impl<S> Server<S> {
         } else {
             tracing::info!(
                 ?peer,
-                "a client speaks TLS to this port, which speaks plain HTTP: let it use http://, \
+                "a client uses TLS on this plain HTTP port; use http:// in the client, \
                  or start with --tls (further clients are logged at debug)"
             );
         }
@@ -393,7 +394,7 @@ impl<S> Server<S> {
 }
 
 impl Handshake {
-    /// A client that sends nothing, and one that speaks plain HTTP, end without a connection.
+    /// A client that sends nothing, or plain HTTP, gets no connection.
     fn of(opened: &io::Result<Option<Opened>>) -> Self {
         match opened {
             Ok(Some(_)) => Self::Ok,
@@ -403,7 +404,7 @@ impl Handshake {
     }
 }
 
-/// Agrees on TLS with a client that speaks it, and answers others with what to speak.
+/// Performs the TLS handshake, and tells plain HTTP clients to use HTTPS.
 async fn handshake(stream: TcpStream, tls: &Tls) -> io::Result<Option<Opened>> {
     match tls::opens_with_tls(&stream).await? {
         Some(true) => {
@@ -420,7 +421,7 @@ async fn handshake(stream: TcpStream, tls: &Tls) -> io::Result<Option<Opened>> {
 
 /// Resolves when shutdown begins.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // The sender outlives the wait; were it gone, shutdown would be over too.
+    // The sender outlives the wait; without it, shutdown would be over anyway.
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 

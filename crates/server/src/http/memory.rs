@@ -1,7 +1,7 @@
-//! Memory that requests share: a fixed amount. Each request takes its share before it uses any.
+//! A fixed memory budget shared by requests. Each request reserves memory before it uses any.
 //!
-//! A request that finds too little free waits in line for a bounded time, then gets `ServerBusy`: a
-//! server that cannot keep up says so instead of letting its clients wait without end.
+//! If too little is free, a request waits in line for a bounded time, then gets `ServerBusy`: an
+//! overloaded server says so instead of letting its clients wait indefinitely.
 
 use crate::error::{ApiError, ApiResult};
 use lazuli_meter::Counter;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What one permit stands for.
+/// Bytes per permit.
 const UNIT_BYTES: usize = 1024;
 
-/// A part of the memory, given back when dropped.
+/// A reservation, released when dropped.
 pub(crate) type Share = OwnedSemaphorePermit;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Memory {
         Self { free, units_max, wait_max, refused: Counter::default() }
     }
 
-    /// Takes a share, first come first served. One larger than all there is takes all there is.
+    /// Reserves memory, first come first served. A request for more than the total gets the total.
     pub(crate) async fn take(&self, bytes: usize) -> ApiResult<Share> {
         let units = self.units(bytes);
         if let Ok(share) = self.free.clone().try_acquire_many_owned(units) {
@@ -47,8 +47,8 @@ impl Memory {
         }
     }
 
-    /// Makes a share fit what it turned out to be needed for. What is too much goes back; what is
-    /// missing is taken if it is free, without waiting: the work is already done.
+    /// Adjusts a reservation to the actual need. Surplus is released; more is reserved if it is
+    /// free, without waiting: the work is already done.
     pub(crate) fn fit(&self, mut share: Share, bytes: usize) -> Share {
         let units = self.units(bytes) as usize;
         if let Some(fitting) = share.split(units) {
@@ -61,7 +61,7 @@ impl Memory {
         share
     }
 
-    /// How often there was too little for too long.
+    /// How often a request was refused for lack of memory.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.value()
     }

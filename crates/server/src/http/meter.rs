@@ -1,5 +1,5 @@
-//! What is counted of requests and connections. Every label comes from a closed set; nothing that a
-//! client sends becomes one.
+//! Metrics of requests and connections. Every label comes from a closed set; nothing that a client
+//! sends becomes a label.
 
 use crate::auth::accounts::Account;
 use crate::error::Failure;
@@ -26,7 +26,7 @@ lazuli_meter::label! {
 /// Bounds of the number of operations in a transaction.
 const BATCH_BOUNDS: [u64; 7] = [1, 2, 5, 10, 25, 50, 100];
 
-/// The place of an operation in the counters of its service.
+/// The index of an operation in the counters of its service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
@@ -42,13 +42,13 @@ impl Slot {
     }
 }
 
-/// What is counted of the requests of one service.
+/// The request metrics of one service.
 pub struct RequestMeter {
     service: ServiceName,
     /// By [`Slot`].
     operations: Vec<OperationMeter>,
     durations: PerLabel<Kind, Histogram>,
-    /// By the place of the code in [`ErrorCode::ALL`].
+    /// By the index of the code in [`ErrorCode::ALL`].
     errors: Vec<Counter>,
     refusals: PerLabel<Refusal, Counter>,
     in_flight: Gauge,
@@ -58,7 +58,7 @@ pub struct RequestMeter {
     batch_operations: Histogram,
 }
 
-/// What is counted of one answered request.
+/// The measurements of one finished request.
 pub(crate) struct Measured<'a> {
     pub(crate) slot: Slot,
     pub(crate) outcome: Outcome,
@@ -70,7 +70,7 @@ pub(crate) struct Measured<'a> {
     pub(crate) work: Work,
 }
 
-/// A request under way. One that is dropped before it is answered was cut: its connection broke, or
+/// A request in flight. If it is dropped before its response, it was cut: its connection broke, or
 /// the server stopped.
 pub(crate) struct Flight {
     meter: Arc<RequestMeter>,
@@ -101,7 +101,7 @@ impl Drop for Flight {
 
 struct OperationMeter {
     name: &'static str,
-    /// `None` while no operation is known, which is no kind of operation.
+    /// `None` while the operation is unknown.
     kind: Option<Kind>,
     outcomes: PerLabel<Outcome, Counter>,
 }
@@ -146,12 +146,12 @@ impl RequestMeter {
         }
     }
 
-    /// Requests under way.
+    /// Requests in flight.
     pub fn in_flight(&self) -> i64 {
         self.in_flight.value()
     }
 
-    /// Requests that were answered.
+    /// Finished requests.
     pub fn answered(&self) -> u64 {
         let counts = self.operations.iter().flat_map(|operation| operation.outcomes.iter());
         counts.filter(|(outcome, _)| *outcome != Outcome::Cut).map(|(_, count)| count.value()).sum()
@@ -163,7 +163,7 @@ impl RequestMeter {
         }
     }
 
-    /// Counts a request that is answered.
+    /// Counts a finished request.
     pub(crate) fn count(&self, measured: &Measured<'_>) {
         if let Some(operation) = self.operations.get(measured.slot.0) {
             operation.outcomes.of(measured.outcome).increment();
@@ -207,7 +207,7 @@ impl RequestMeter {
         [service].iter().chain(more).map(|(name, value)| (*name, (*value).into())).collect()
     }
 
-    /// Two rows of one name, such as those that are always errors, are one.
+    /// Rows with the same name, such as those that are always errors, are merged.
     fn requests(&self) -> Family {
         let mut counts = BTreeMap::<(&str, Outcome), u64>::new();
         for operation in &self.operations {
@@ -215,7 +215,7 @@ impl RequestMeter {
                 *counts.entry((operation.name, outcome)).or_default() += count.value();
             }
         }
-        let family = Family::new("lazuli_requests", "Requests that ended");
+        let family = Family::new("lazuli_requests", "Finished requests");
         counts.into_iter().fold(family, |family, ((name, outcome), count)| {
             let labels = self.labels(&[("operation", name), ("outcome", outcome.name())]);
             family.with(labels, &Value::Counter(count as f64))
@@ -237,7 +237,7 @@ impl RequestMeter {
         for (reason, count) in self.refusals.iter() {
             refusals = refusals.with(self.labels(&[("reason", reason.name())]), count);
         }
-        let conflicts = Family::new("lazuli_conflicts", "Writes that met another: 409 and 412")
+        let conflicts = Family::new("lazuli_conflicts", "Conflicts: 409 and 412 responses")
             .with(vec![("code", "409".into())], &Value::Counter(sum(409)))
             .with(vec![("code", "412".into())], &Value::Counter(sum(412)));
         [errors, refusals, conflicts]
@@ -245,7 +245,7 @@ impl RequestMeter {
 
     fn plans(&self) -> [Family; 3] {
         let mut families = [
-            Family::new("lazuli_queries", "Queries by how they read"),
+            Family::new("lazuli_queries", "Queries by plan"),
             Family::new("lazuli_entities_examined", "Entities that queries read"),
             Family::new("lazuli_entities_returned", "Entities that queries returned"),
         ];
@@ -265,15 +265,12 @@ impl Source for RequestMeter {
         let one =
             |name, help, counter: &Counter| Family::new(name, help).with(self.labels(&[]), counter);
         let durations = self.durations.iter().fold(
-            Family::new(
-                "lazuli_request_duration_seconds",
-                "From the head of a request to its answer",
-            ),
+            Family::new("lazuli_request_duration_seconds", "From the request head to the response"),
             |family, (kind, histogram)| {
                 family.with(self.labels(&[("kind", kind.name())]), histogram)
             },
         );
-        let in_flight = Family::new("lazuli_requests_in_flight", "Requests under way")
+        let in_flight = Family::new("lazuli_requests_in_flight", "Requests in flight")
             .with(self.labels(&[]), &self.in_flight);
         let batches = Family::of(
             "lazuli_batch_operations",
@@ -295,7 +292,7 @@ impl Source for RequestMeter {
 }
 
 lazuli_meter::label! {
-    /// Why the server ended a connection.
+    /// Why the server closed a connection.
     pub(crate) enum CutReason {
         Limit => "limit",
         HeaderTime => "header_time",
@@ -312,7 +309,7 @@ lazuli_meter::label! {
     }
 }
 
-/// What is counted of the connections of one listener.
+/// The connection metrics of one listener.
 #[derive(Debug)]
 pub struct ConnectionMeter {
     listener: &'static str,
@@ -332,7 +329,7 @@ impl ConnectionMeter {
 impl Source for ConnectionMeter {
     fn report(&self) -> Vec<Family> {
         let labels = || -> Labels { vec![("listener", self.listener.into())] };
-        let cut = Family::new("lazuli_connections_cut", "Connections that the server ended");
+        let cut = Family::new("lazuli_connections_cut", "Connections closed by the server");
         let cut = self.cut.iter().fold(cut, |family, (reason, count)| {
             family.with([labels(), vec![("reason", reason.name().into())]].concat(), count)
         });

@@ -1,8 +1,8 @@
-//! Who is at the other end of a connection.
+//! The peer of a connection.
 
 use std::net::SocketAddr;
 
-/// Who is at the other end of a connection, and how it came.
+/// The peer of a connection, and how it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     pub(crate) address: SocketAddr,
@@ -10,7 +10,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// An IPv4 client of a socket that takes both families is known by its IPv4 address.
+    /// An IPv4 client on a dual-stack socket is identified by its IPv4 address.
     pub fn new(address: SocketAddr, https: bool) -> Self {
         Self { address: SocketAddr::new(address.ip().to_canonical(), address.port()), https }
     }

@@ -1,29 +1,29 @@
-//! What emulators let pass and Azure refuses: refused here too, or let pass and marked.
+//! Requests that emulators accept and Azure refuses: refused too, or accepted and marked.
 //!
-//! In the lenient profile a request that Azure would refuse for one of the faults that a service lists
-//! is served as an emulator serves it, and its answer says what Azure would have answered. What would
-//! weaken a promise of ours (atomicity, conditions, authentication, size) is tolerated in no profile.
+//! In the lenient profile a request with one of the faults that a service lists is served as an
+//! emulator does, and its response says what Azure would have returned. Faults that would weaken a
+//! promise of ours (atomicity, conditions, authentication, size) are tolerated in no profile.
 
 use crate::error::{ApiError, ApiResult};
 use lazuli_wire::error_code::ErrorCode;
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Whose rules requests must keep.
+/// Which rules apply to requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
     /// Those of the cloud.
     #[default]
     Azure,
-    /// Those of an emulator; answers that the cloud would have refused are marked.
+    /// Those of an emulator; responses to requests that Azure would have refused are marked.
     Lenient,
 }
 
-/// The profile of one request, and the first fault that was let pass.
+/// The profile of one request, and the first tolerated fault.
 #[derive(Debug, Default)]
 pub(crate) struct Tolerance {
     profile: Profile,
-    /// The code that Azure would have answered with.
+    /// The code that Azure would have returned.
     would_fail: OnceLock<ErrorCode>,
 }
 
@@ -32,7 +32,8 @@ impl Tolerance {
         Self { profile, would_fail: OnceLock::new() }
     }
 
-    /// Fails with `error`, or in the lenient profile goes on with what `instead` gives, if anything.
+    /// Fails with `error`, or in the lenient profile continues with the result of `instead`, if
+    /// any.
     pub(crate) fn tolerate<T>(
         &self,
         fault: impl fmt::Debug,
@@ -52,7 +53,7 @@ impl Tolerance {
         self.profile == Profile::Lenient
     }
 
-    /// What Azure would have answered with, if something was let pass.
+    /// What Azure would have returned, if a fault was tolerated.
     pub(crate) fn would_fail(&self) -> Option<ErrorCode> {
         self.would_fail.get().copied()
     }

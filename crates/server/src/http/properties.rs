@@ -1,4 +1,4 @@
-//! The service properties of each account, kept at hand because every answer asks for them.
+//! A cache of each account's service properties, because every response needs them.
 
 use crate::error::ApiResult;
 use arc_swap::ArcSwap;
@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How long properties are believed that somebody else may have changed, or that may have vanished. The
-/// service itself says that changes take effect within 30 seconds.
+/// How long properties are cached if another writer may change them, or they may be lost. The
+/// service documents that changes take effect within 30 seconds.
 const SHARED_MS_MAX: u64 = 5_000;
 
 #[derive(Debug)]
 pub(crate) struct PropertiesCache {
-    /// How long what was read is believed; `None` until it is forgotten.
+    /// How long entries are valid; `None` until they are dropped.
     ms_max: Option<u64>,
     known: ArcSwap<BTreeMap<AccountName, Known>>,
-    /// How often something was forgotten: what was read before that is not kept.
+    /// How often an entry was dropped: results read before that are not cached.
     forgotten: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl PropertiesCache {
         Self { ms_max, known: ArcSwap::default(), forgotten: AtomicU64::new(0) }
     }
 
-    /// The properties of `account`; `read` runs when they are not known yet, or no longer.
+    /// The properties of `account`; `read` runs if they are not cached or have expired.
     pub(crate) async fn of(
         &self,
         account: &AccountName,
@@ -49,7 +49,7 @@ impl PropertiesCache {
         let (forgotten, read_at) = (self.forgotten.load(Ordering::SeqCst), clock.now());
         let properties = Arc::new(read.await?);
         self.known.rcu(|known| {
-            // Run again when `forget` came between: then it sees that it must not keep them.
+            // Runs again if `forget` happened in between: then the result must not be cached.
             if self.forgotten.load(Ordering::SeqCst) != forgotten {
                 return known.clone();
             }
@@ -60,7 +60,7 @@ impl PropertiesCache {
         Ok(properties)
     }
 
-    /// Forgets the properties of `account`, which have changed.
+    /// Drops the properties of `account`, which have changed.
     pub(crate) fn forget(&self, account: &AccountName) {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
         self.known.rcu(|known| {
@@ -70,7 +70,7 @@ impl PropertiesCache {
         });
     }
 
-    /// A clock that stepped back says nothing of how old they are.
+    /// If the clock stepped back, their age is unknown.
     fn is_believed(&self, known: &Known, clock: &dyn Clock) -> bool {
         let Some(ms_max) = self.ms_max else { return true };
         let now = clock.now();

@@ -1,5 +1,5 @@
-//! What became of a request: made once when its answer is ready, read by metrics, by the access log
-//! and by analytics.
+//! The outcome of a request: built once when its response is ready, read by metrics, the access log
+//! and analytics.
 
 use crate::error::Failure;
 use crate::http::meter::{Measured, Outcome};
@@ -11,19 +11,19 @@ use lazuli_model::Timestamp;
 use lazuli_wire::error_code::ErrorCode;
 use std::time::Duration;
 
-/// A request that is answered.
+/// A finished request.
 pub(crate) struct Record<'a> {
     pub(crate) context: &'a ResponseContext,
     pub(crate) request: &'a Parts,
     pub(crate) peer: Peer,
     pub(crate) status: u16,
-    /// Why it failed; a batch that failed is answered like one that did not.
+    /// Why it failed; a failed batch has the same status as a successful one.
     pub(crate) failure: Option<Failure>,
-    /// Bytes of the answer's body.
+    /// Bytes of the response body.
     pub(crate) bytes_out: u64,
-    /// What it took to answer.
+    /// The work done.
     pub(crate) work: Work,
-    /// When the answer was ready.
+    /// When the response was ready.
     pub(crate) ended: Timestamp,
 }
 

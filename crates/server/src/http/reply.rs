@@ -1,4 +1,4 @@
-//! What a handler answers, before it becomes an HTTP response or a part of a batch.
+//! The reply of a handler, before it becomes an HTTP response or a part of a batch.
 
 use crate::error::Failure;
 use crate::operation::Plan;
@@ -8,7 +8,7 @@ use lazuli_wire::version::ApiVersion;
 use std::borrow::Cow;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// An answer. The common headers (request id, version, date) are added when it is sent.
+/// A reply. The common headers (request id, version, date) are added when it is sent.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -17,36 +17,37 @@ pub(crate) struct Reply {
     pub(crate) reason: Option<String>,
     pub(crate) content_type: Option<Cow<'static, str>>,
     pub(crate) etag: Option<ETag>,
-    /// The URI of what was made; repeated as DataServiceId when there is no body (T-2.52).
+    /// The URI of the created resource; repeated as DataServiceId if there is no body (T-2.52).
     pub(crate) location: Option<String>,
     pub(crate) preference_applied: Option<&'static str>,
-    /// Headers that only some answers have: continuations, CORS.
+    /// Headers that only some replies have: continuations, CORS.
     pub(crate) more: Vec<(&'static str, String)>,
     /// Headers whose names the client chose.
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) error_code: Option<&'static str>,
     pub(crate) www_authenticate: Option<Box<HeaderValue>>,
-    /// Whether it speaks OData: such answers are marked not to be sniffed (T-2.59).
+    /// Whether it is an OData reply: these have the nosniff header (T-2.59).
     pub(crate) odata: bool,
-    /// Whether it is marked not to be cached: so are OData answers, but for some errors (T-6.46).
+    /// Whether it has the no-cache header: OData replies do, except for some errors (T-6.46).
     pub(crate) no_cache: bool,
     /// The version that parts of a batch name (T-2.20).
     pub(crate) data_service_version: DataServiceVersion,
     pub(crate) body: Vec<u8>,
-    /// Why the request failed, for analytics: a batch that failed is answered like one that did not.
+    /// Why the request failed, for analytics: a failed batch has the same status as a successful
+    /// one.
     pub(crate) failure: Option<Failure>,
-    /// What it took to answer.
+    /// The work done.
     pub(crate) work: Work,
-    /// What a large body takes of the memory for answers, until the client has taken it.
+    /// The reservation of a large body, until the client has read it.
     pub(crate) share: Option<OwnedSemaphorePermit>,
 }
 
-/// What it took to answer a request.
+/// The work done for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// How entities were found, if any were asked for.
+    /// How entities were found, if any were requested.
     pub(crate) plan: Option<Plan>,
-    /// Entities read, and those of them that the answer holds.
+    /// Entities read, and those that the reply contains.
     pub(crate) examined: u32,
     pub(crate) returned: u32,
     /// Operations in a transaction.
@@ -63,7 +64,7 @@ pub(crate) enum DataServiceVersion {
 }
 
 impl DataServiceVersion {
-    /// Reads `2.0`, `2.0;` or `2.0;NetFx`; what follows the semicolon means nothing.
+    /// Reads `2.0`, `2.0;` or `2.0;NetFx`; text after the semicolon is ignored.
     pub(crate) fn parse(header: &[u8]) -> Option<Self> {
         match header.trim_ascii_start() {
             [b'1', b'.', b'0', ..] => Some(Self::V1),
@@ -92,12 +93,12 @@ impl DataServiceVersion {
 }
 
 impl Reply {
-    /// An OData answer without a body.
+    /// An OData reply without a body.
     pub(crate) fn odata(status: u16) -> Self {
         Self { status, odata: true, no_cache: true, ..Self::default() }
     }
 
-    /// An OData answer with a body.
+    /// An OData reply with a body.
     pub(crate) fn odata_body(
         status: u16,
         content_type: &'static str,
@@ -115,7 +116,7 @@ impl Reply {
         }
     }
 
-    /// An XML answer of the ACL and service operations.
+    /// An XML reply of the ACL and service operations.
     pub(crate) fn xml(status: u16, body: Vec<u8>) -> Self {
         let content_type = (!body.is_empty()).then_some("application/xml".into());
         Self { status, content_type, body, ..Self::default() }

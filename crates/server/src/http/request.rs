@@ -1,4 +1,4 @@
-//! What every operation of a request shares.
+//! What all operations of a request share.
 
 use crate::auth::accounts::Account;
 use crate::error::ApiResult;
@@ -14,7 +14,7 @@ use lazuli_wire::version::ApiVersion;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What every operation of a request shares.
+/// What all operations of a request share.
 #[derive(Debug)]
 pub(crate) struct RequestContext<'a> {
     pub(crate) id: RequestId,
@@ -23,9 +23,9 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) location: Location,
     pub(crate) version: ApiVersion,
     pub(crate) base: Base<'a>,
-    /// Whether the account is the first segment of the path, and not of the host.
+    /// Whether the account is the first segment of the path instead of a label of the host.
     pub(crate) path_style: bool,
-    /// Whether answers say why a credential was refused.
+    /// Whether responses say why a credential was refused.
     pub(crate) explain: bool,
     pub(crate) tolerance: Tolerance,
 }
@@ -36,8 +36,8 @@ impl RequestContext<'_> {
     }
 }
 
-/// How long an operation may take by what `timeout` says in seconds; `None` when it is as long as the
-/// request may take, 30 seconds (T-1.37, T-1.38).
+/// How long an operation may take according to `timeout`, in seconds; `None` for the default limit
+/// of a request, 30 seconds (T-1.37, T-1.38).
 pub(crate) fn operation_time(query: &Query<'_>) -> ApiResult<Option<Duration>> {
     let longest = Duration::from_millis(REQUEST_MS_MAX);
     match query.get("timeout") {

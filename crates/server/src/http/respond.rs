@@ -36,37 +36,37 @@ const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-appli
 const WOULD_FAIL: HeaderName = HeaderName::from_static("x-lazuli-would-fail");
 const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
 
-/// When a client that got `ServerBusy` may try again (T-7.9).
+/// When a client that got `ServerBusy` may retry (T-7.9).
 const RETRY_AFTER_SECONDS: &str = "1";
 
-/// What is known of a request when its answer is written, however early it failed.
+/// What is known about a request when its response is written, however early it failed.
 pub(crate) struct ResponseContext {
     pub(crate) id: RequestId,
     pub(crate) now: Timestamp,
-    /// The version served, once it is known to be one (T-2.7).
+    /// The version served, once it is known to be valid (T-2.7).
     pub(crate) version: Option<Version>,
-    /// Counts the request until it is answered.
+    /// Counts the request until its response.
     pub(crate) flight: Flight,
     /// Which of the account's keys signed the request, if one did.
     pub(crate) signing_key: Option<usize>,
-    /// Whether the credentials were found good.
+    /// Whether the credentials are valid.
     pub(crate) is_authenticated: bool,
-    /// Whether the account addressed is one of ours, and more is wanted than a preflight.
+    /// Whether the account is one of ours, and the request is not a preflight.
     pub(crate) is_addressed: bool,
-    /// Whether the request is a HEAD, whose answer has no body.
+    /// Whether the request is a HEAD, whose response has no body.
     pub(crate) is_head: bool,
     /// Bytes of the request's body that were read.
     pub(crate) bytes_in: u64,
-    /// When all of the request was there, if it had a body.
+    /// When the whole request had arrived, if it had a body.
     pub(crate) received: Option<Timestamp>,
     /// The operation, once it is known.
     pub(crate) operation: Option<&'static Facts>,
     /// The account and location that the URL names, once they are known.
     pub(crate) target: Option<(Arc<Account>, Location)>,
-    /// What Azure would have answered, had the lenient profile not let the request pass.
+    /// What Azure would have returned, if the lenient profile accepted the request.
     pub(crate) would_fail: Option<ErrorCode>,
     client_request_id: Option<HeaderValue>,
-    /// Whether answers say why a credential was refused.
+    /// Whether responses say why a credential was refused.
     explain: bool,
 }
 
@@ -105,8 +105,7 @@ impl ResponseContext {
         Trailer { id: self.id, now: self.now, explain: self.explain }
     }
 
-    /// The HTTP response. Its headers are written where those of the request were, which have the
-    /// room for it.
+    /// The HTTP response. It reuses the header map of the request, which has the capacity.
     pub(crate) fn respond(
         self,
         reply: Reply,
@@ -127,7 +126,7 @@ impl ResponseContext {
             insert(&mut headers, WOULD_FAIL, text.as_bytes());
         }
         write_reply_headers(&mut headers, &reply);
-        // A HEAD is answered without the body; its errors are named by the header (T-7.8).
+        // A HEAD response has no body; a header names its error (T-7.8).
         let body = match reply.share {
             _ if self.is_head => Bytes::new(),
             None => reply.body.into(),
@@ -148,11 +147,12 @@ impl ResponseContext {
     }
 }
 
-/// The bytes of an answer, in one piece. It ends only after that piece, even an empty one: of a body
-/// that has ended at once hyper says no length, and the service says `Content-Length: 0` (T-5.37).
+/// The bytes of a response, in one piece. It ends only after that piece, even an empty one: for a
+/// body that ends immediately hyper sends no length, and the service sends `Content-Length: 0`
+/// (T-5.37).
 pub struct ResponseBody(Option<Bytes>);
 
-/// A body that gives back its share of the memory for answers when its last byte is gone.
+/// A body that releases its memory reservation when its last byte is sent.
 struct HeldBody {
     body: Vec<u8>,
     _share: OwnedSemaphorePermit,
@@ -229,7 +229,7 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
     }
 }
 
-/// The type of nearly every answer is checked when this is compiled, not each time.
+/// The content type of nearly every response is checked at compile time.
 fn content_type(text: &'static str) -> HeaderValue {
     const MINIMAL: &str = Format::Json(MetadataLevel::Minimal).content_type();
     const MINIMAL_VALUE: HeaderValue = HeaderValue::from_static(MINIMAL);
@@ -242,7 +242,7 @@ fn content_type(text: &'static str) -> HeaderValue {
     }
 }
 
-/// What cannot stand in a header is left out; none of our texts can hold such a thing.
+/// Invalid header values are left out; none of our texts are.
 fn insert(headers: &mut HeaderMap, name: HeaderName, text: &[u8]) {
     if let Ok(value) = HeaderValue::from_bytes(text) {
         headers.insert(name, value);

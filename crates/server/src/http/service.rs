@@ -1,8 +1,8 @@
-//! What the front asks of a service: the one contract that a folder such as `table` implements.
+//! What the front needs from a service: the contract that a folder such as `table` implements.
 //!
-//! The front reads a request top to bottom and asks the service at each step: where its hosts are,
-//! which operation this is, what its properties are, what the answer is, how an error looks. All else
-//! (limits, ids, deadlines, bodies, CORS, authentication, counting) it does itself.
+//! The front processes a request from top to bottom and calls the service at each step: its hosts,
+//! the operation, its properties, the reply, the format of an error. Everything else (limits, ids,
+//! deadlines, bodies, CORS, authentication, counting) it does itself.
 
 use crate::auth::credentials::{Credentials, Grant};
 use crate::auth::permit::Principal;
@@ -25,22 +25,23 @@ pub(crate) trait Service: Credentials + Send + Sync + 'static {
     /// Its operations, each with its row.
     type Operation: Operation;
 
-    /// What metrics and logs call it.
+    /// Its name in metrics and logs.
     const NAME: ServiceName;
 
-    /// What the `Server` header of an answer says. Tools recognise the service by the first word.
+    /// The `Server` header. Tools recognise the service by the first word.
     const SERVER: HeaderValue;
 
-    /// The row of OPTIONS requests, which the front answers itself.
+    /// The row of OPTIONS requests, which the front handles itself.
     const PREFLIGHT: &'static Facts;
 
     /// Names under which the account is the first label of the host, such as `table.localhost`.
     fn host_suffixes(&self) -> &[String];
 
-    /// Names the operation of a request and what it addresses.
+    /// Determines the operation of a request and its resource.
     fn route(&self, request: &Unrouted<'_>) -> ApiResult<(Self::Operation, Resource<Self>)>;
 
-    /// Runs an operation that the caller may do; one that answers in parts, if they may do its parts.
+    /// Runs an operation that the caller is permitted; a batch also checks the permission of its
+    /// parts.
     fn handle(
         &self,
         shared: &Shared,
@@ -49,7 +50,7 @@ pub(crate) trait Service: Credentials + Send + Sync + 'static {
         principal: &Principal<Self::Grant>,
     ) -> impl Future<Output = ApiResult<Reply>> + Send;
 
-    /// The answer to a request that failed.
+    /// The reply to a failed request.
     fn error_reply(&self, failed: &Failed<'_>) -> Reply;
 
     /// The table, queue or container that a path after the account names, for the log.
@@ -61,7 +62,7 @@ pub(crate) trait Service: Credentials + Send + Sync + 'static {
         account: &AccountName,
     ) -> impl Future<Output = ApiResult<Arc<ServiceProperties>>> + Send;
 
-    /// Where its answered requests are counted.
+    /// Where its finished requests are counted.
     fn counts(&self) -> &Counts;
 }
 
@@ -78,7 +79,7 @@ pub(crate) trait Operation: Copy + Send + Sync + 'static {
     fn facts(self) -> &'static Facts;
 }
 
-/// A request whose operation is not known yet.
+/// A request before routing.
 pub(crate) struct Unrouted<'a> {
     pub(crate) verb: Verb,
     /// What follows the account, decoded.
@@ -88,7 +89,7 @@ pub(crate) struct Unrouted<'a> {
     pub(crate) account: &'a AccountName,
 }
 
-/// A request whose operation is known, with its body.
+/// A routed request, with its body.
 pub(crate) struct Routed<'a, S: Service + ?Sized> {
     pub(crate) operation: S::Operation,
     pub(crate) resource: &'a Resource<S>,
@@ -97,7 +98,7 @@ pub(crate) struct Routed<'a, S: Service + ?Sized> {
     pub(crate) body: &'a [u8],
 }
 
-/// A request that failed, and what is known of it.
+/// A failed request, and what is known about it.
 pub(crate) struct Failed<'a> {
     pub(crate) error: &'a ApiError,
     pub(crate) request: &'a Parts,

@@ -1,5 +1,5 @@
-//! The operations on a service itself, which all services answer alike: properties, statistics, keys for
-//! user delegation.
+//! The operations on a service itself, common to all services: properties, statistics, user
+//! delegation keys.
 
 use crate::auth::credentials::Credentials;
 use crate::auth::delegation;
@@ -12,12 +12,12 @@ use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::uri::Location;
 use lazuli_wire::xml::{self, GeoReplication};
 
-/// Answers Get Service Properties.
+/// Get Service Properties.
 pub(crate) fn properties(context: &RequestContext<'_>, properties: &ServiceProperties) -> Reply {
     document(|out| xml::write_service_properties(out, properties, context.version))
 }
 
-/// Reads the body of Set Service Properties, which is answered 202 without a body.
+/// Reads the body of Set Service Properties, which returns 202 without a body.
 pub(crate) fn read_properties(
     context: &RequestContext<'_>,
     body: &[u8],
@@ -25,8 +25,8 @@ pub(crate) fn read_properties(
     Ok(xml::read_service_properties(body, context.version)?)
 }
 
-/// Answers Get Service Stats. Only the secondary location says how far it follows (T-9.16). Ours is the
-/// same store.
+/// Get Service Stats. Only the secondary location reports its replication status (T-9.16). Ours is
+/// the same store.
 pub(crate) fn stats(context: &RequestContext<'_>) -> ApiResult<Reply> {
     match context.location {
         Location::Primary => Err(ErrorCode::InvalidQueryParameterValue.into()),
@@ -37,8 +37,7 @@ pub(crate) fn stats(context: &RequestContext<'_>) -> ApiResult<Reply> {
     }
 }
 
-/// Answers Get User Delegation Key. Only the holder of a bearer token has rights of their own to
-/// delegate.
+/// Get User Delegation Key. Only the holder of a bearer token has permissions to delegate.
 pub(crate) fn delegation_key<S: Credentials>(
     context: &RequestContext<'_>,
     body: &[u8],

@@ -1,5 +1,5 @@
-//! What all services of one process share: accounts, clock, request ids, and one budget for the
-//! memory of bodies and answers.
+//! What all services of one process share: accounts, clock, request ids, and one memory budget for
+//! bodies and responses.
 
 use crate::auth::accounts::Accounts;
 use crate::auth::authenticate::AuthOptions;
@@ -16,23 +16,23 @@ use lazuli_model::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the fronts of all services behave.
+/// Options of the fronts of all services.
 #[derive(Clone, Debug)]
 pub struct FrontOptions {
     pub version_check: VersionCheck,
-    /// Whether a signed date must lie within 15 minutes of the clock.
+    /// Whether a signed date must be within 15 minutes of the clock.
     pub date_check: bool,
-    /// Memory that request bodies may take, all together.
+    /// Memory for all request bodies together.
     pub body_bytes_max: usize,
-    /// Memory that large answers may take, in the making and until their clients have taken them,
-    /// all together.
+    /// Memory for all large responses together, while they are built and until their clients have
+    /// read them.
     pub answer_bytes_max: usize,
-    /// Queries and transactions that run at once, at most; each is given its part of the memory for
-    /// answers before it begins.
+    /// Maximum concurrent queries and transactions; each reserves its part of the response memory
+    /// before it begins.
     pub queries_max: usize,
-    /// How long a request waits for its share of either memory before it gets `ServerBusy`.
+    /// How long a request waits for body or response memory before it gets `ServerBusy`.
     pub memory_wait_max: Duration,
-    /// Tells the request ids of one run of the server from those of another.
+    /// Distinguishes the request ids of different runs of the server.
     pub request_id_seed: u64,
     pub auth: AuthOptions,
     pub profile: Profile,
@@ -69,7 +69,7 @@ pub struct Shared {
     pub(crate) answers: AnswerMemory,
     /// Requests refused because all connections were taken.
     pub(crate) connections_refused: Counter,
-    /// What a 401 sends clients to.
+    /// The challenge in a 401.
     pub(crate) challenge: HeaderValue,
 }
 

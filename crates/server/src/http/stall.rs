@@ -1,6 +1,6 @@
-//! A stream that fails when its peer reads nothing.
+//! A stream that fails if its peer stops reading.
 //!
-//! An answer lies in memory until its client has taken it. A client that stops reading must not
+//! A response stays in memory until its client has read it. A client that stops reading must not
 //! keep it there for ever.
 
 use std::future::Future;
@@ -15,9 +15,9 @@ use tokio::time::{Instant, Sleep};
 pub(crate) struct StallGuard<S> {
     stream: S,
     patience: Duration,
-    /// Runs while a write waits. Made at the first wait: most connections never have one.
+    /// Runs while a write waits. Created at the first wait: most connections never have one.
     waiting: Option<Pin<Box<Sleep>>>,
-    /// Whether the timer counts for the write at hand.
+    /// Whether the timer applies to the current write.
     armed: bool,
 }
 
@@ -26,7 +26,7 @@ impl<S> StallGuard<S> {
         Self { stream, patience, waiting: None, armed: false }
     }
 
-    /// Passes on what a write did, and watches the time when it did nothing.
+    /// Passes on the result of a write, and starts the timer if it made no progress.
     fn watch<T>(
         &mut self,
         cx: &mut Context<'_>,

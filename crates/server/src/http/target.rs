@@ -1,6 +1,7 @@
-//! What a request addresses: an account, one of its locations, and a path within it (T-1.1 to T-1.7).
+//! The target of a request: an account, one of its locations, and a path within it (T-1.1 to
+//! T-1.7).
 //!
-//! The account is a label of the host (`acct.table.localhost`) when the host lies under a configured
+//! The account is a label of the host (`acct.table.localhost`) if the host is under a configured
 //! suffix, and the first segment of the path otherwise (T-1.2).
 
 use crate::auth::accounts::{Account, Accounts};
@@ -14,20 +15,20 @@ use lazuli_wire::uri::{
 use std::net::Ipv4Addr;
 use std::sync::{Arc, OnceLock};
 
-/// What a request addresses.
+/// The target of a request.
 #[derive(Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) account: Arc<Account>,
     pub(crate) location: Location,
     /// The path after the account, still encoded.
     pub(crate) path: &'a str,
-    /// Whether the account is the first segment of the path, and not a label of the host.
+    /// Whether the account is the first segment of the path instead of a label of the host.
     pub(crate) path_style: bool,
     pub(crate) base: Base<'a>,
 }
 
 /// The absolute URI of the account, ending in `/`, as the client addressed it (T-1.6). Its text is
-/// made when the first URI is written: most answers have none.
+/// built when the first URI is written: most responses have none.
 #[derive(Debug)]
 pub(crate) struct Base<'a> {
     scheme: &'static str,
@@ -63,7 +64,7 @@ impl<'a> Target<'a> {
         let name = without_port(host);
         let unknown = ErrorCode::ResourceNotFound;
         if let Some(label) = suffixes.iter().find_map(|suffix| label_before(name, suffix)) {
-            // Names of hosts have no case, and clients send them in lower case.
+            // Host names are case-insensitive, and clients send them in lower case.
             let label = label.to_ascii_lowercase();
             let (account, location) = split_location(&label);
             return Ok(Self {
@@ -86,8 +87,8 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The authority of the request: that of an absolute target, else the Host header. One that could
-/// not be the authority of a URI is ignored, because answers repeat it.
+/// The authority of the request: that of an absolute target, else the Host header. An invalid
+/// authority is ignored, because responses repeat it.
 fn host<'a>(uri: &'a Uri, headers: &RequestHeaders<'a>) -> Option<&'a str> {
     let absolute = uri.authority().map(|authority| authority.as_str());
     let plain = |byte: u8| {
@@ -112,11 +113,11 @@ fn label_before<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
     (!label.is_empty() && !label.contains('.')).then_some(label)
 }
 
-/// Whether the host of a path-style URL was made into a secondary one by a client that expects host
-/// style: the JavaScript library marks the first label, whatever it is, as in
-/// `lazuli-secondary.localhost`. Only names that cannot be those of another machine are read so.
+/// Whether a client that expects host style turned the host of a path-style URL into a secondary
+/// one: the JavaScript library marks the first label, whatever it is, as in
+/// `lazuli-secondary.localhost`. Applies only to names that cannot belong to another machine.
 fn is_secondary(name: &str) -> bool {
-    // Most names have no dash, and then need no search.
+    // Most names have no dash and need no search.
     let marked = if name.contains('-') { name.split_once(SECONDARY) } else { None };
     let Some((front, end)) = marked else { return false };
     let under_localhost = || end.to_ascii_lowercase().ends_with(".localhost");

@@ -1,4 +1,4 @@
-//! HTTPS: the certificate of a server, and the answer to a client that speaks the wrong protocol.
+//! HTTPS: the certificate of a server, and the response to a client that uses the wrong protocol.
 
 mod validity;
 
@@ -21,7 +21,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-/// What a connection is secured with. The certificate can be replaced while requests are served.
+/// The TLS configuration. The certificate can be replaced while requests are served.
 pub struct Tls(ArcSwap<Served>);
 
 /// A certificate as it is served.
@@ -35,7 +35,7 @@ impl Tls {
         Self(ArcSwap::from_pointee(certificate.0))
     }
 
-    /// Shows another certificate to clients that connect from now on.
+    /// Replaces the certificate for new connections.
     pub fn replace(&self, certificate: Certificate) {
         self.0.store(Arc::new(certificate.0));
     }
@@ -44,7 +44,7 @@ impl Tls {
         TlsAcceptor::from(self.0.load().config.clone())
     }
 
-    /// Until when the present certificate is valid; `None` if it does not say so in a known form.
+    /// When the current certificate expires; `None` if it cannot be determined.
     pub fn not_after(&self) -> Option<Timestamp> {
         self.0.load().not_after
     }
@@ -56,10 +56,10 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// A certificate chain and its key: one that exists fits together.
+/// A certificate chain and its matching key.
 pub struct Certificate(Served);
 
-/// Why a chain and a key cannot be served with.
+/// Why a chain and a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     #[error("there is no certificate in PEM form")]
@@ -68,11 +68,11 @@ pub enum CertificateError {
     NoKey,
     #[error("the PEM text is damaged")]
     Pem(#[source] pem::Error),
-    #[error("the private key is not that of the certificate")]
+    #[error("the private key does not match the certificate")]
     Mismatch,
     #[error("the certificate cannot be used")]
     Unusable(#[source] rustls::Error),
-    #[error("no certificate could be made")]
+    #[error("could not generate a certificate")]
     Generate(#[source] rcgen::Error),
 }
 
@@ -116,21 +116,21 @@ pub struct SelfSigned {
 }
 
 impl SelfSigned {
-    /// Some systems refuse a server's certificate that is valid for more than 825 days.
+    /// Some systems refuse server certificates that are valid for more than 825 days.
     const VALID_SECONDS: u64 = 800 * 24 * 3600;
 
-    /// Makes a key and a certificate for `names`: host names, `*.` patterns and IP addresses.
+    /// Generates a key and a certificate for `names`: host names, `*.` patterns and IP addresses.
     pub fn generate(names: &[String], now: Timestamp) -> Result<Self, CertificateError> {
         let key = KeyPair::generate().map_err(CertificateError::Generate)?;
         let mut params = CertificateParams::new(names).map_err(CertificateError::Generate)?;
         let not_after = now.plus_seconds(Self::VALID_SECONDS);
-        // Clocks of clients may be slower than ours.
+        // Clients' clocks may be behind ours.
         params.not_before = date_time_ymd(1970, 1, 1)
             + Duration::from_secs(now.unix_seconds().saturating_sub(24 * 3600));
         params.not_after =
             date_time_ymd(1970, 1, 1) + Duration::from_secs(not_after.unix_seconds());
         params.distinguished_name.push(DnType::CommonName, "Lazuli self-signed certificate");
-        // A client that trusts it trusts this server alone, and no certificate that it might sign.
+        // A client that trusts it trusts only this server, not certificates signed with it.
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -149,9 +149,9 @@ pub(crate) async fn opens_with_tls(stream: &TcpStream) -> io::Result<Option<bool
     Ok((read > 0).then_some(first == [HANDSHAKE]))
 }
 
-/// Tells a client that speaks plain HTTP what this port wants, in a form it can read.
+/// Tells a plain HTTP client that this port needs HTTPS, in a form it can read.
 pub(crate) async fn refuse_plain_http(mut stream: TcpStream, local: SocketAddr) -> io::Result<()> {
-    /// What is read of a request that nobody will look at.
+    /// How much of a discarded request is read.
     const DRAINED_BYTES_MAX: usize = 1024 * 1024;
     let text = format!("This port speaks HTTPS; use https://{local}\n");
     let answer = format!(
@@ -161,7 +161,7 @@ pub(crate) async fn refuse_plain_http(mut stream: TcpStream, local: SocketAddr) 
     );
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;
-    // To close with bytes unread would reset the connection before the answer is read.
+    // Closing with unread bytes would reset the connection before the response is read.
     let mut buffer = [0; 8 * 1024];
     let mut drained = 0;
     while drained < DRAINED_BYTES_MAX {
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_pair_is_said() {
         let (one, other) = (generate(), generate());
-        check(&one.certificate, &other.key, "the private key is not that of the certificate");
+        check(&one.certificate, &other.key, "the private key does not match the certificate");
         check("", &one.key, "there is no certificate in PEM form");
         check(&one.key, &one.key, "there is no certificate in PEM form");
         let no_key = "there is no private key in PEM form without a password";

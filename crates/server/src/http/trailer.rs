@@ -1,4 +1,4 @@
-//! What every error of a request repeats: its id and time, and, on request, why a credential was
+//! What every error of a request repeats: its id and time, and optionally why a credential was
 //! refused.
 
 use crate::auth::explain;
@@ -7,7 +7,7 @@ use crate::request_id::RequestId;
 use lazuli_model::Timestamp;
 use lazuli_wire::error_body::{self, AUTHENTICATION_DETAIL, Detail, Shape};
 
-/// Why a credential was refused, if the operator lets answers say so.
+/// Why a credential was refused, with `--explain-auth`.
 const AUTH_DETAIL: &str = "x-lazuli-auth-detail";
 
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +18,8 @@ pub(crate) struct Trailer {
 }
 
 impl Trailer {
-    /// Appends the body of an error. Why a credential was refused goes to the log, and into the body
-    /// only if the operator said so.
+    /// Appends the body of an error. The reason for refusing a credential goes to the log, and into
+    /// the body only with `--explain-auth`.
     pub(crate) fn write(self, out: &mut Vec<u8>, shape: Shape, error: &ApiError, text: &str) {
         self.write_detailed(out, shape, error, text, Vec::new());
     }

@@ -1,8 +1,8 @@
-//! Gives a body and an id to the answers that hyper writes by itself.
+//! Adds a body and an id to the responses that hyper writes by itself.
 //!
-//! A request whose head cannot be read (two lengths, a space in the target, too many bytes) never
-//! reaches the front: hyper answers it with a status line and an empty body, and has no hook for that.
-//! So the stream beneath hyper watches for such an answer and writes a whole one in its place.
+//! A request with an invalid head (two lengths, a space in the target, too many bytes) never
+//! reaches the front: hyper responds with a status line and an empty body, and has no hook for
+//! that. So the stream below hyper detects such a response and writes a complete one instead.
 
 use http::{HeaderMap, StatusCode};
 use lazuli_model::Timestamp;
@@ -12,14 +12,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Every answer of the front has this header, and none of hyper's own.
+/// Every response of the front has this header, and none of hyper's own do.
 const REQUEST_ID: &[u8] = b"x-ms-request-id";
 
-/// A stream that replaces hyper's own refusals by what `answer` makes of their status.
+/// A stream that replaces hyper's own refusals with the result of `answer` for their status.
 pub(crate) struct UnreadGuard<T, F> {
     stream: T,
     answer: F,
-    /// What is still to be written of such an answer. Nothing follows it: hyper closes.
+    /// The unwritten rest of such a response. Nothing follows it: hyper closes.
     pending: Vec<u8>,
 }
 
@@ -32,7 +32,7 @@ where
         Self { stream, answer, pending: Vec::new() }
     }
 
-    /// Takes over a write that is a refusal of hyper's; the answer is written by the next flush.
+    /// Intercepts a refusal written by hyper; the next flush writes the response.
     fn replace(&mut self, bytes: &[u8]) -> bool {
         let status = own_refusal(bytes);
         if let Some(status) = status {
@@ -53,9 +53,9 @@ where
     }
 }
 
-/// The status of an answer that hyper wrote by itself: a head of its own kind, and nothing else. No
-/// body of ours looks like it, whole or from any of its bytes on: JSON and XML hold no carriage
-/// return, and a batch ends with a delimiter.
+/// The status of a response that hyper wrote by itself: its kind of head, and nothing else. No body
+/// of ours looks like it, from any byte on: JSON and XML contain no carriage return, and a batch
+/// ends with a delimiter.
 fn own_refusal(bytes: &[u8]) -> Option<StatusCode> {
     let rest = bytes.strip_prefix(b"HTTP/1.1 ")?;
     let is_head = rest.starts_with(b"4") && rest.ends_with(b"\r\n\r\n");
@@ -66,7 +66,7 @@ fn own_refusal(bytes: &[u8]) -> Option<StatusCode> {
     StatusCode::from_bytes(rest.get(..3)?).ok()
 }
 
-/// The error that comes nearest to what hyper says by its status.
+/// The error code closest to hyper's status.
 pub(crate) fn error_code(status: StatusCode) -> ErrorCode {
     match status {
         StatusCode::URI_TOO_LONG => ErrorCode::InvalidUri,
@@ -75,7 +75,7 @@ pub(crate) fn error_code(status: StatusCode) -> ErrorCode {
     }
 }
 
-/// The bytes of an answer after which the connection is closed.
+/// The bytes of a response after which the connection is closed.
 pub(crate) fn write_answer(
     status: StatusCode,
     headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! The version of the protocol that a request is served by.
+//! The protocol version of a request.
 
 use crate::error::ApiResult;
 use crate::headers::RequestHeaders;
@@ -7,10 +7,10 @@ use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::uri::Query;
 use lazuli_wire::version::ApiVersion;
 
-/// Which values of `x-ms-version` are served.
+/// Which values of `x-ms-version` are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VersionCheck {
-    /// Any date, by the nearest known behaviour: clients ship new versions before servers do.
+    /// Any date, served as the nearest known version: clients ship new versions before servers do.
     #[default]
     WellFormed,
     /// The published ones only, as the cloud does (T-2.8).
@@ -22,12 +22,12 @@ pub enum VersionCheck {
 /// The version of a request.
 pub(crate) struct Version {
     pub(crate) parsed: ApiVersion,
-    /// As sent: the answer repeats it (T-2.7).
+    /// As sent: the response repeats it (T-2.7).
     pub(crate) text: HeaderValue,
 }
 
 impl Version {
-    /// The version of a request: its header, else what a shared access signature says (T-2.10).
+    /// The version of a request: its header, else that of the shared access signature (T-2.10).
     pub(crate) fn of(
         headers: &RequestHeaders<'_>,
         query: &Query<'_>,

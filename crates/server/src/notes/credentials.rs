@@ -1,4 +1,4 @@
-//! How notes are signed, and what their tokens open.
+//! How notes are signed, and what their tokens permit.
 
 use super::{NoteResource, Notes};
 use crate::auth::accounts::Account;

@@ -1,4 +1,4 @@
-//! Notes beside tables, in one process.
+//! Notes and tables in one process.
 
 use super::Notes;
 use super::credentials::{string_to_sign, token_to_sign};
@@ -40,7 +40,7 @@ struct Process {
     tables: Front<TableApi>,
 }
 
-/// What came back: status, body, and the headers of interest.
+/// A response: status, body, and the headers of interest.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -157,7 +157,7 @@ async fn a_service_routes_and_signs_in_its_own_way() {
     let answer = process.note(signed("GET", "/milk", "")).await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "two litres"));
     assert_eq!(answer.headers["server"], "Notes/1.0");
-    // What one service signs is nothing to the other.
+    // A signature for one service is invalid for the other.
     assert_eq!(process.note(signed_for_tables("GET", "/milk", "")).await.status, 403);
     assert_eq!(process.table(signed("GET", "/Tables", "")).await.status, 403);
     assert_eq!(process.table(signed_for_tables("GET", "/Tables", "")).await.status, 200);
@@ -264,7 +264,7 @@ async fn hosts_and_ids_are_told_apart() {
     assert_ne!(note.headers["x-ms-request-id"], table.headers["x-ms-request-id"]);
 }
 
-/// A body that was announced and never comes.
+/// A body that is announced but never sent.
 struct Stalled;
 
 impl Body for Stalled {
@@ -283,7 +283,7 @@ impl Body for Stalled {
     }
 }
 
-/// What one service holds, another has not.
+/// Memory that one service holds is not available to another.
 #[tokio::test(start_paused = true)]
 async fn all_services_share_one_budget_for_bodies() {
     let memory_wait_max = Duration::from_secs(1);

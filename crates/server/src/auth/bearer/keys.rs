@@ -1,4 +1,4 @@
-//! The public keys of an issuer (RFC 7517), read again when they have grown old or one is missing.
+//! The public keys of an issuer (RFC 7517), reread when they are old or one is missing.
 
 use super::TokenError;
 use super::source::KeySource;
@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Keys of one issuer; more are passed over.
+/// Maximum keys of one issuer; further ones are ignored.
 const KEYS_MAX: usize = 64;
-/// Keys older than this are read again: one that the issuer has withdrawn must not live on.
+/// Keys older than this are reread, so that withdrawn keys stop working.
 const KEYS_AGE_MS_MAX: u64 = 60 * 60 * 1000;
-/// The least time between two readings, so that tokens with invented keys cost the issuer nothing.
+/// Minimum time between two reads, so that tokens with invented key ids do not load the issuer.
 const REREAD_REST_MS: u64 = 30 * 1000;
-/// How long one reading may take.
+/// Timeout of one read.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why the keys of an issuer cannot be used.
@@ -32,13 +32,13 @@ const READ_TIMEOUT: Duration = Duration::from_secs(5);
 pub enum KeysError {
     #[error("cannot read them")]
     Io(#[from] io::Error),
-    #[error("it does not answer in time")]
+    #[error("the request timed out")]
     Timeout,
-    #[error("it answers with status {0}")]
+    #[error("the server returned status {0}")]
     Status(u16),
-    #[error("it is no set of keys in JSON")]
+    #[error("the document is not a JSON Web Key Set")]
     Malformed,
-    #[error("it holds no key for RS256, RS384, RS512, PS256, PS384, PS512, ES256 or ES384")]
+    #[error("the document has no key for RS256, RS384, RS512, PS256, PS384, PS512, ES256 or ES384")]
     NoKey,
 }
 
@@ -46,7 +46,7 @@ pub enum KeysError {
 pub(super) struct KeySet {
     source: KeySource,
     known: ArcSwap<Known>,
-    /// When they were last asked for, with success or without. Held while they are read.
+    /// When they were last requested, successfully or not. Locked while they are read.
     asked: Mutex<Option<Timestamp>>,
 }
 
@@ -55,7 +55,7 @@ struct Known {
     read: Timestamp,
 }
 
-/// A public key, and the one algorithm it is for.
+/// A public key and its one algorithm.
 pub(super) struct Key {
     id: Option<String>,
     pub(super) algorithm: &'static str,
@@ -100,7 +100,7 @@ impl KeySet {
             return Ok(key.clone());
         }
         match &found {
-            // Old but known: a request that comes while another reads uses it.
+            // Old but known: a request that arrives during a reread uses it.
             Some(_) => {
                 if let Ok(mut asked) = self.asked.try_lock() {
                     self.reread(&mut asked, now).await;
@@ -112,15 +112,15 @@ impl KeySet {
         found.ok_or_else(|| TokenError::UnknownKey(id.unwrap_or_default().to_owned()))
     }
 
-    /// Reads the keys again unless that was tried a short while ago. A failure keeps the old ones.
+    /// Rereads the keys unless that was tried recently. On failure the old ones stay.
     async fn reread(&self, asked: &mut Option<Timestamp>, now: Timestamp) {
         if asked.is_some_and(|asked| millis_apart(asked, now) < REREAD_REST_MS) {
             return;
         }
         match self.read(asked, now).await {
-            Ok(count) => tracing::info!(source = %self.source, count, "read the issuer's keys"),
+            Ok(count) => tracing::info!(source = %self.source, count, "loaded the issuer's keys"),
             Err(error) => {
-                tracing::warn!(source = %self.source, %error, "cannot use the issuer's keys");
+                tracing::warn!(source = %self.source, %error, "cannot load the issuer's keys");
             }
         }
     }
@@ -148,7 +148,7 @@ impl Key {
     }
 }
 
-/// Reads a set of keys; those of kinds we do not know are passed over.
+/// Reads a set of keys; unknown kinds are ignored.
 fn parse(document: &[u8]) -> Result<Vec<Arc<Key>>, KeysError> {
     let set: JwkSet = serde_json::from_slice(document).map_err(|_| KeysError::Malformed)?;
     let keys: Vec<_> = set.keys.into_iter().filter_map(Jwk::into_key).take(KEYS_MAX).collect();
@@ -226,14 +226,14 @@ fn bytes_of(text: &Option<String>) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text.as_deref()?).ok()
 }
 
-/// A number in as few bytes as it needs; some issuers write a zero before it.
+/// A number without leading zeros, which some issuers write.
 fn number(text: &Option<String>) -> Option<Vec<u8>> {
     let bytes = bytes_of(text)?;
     let start = bytes.iter().position(|byte| *byte != 0)?;
     bytes.get(start..).map(<[u8]>::to_vec)
 }
 
-/// In either direction: a clock that was set back must not keep old keys for ever.
+/// In either direction: a clock that steps back must not keep old keys for ever.
 fn millis_apart(one: Timestamp, other: Timestamp) -> u64 {
     one.millis_since(other).max(other.millis_since(one))
 }

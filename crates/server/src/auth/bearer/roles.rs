@@ -1,8 +1,8 @@
-//! From the values of role claims to permissions.
+//! Maps the values of role claims to permissions.
 //!
-//! In the cloud a directory assigns roles to people, and the service looks them up. Here the token
-//! brings them along, in the claims `roles`, `groups`, `scp` or `scope`. What a value permits is said
-//! by the names that each service gives its roles and data actions, and by what the operator adds.
+//! In Azure a directory assigns roles to users, and the service looks them up. Here the token
+//! carries them, in the claims `roles`, `groups`, `scp` or `scope`. Each service defines names for
+//! its roles and data actions, and the operator can add others.
 
 use lazuli_wire::sas::Permissions;
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ pub struct RoleGrant {
     pub objects: Permissions,
     /// Tables, queues, containers: read (list), create and delete.
     pub containers: Permissions,
-    /// Read and write of properties; read of statistics. That these roles have them is recorded for
-    /// one account only; which of them has which is not verified.
+    /// Read and write properties; read statistics. It is recorded for one account only that these
+    /// roles have them; which role has which is not verified.
     pub service: Permissions,
-    /// Whether keys for user delegation are given out.
+    /// Whether user delegation keys are issued.
     pub delegation: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct RoleNames {
 
 impl RoleNames {
     /// A role by its name in the documentation. In scopes and in many directories names have no
-    /// spaces, so marks between the words do not count.
+    /// spaces, so separators between the words are ignored.
     fn built_in(&self, name: &str) -> Option<RoleGrant> {
         let letters = name.chars().filter(|c| !matches!(c, ' ' | '.' | '-' | '_'));
         let name: String = letters.map(|c| c.to_ascii_lowercase()).collect();
@@ -63,7 +63,7 @@ impl RoleNames {
         self.abbreviated(name.strip_prefix("data").unwrap_or(name))
     }
 
-    /// A role by the name an operator gives it. In a token such a word may mean anything.
+    /// A role by the short name that an operator uses. In a token such a word may mean anything.
     fn abbreviated(&self, name: &str) -> Option<RoleGrant> {
         find(self.roles, name)
     }
@@ -86,11 +86,11 @@ fn find(names: &[(&str, RoleGrant)], name: &str) -> Option<RoleGrant> {
 #[derive(Clone, Debug)]
 pub struct RoleMap {
     services: &'static [&'static RoleNames],
-    /// By value; what it permits in each service.
+    /// By value: what it permits in each service.
     added: HashMap<String, Vec<(&'static str, RoleGrant)>>,
 }
 
-/// Why a mapping cannot be used.
+/// Why a mapping is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleMapError {
     #[error("'{0}' is not VALUE=ROLE")]
@@ -100,13 +100,13 @@ pub enum RoleMapError {
 }
 
 impl RoleMap {
-    /// A map that knows the roles of these services, and no more.
+    /// A map of the roles of these services only.
     pub fn new(services: &'static [&'static RoleNames]) -> Self {
         Self { services, added: HashMap::new() }
     }
 
-    /// Adds `VALUE=ROLE`, where the role is `reader`, `contributor`, or data actions with commas
-    /// between them, such as `tables/entities/read,tables/entities/add/action`.
+    /// Adds `VALUE=ROLE`, where the role is `reader`, `contributor`, or comma-separated data
+    /// actions, such as `tables/entities/read,tables/entities/add/action`.
     pub fn add(&mut self, mapping: &str) -> Result<(), RoleMapError> {
         let shape = || RoleMapError::Shape(mapping.to_owned());
         let (value, role) = mapping.rsplit_once('=').ok_or_else(shape)?;

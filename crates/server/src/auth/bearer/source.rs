@@ -29,7 +29,7 @@ pub enum KeySource {
     Url(Uri),
 }
 
-/// Why a text names no place to read keys from.
+/// Why a text is not a source of keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeySourceError {
     #[error("'{0}' is not a URL")]
@@ -37,7 +37,7 @@ pub enum KeySourceError {
 }
 
 impl KeySource {
-    /// What begins like a URL is one; all else is a file.
+    /// A text that begins like a URL is one; anything else is a file.
     pub fn parse(text: &str) -> Result<Self, KeySourceError> {
         if !text.starts_with("http://") && !text.starts_with("https://") {
             return Ok(Self::File(PathBuf::from(text)));
@@ -92,7 +92,7 @@ async fn connect(uri: &Uri, default_port: u16) -> io::Result<TcpStream> {
     TcpStream::connect((host(uri), uri.port_u16().unwrap_or(default_port))).await
 }
 
-/// Speaks TLS with a host that one of `roots` knows.
+/// Connects with TLS to a host that one of `roots` vouches for.
 pub(super) async fn secure(
     stream: TcpStream,
     uri: &Uri,
@@ -107,7 +107,7 @@ pub(super) async fn secure(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await
 }
 
-/// One GET on a connection of its own; no redirects are followed.
+/// One GET on a new connection; redirects are not followed.
 pub(super) async fn get(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     uri: &Uri,

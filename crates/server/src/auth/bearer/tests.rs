@@ -1,4 +1,4 @@
-//! What becomes of the tokens of a small issuer of our own.
+//! Tests with the tokens of our own small issuer.
 
 use super::*;
 use crate::http::tls::{Certificate, SelfSigned, Tls};
@@ -41,7 +41,7 @@ const QUEUE: &RoleNames = &RoleNames {
 };
 const SERVICES: &[&RoleNames] = &[TABLE, QUEUE];
 
-/// The content of a good token, with `more` in place of what it would say otherwise.
+/// The content of a valid token, with `more` overriding its claims.
 fn claims(more: &[(&str, &str)]) -> String {
     issuer::claims(NOW, more)
 }
@@ -50,7 +50,7 @@ fn write_keys(path: &Path, keys: &[String]) {
     std::fs::write(path, format!(r#"{{"keys":[{}]}}"#, keys.join(","))).unwrap();
 }
 
-/// A file of keys, and somebody who takes the tokens signed with them.
+/// A file of keys, and an issuer that accepts tokens signed with them.
 struct Fixture {
     directory: TempDir,
     tokens: TokenIssuer,
@@ -222,7 +222,7 @@ async fn roles_come_from_any_of_four_claims() {
     assert_eq!(grant("scope", r#""Storage.Table.Data.Reader""#).await, READER);
     let write = RoleGrant { containers: Permissions::READ, ..WRITER };
     assert_eq!(grant("roles", r#"["w 2"]"#).await, write);
-    // Words that mean much elsewhere mean nothing here.
+    // Names with a meaning elsewhere have none here.
     for other in [r#"["reader","Contributor","Storage Blob Data Reader",""]"#, "[]"] {
         assert_eq!(grant("roles", other).await, RoleGrant::default());
     }
@@ -258,13 +258,13 @@ async fn a_new_key_is_found_and_an_old_one_forgotten() {
     let (by_first, by_second) = (first.token(&claims(&[late])), second.token(&claims(&[late])));
     assert!(fixture.check(&by_first).await.is_ok());
     fixture.replace_keys(&[second.jwk()]);
-    // Asked for too soon after the last time, the new key stays unknown.
+    // Too soon after the last read, the new key stays unknown.
     let unknown = Err(TokenError::UnknownKey("k2".to_owned()));
     assert_eq!(fixture.check_at(&by_second, NOW + 29).await.map(drop), unknown);
     assert!(fixture.check_at(&by_first, NOW + 29).await.is_ok());
     assert!(fixture.check_at(&by_second, NOW + 30).await.is_ok());
     assert!(fixture.check_at(&by_first, NOW + 31).await.is_err());
-    // Keys that cannot be read leave those that are known.
+    // If the keys cannot be read, the known ones stay.
     std::fs::write(fixture.directory.path().join("keys.json"), "{").unwrap();
     assert!(fixture.check_at(&by_second, NOW + 2 * 3600).await.is_ok());
     fixture.replace_keys(&[first.jwk()]);
@@ -289,7 +289,8 @@ async fn keys_that_cannot_be_used_are_told_at_the_start() {
         let outcome = fixture.tokens.load_keys(Timestamp::from_unix_seconds(NOW)).await;
         outcome.map_err(|error| error.to_string())
     };
-    let none = "it holds no key for RS256, RS384, RS512, PS256, PS384, PS512, ES256 or ES384";
+    let none =
+        "the document has no key for RS256, RS384, RS512, PS256, PS384, PS512, ES256 or ES384";
     let encryption = issuer.jwk().replace(r#""sig""#, r#""enc""#);
     let secret = r#"{"kty":"oct","kid":"k1","alg":"HS256","k":"c2VjcmV0"}"#;
     let off_curve = issuer.jwk().replace(r#""y":""#, r#""y":"AAAA"#);
@@ -298,7 +299,7 @@ async fn keys_that_cannot_be_used_are_told_at_the_start() {
     }
     let mixed = format!(r#"{{"keys":[{secret},{}]}}"#, issuer.jwk());
     assert_eq!(load(&mixed).await, Ok(1));
-    assert_eq!(load("[]").await, Err("it is no set of keys in JSON".to_owned()));
+    assert_eq!(load("[]").await, Err("the document is not a JSON Web Key Set".to_owned()));
 }
 
 #[tokio::test]

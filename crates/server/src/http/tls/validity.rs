@@ -1,4 +1,4 @@
-//! Reads from a certificate until when it is valid.
+//! Reads the expiry of a certificate.
 //!
 //! ```text
 //! Certificate ::= SEQUENCE { tbsCertificate SEQUENCE {
@@ -30,7 +30,7 @@ pub(super) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
     let (tag, text) = validity.next()?;
     let text = std::str::from_utf8(text).ok()?;
     match tag {
-        // Two digits of a year are those of 1950 to 2049 (RFC 5280, 4.1.2.5.1).
+        // Two-digit years are 1950 to 2049 (RFC 5280, 4.1.2.5.1).
         UTC_TIME if text.get(..2)? < "50" => parse(&format!("20{text}")),
         UTC_TIME => parse(&format!("19{text}")),
         GENERALIZED_TIME => parse(text),
@@ -61,7 +61,7 @@ impl<'a> Der<'a> {
         let ([tag, first], mut rest) = self.0.split_first_chunk()?;
         let length = match first {
             0..=0x7f => usize::from(*first),
-            // A long form says first in how many bytes the length follows.
+            // The long form starts with the number of length bytes.
             0x81..=0x84 => {
                 let (bytes, after) = rest.split_at_checked(usize::from(first & 0x7f))?;
                 rest = after;
