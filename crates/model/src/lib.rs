@@ -27,7 +27,8 @@ pub use etag::{ETag, IfMatch, IfMatchError};
 pub use filter::{Filter, Operator, Property, Row};
 pub use key::{EntityKey, KeyError, PartitionKey, RowKey};
 pub use message::{
-    MessageId, MessageText, MessageTooLarge, PopReceipt, PutTimes, TimeToLive, VisibilityTimeout,
+    MessageId, MessageText, MessageTooLarge, PopReceipt, PutTimes, TimeToLive,
+    VisibilityNotBelowTimeToLive, VisibilityTimeout,
 };
 pub use metadata::{Metadata, MetadataError};
 pub use name::{AccountName, Location, NameError, QueueName, QueueNameError, TableName};

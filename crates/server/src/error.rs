@@ -146,6 +146,16 @@ impl From<XmlError> for ApiError {
     }
 }
 
+/// A parameter whose value means nothing, in the words of services whose errors have details (Q-6.26,
+/// TQ-13).
+pub(crate) fn invalid_parameter(name: &str, value: &str, reason: &str) -> ApiError {
+    ApiError::from(ErrorCode::InvalidQueryParameterValue).with_details([
+        ("QueryParameterName", name.to_owned()),
+        ("QueryParameterValue", value.to_owned()),
+        ("Reason", reason.to_owned()),
+    ])
+}
+
 /// An error as a sentence, without its full stop.
 pub(crate) fn sentence(error: SasError) -> String {
     let text = error.to_string();

@@ -19,6 +19,8 @@ use std::sync::Arc;
 const AUTHORIZATION_URI: &str =
     "https://login.microsoftonline.com/00000000-0000-0000-0000-000000000000/oauth2/authorize";
 
+const OVER_HTTPS_ONLY: &str = "Bearer tokens are taken over https only.";
+
 /// Which credentials are accepted in addition to account keys and the tokens signed with them.
 #[derive(Clone, Debug)]
 pub struct AuthOptions {
@@ -159,16 +161,21 @@ impl<S: Credentials> Authenticator<'_, S> {
             let code = S::refused_bearer(presented, BearerRefusal::NotTaken);
             ApiError::refused(code, Refusal::BearerNotTaken)
         };
-        if !S::takes_bearer(presented) {
-            return Err(not_taken().explained("This version takes no bearer tokens."));
+        let is_private = presented.caller.https || self.options.bearer_over_http;
+        if !S::takes_bearer(presented, is_private) {
+            let reason = match is_private {
+                true => "This version takes no bearer tokens.",
+                false => OVER_HTTPS_ONLY,
+            };
+            return Err(not_taken().explained(reason));
         }
         let Some(issuer) = &self.options.issuer else {
             return Err(
                 refused(Refusal::NoIssuer).explained("No issuer of bearer tokens is configured.")
             );
         };
-        if !presented.caller.https && !self.options.bearer_over_http {
-            return Err(not_taken().explained("Bearer tokens are taken over https only."));
+        if !is_private {
+            return Err(not_taken().explained(OVER_HTTPS_ONLY));
         }
         let now = presented.caller.now;
         match issuer.check(token, &account.name, S::ROLES, now).await {

@@ -33,8 +33,8 @@ pub(crate) trait Credentials {
     /// The error code for a refused bearer token.
     fn refused_bearer(presented: &Presented<'_>, refusal: BearerRefusal) -> ErrorCode;
 
-    /// Whether the version of the request supports bearer tokens.
-    fn takes_bearer(_: &Presented<'_>) -> bool {
+    /// Whether the version of the request supports bearer tokens, on a connection that is private or not.
+    fn takes_bearer(_: &Presented<'_>, _is_private: bool) -> bool {
         true
     }
 

@@ -1,14 +1,13 @@
 //! What all operations of a request share.
 
 use crate::auth::accounts::Account;
-use crate::error::ApiResult;
+use crate::error::{ApiResult, invalid_parameter};
 use crate::http::profile::Tolerance;
 use crate::http::target::Base;
 use crate::http::trailer::Trailer;
 use crate::request_id::RequestId;
 use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_MS_MAX;
-use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::uri::{Location, Query};
 use lazuli_wire::version::ApiVersion;
 use std::sync::Arc;
@@ -45,7 +44,7 @@ pub(crate) fn operation_time(query: &Query<'_>) -> ApiResult<Option<Duration>> {
         Some(text) => match text.parse::<u64>() {
             Ok(0) => Ok(None),
             Ok(seconds) => Ok(Some(Duration::from_secs(seconds)).filter(|time| *time < longest)),
-            Err(_) => Err(ErrorCode::InvalidQueryParameterValue.into()),
+            Err(_) => Err(invalid_parameter("timeout", text, "")),
         },
     }
 }

@@ -4,7 +4,7 @@
 use crate::auth::credentials::Credentials;
 use crate::auth::delegation;
 use crate::auth::permit::Principal;
-use crate::error::ApiResult;
+use crate::error::{ApiResult, invalid_parameter};
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use lazuli_model::{ServiceProperties, ServicePropertiesPatch};
@@ -29,7 +29,7 @@ pub(crate) fn read_properties(
 /// the same store.
 pub(crate) fn stats(context: &RequestContext<'_>) -> ApiResult<Reply> {
     match context.location {
-        Location::Primary => Err(ErrorCode::InvalidQueryParameterValue.into()),
+        Location::Primary => Err(invalid_parameter("comp", "stats", "")),
         Location::Secondary => {
             let replication = GeoReplication::Live { last_sync: context.now };
             Ok(document(|out| xml::write_service_stats(out, replication)))

@@ -115,8 +115,9 @@ impl Credentials for QueueApi {
         }
     }
 
-    fn takes_bearer(presented: &Presented<'_>) -> bool {
-        presented.version.has_bearer_tokens()
+    ///
+    fn takes_bearer(presented: &Presented<'_>, is_private: bool) -> bool {
+        presented.version.has_bearer_tokens() && is_private
     }
 
     fn signing_key(

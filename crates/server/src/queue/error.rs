@@ -41,7 +41,7 @@ impl From<QueueError> for ApiError {
             QueueError::QueueNotFound => Self::at_execution(ErrorCode::QueueNotFound),
             QueueError::QueueAlreadyExists => Self::at_execution(ErrorCode::QueueAlreadyExists),
             QueueError::MessageNotFound => Self::at_execution(ErrorCode::MessageNotFound),
-            // Which code the service has for it, no source tells.
+            // Update Message, which alone meets it, answers with the parameter too.
             QueueError::VisibilityPastExpiry => {
                 Self::at_execution(ErrorCode::InvalidQueryParameterValue)
             }
@@ -52,15 +52,6 @@ impl From<QueueError> for ApiError {
             other @ QueueError::Store(_) => Self::caused_by(ErrorCode::InternalError, other),
         }
     }
-}
-
-/// A parameter whose value means nothing.
-pub(crate) fn invalid_parameter(name: &str, value: &str, reason: &str) -> ApiError {
-    ApiError::from(ErrorCode::InvalidQueryParameterValue).with_details([
-        ("QueryParameterName", name.to_owned()),
-        ("QueryParameterValue", value.to_owned()),
-        ("Reason", reason.to_owned()),
-    ])
 }
 
 /// A parameter whose value lies outside its range.

@@ -1,6 +1,6 @@
 //! Handlers of messages: put, get, peek, clear, update, delete.
 
-use crate::error::ApiResult;
+use crate::error::{ApiError, ApiResult};
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::http::service::Routed;
@@ -10,10 +10,14 @@ use crate::queue::error::unsupported_verb;
 use crate::queue::operation::Operation;
 use crate::queue::parameters::{
     number_of_messages, pop_receipt, put_times, visibility_of_get, visibility_of_update,
+    visibility_too_long,
 };
 use lazuli_model::limits::{MESSAGE_TEXT_BYTES_MAX, MESSAGE_TEXT_BYTES_MAX_2009};
-use lazuli_model::{MessageId, MessageText, PopReceipt, QueueName, Timestamp};
-use lazuli_queue::{PeekedMessage, PutMessage};
+use lazuli_model::{
+    MessageId, MessageText, PopReceipt, QueueName, Timestamp, VisibilityNotBelowTimeToLive,
+    VisibilityTimeout,
+};
+use lazuli_queue::{PeekedMessage, PutMessage, QueueError};
 use lazuli_wire::pop_receipt;
 use lazuli_wire::version::ApiVersion;
 use lazuli_wire::xml::{self, ListedMessage, MessageForm};
@@ -83,7 +87,7 @@ pub(crate) async fn of_message(
             };
             let held = (id, receipt);
             let update = api.queues.update_message(account, queue, held, visibility, text.as_ref());
-            let receipt = update.await?.receipt;
+            let receipt = update.await.map_err(|error| update_error(error, visibility))?.receipt;
             let more = vec![
                 ("x-ms-popreceipt", pop_receipt::to_text(receipt)),
                 ("x-ms-time-next-visible", receipt.next_visible.rfc1123()),
@@ -98,13 +102,27 @@ pub(crate) async fn of_message(
     }
 }
 
+/// in the words of Put Message, which refuses the same.
+fn update_error(error: QueueError, visibility: VisibilityTimeout) -> ApiError {
+    match error {
+        QueueError::VisibilityPastExpiry => {
+            visibility_too_long(visibility, &VisibilityNotBelowTimeToLive.to_string())
+        }
+        other => other.into(),
+    }
+}
+
 /// The text in the body of a request.
 fn read_text(body: &[u8], version: ApiVersion) -> ApiResult<MessageText> {
-    let bytes_max = match version.has_large_messages() {
+    Ok(MessageText::within(text_bytes_max(version), xml::read_message_text(body)?)?)
+}
+
+/// The length of a text.
+pub(crate) fn text_bytes_max(version: ApiVersion) -> usize {
+    match version.has_large_messages() {
         true => MESSAGE_TEXT_BYTES_MAX,
         false => MESSAGE_TEXT_BYTES_MAX_2009,
-    };
-    Ok(MessageText::within(bytes_max, xml::read_message_text(body)?)?)
+    }
 }
 
 /// Old versions answer without a body (Q-2.16, TQ-9).

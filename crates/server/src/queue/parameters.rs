@@ -1,7 +1,7 @@
 //! What the query of a request to the Queue service says: numbers in their ranges, receipts, flags.
 
-use crate::error::ApiResult;
-use crate::queue::error::{invalid_parameter, missing_parameter, parameter_out_of_range};
+use crate::error::{ApiError, ApiResult, invalid_parameter};
+use crate::queue::error::{missing_parameter, parameter_out_of_range};
 use lazuli_model::limits::{
     MESSAGES_PER_GET_MAX, QUEUES_PER_PAGE_MAX, TIME_TO_LIVE_SECONDS_MAX_2009,
     VISIBILITY_SECONDS_MAX_2009, VISIBILITY_SECONDS_OF_GET,
@@ -66,10 +66,13 @@ pub(crate) fn put_times(query: &Query<'_>, version: ApiVersion) -> ApiResult<Put
     };
     let visibility = visibility.unwrap_or(VisibilityTimeout::NONE);
     let time_to_live = time_to_live(query, version)?;
-    PutTimes::new(visibility, time_to_live).map_err(|error| {
-        let seconds = visibility.seconds().to_string();
-        invalid_parameter(VISIBILITY_TIMEOUT, &seconds, &error.to_string())
-    })
+    PutTimes::new(visibility, time_to_live)
+        .map_err(|error| visibility_too_long(visibility, &error.to_string()))
+}
+
+/// A visibility timeout at whose end the message would be expired.
+pub(crate) fn visibility_too_long(visibility: VisibilityTimeout, reason: &str) -> ApiError {
+    invalid_parameter(VISIBILITY_TIMEOUT, &visibility.seconds().to_string(), reason)
 }
 
 fn time_to_live(query: &Query<'_>, version: ApiVersion) -> ApiResult<TimeToLive> {

@@ -1,8 +1,8 @@
 //! From method, path and query to an [`Operation`] and its [`Resource`]; no I/O.
 
-use crate::error::ApiResult;
+use crate::error::{ApiResult, invalid_parameter};
 use crate::operation::Verb;
-use crate::queue::error::{invalid_parameter, missing_parameter, unsupported_verb};
+use crate::queue::error::{missing_parameter, unsupported_verb};
 use crate::queue::operation::{Operation, Resource};
 use crate::queue::parameters::{NUM_OF_MESSAGES, value};
 use lazuli_model::{MessageId, QueueName};

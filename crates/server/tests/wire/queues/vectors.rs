@@ -1,6 +1,7 @@
 //! The conformance vectors QV-1 to QV-26 (section 12 of the Queue rules), and traps of emulators.
 
 use super::harness::{Answer, Ask, Queues};
+use super::held;
 
 fn get(queues: &Queues, target: &str) -> Answer {
     queues.send(&Ask::new("GET", target))
@@ -8,12 +9,6 @@ fn get(queues: &Queues, target: &str) -> Answer {
 
 fn put_text(queues: &Queues, text: &str) -> Answer {
     queues.send(&Ask::new("POST", "/orders/messages").text(text))
-}
-
-/// Id and receipt of the first message of an answer, ready for a URL.
-fn held(answer: &Answer) -> (String, String) {
-    let receipt = answer.element("PopReceipt").unwrap().replace('+', "%2B").replace('=', "%3D");
-    (answer.element("MessageId").unwrap().to_owned(), receipt.replace('/', "%2F"))
 }
 
 fn code(answer: &Answer) -> &str {
