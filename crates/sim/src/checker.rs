@@ -14,6 +14,48 @@ use crate::history::{Call, Request, Response};
 use crate::model::Table;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::hash::Hash;
+
+/// Something that does one call at a time.
+pub trait Model: Clone + fmt::Debug + Eq + Hash {
+    type Call: Timed + fmt::Display;
+
+    /// The state after a call, if this state can give its answer; `number` is the call's own. A call
+    /// of unknown outcome counts as done.
+    fn after(&self, number: usize, call: &Self::Call) -> Option<Self>;
+
+    /// Whether a call with this answer changes no state whatever, so that where it stands does not
+    /// matter to others.
+    fn only_reads(&self, _: &Self::Call) -> bool {
+        false
+    }
+}
+
+/// When a call was under way.
+pub trait Timed {
+    fn invoked(&self) -> u64;
+
+    /// `None` when the outcome is unknown.
+    fn answered(&self) -> Option<u64>;
+}
+
+impl Model for Table {
+    type Call = Call;
+
+    fn after(&self, number: usize, call: &Call) -> Option<Self> {
+        Self::after(self, number, &call.request, &call.response)
+    }
+}
+
+impl Timed for Call {
+    fn invoked(&self) -> u64 {
+        self.invoked
+    }
+
+    fn answered(&self) -> Option<u64> {
+        (self.response != Response::Unknown).then_some(self.answered)
+    }
+}
 
 /// Steps of the search before it is given up.
 const STEPS_MAX: usize = 3_000_000;
@@ -31,10 +73,10 @@ pub enum Verdict {
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// The order that explains the most calls.
-    explained: Vec<Call>,
+    explained: Vec<String>,
     /// Calls that were under way at its end.
-    unexplained: Vec<Call>,
-    state: Table,
+    unexplained: Vec<String>,
+    state: String,
 }
 
 impl fmt::Display for Violation {
@@ -44,7 +86,7 @@ impl fmt::Display for Violation {
         for call in self.explained.iter().skip(start) {
             writeln!(f, "  {call}")?;
         }
-        writeln!(f, "which leaves {:?}", self.state)?;
+        writeln!(f, "which leaves {}", self.state)?;
         writeln!(f, "and cannot be followed by any of")?;
         self.unexplained.iter().try_for_each(|call| writeln!(f, "  {call}"))
     }
@@ -54,7 +96,7 @@ impl fmt::Display for Violation {
 pub fn check(initial: &Table, history: &[Call]) -> Verdict {
     let mut verdict = Verdict::Linearizable;
     for part in independent_parts(history) {
-        match Search::new(initial.clone(), part).run() {
+        match search(initial.clone(), part) {
             Verdict::Linearizable => {}
             Verdict::Undecided => verdict = Verdict::Undecided,
             violation @ Verdict::Violation(_) => return violation,
@@ -95,27 +137,32 @@ fn partition_of(call: &Call) -> Option<u8> {
     }
 }
 
+/// Looks for an order of `calls` that a model explains which begins in state `initial`.
+pub fn search<M: Model>(initial: M, calls: Vec<M::Call>) -> Verdict {
+    Search::new(initial, calls).run()
+}
+
 /// The search through one part of a history.
-struct Search {
+struct Search<M: Model> {
     /// In the order of their invocations.
-    calls: Vec<Call>,
-    state: Table,
+    calls: Vec<M::Call>,
+    state: M,
     taken: Bits,
     /// Calls with a known answer that are not yet taken.
     answered_left: usize,
     /// The calls taken, each with the state before it.
-    stack: Vec<(usize, Table)>,
+    stack: Vec<(usize, M)>,
     /// Where the search has been: the calls taken, and the state they left.
-    seen: HashSet<(Bits, Table)>,
+    seen: HashSet<(Bits, M)>,
     furthest: Option<Violation>,
 }
 
-impl Search {
-    fn new(initial: Table, mut calls: Vec<Call>) -> Self {
-        calls.sort_by_key(|call| call.invoked);
+impl<M: Model> Search<M> {
+    fn new(initial: M, mut calls: Vec<M::Call>) -> Self {
+        calls.sort_by_key(Timed::invoked);
         Self {
             taken: Bits::new(calls.len()),
-            answered_left: calls.iter().filter(|call| is_answered(call)).count(),
+            answered_left: calls.iter().filter(|call| call.answered().is_some()).count(),
             calls,
             state: initial,
             stack: Vec::new(),
@@ -156,10 +203,8 @@ impl Search {
         let untaken = untaken.filter(|(number, _)| !self.taken.contains(*number));
         // Later calls were invoked later still: the first that may not come ends the list.
         untaken.scan(u64::MAX, |first_answer, (number, call)| {
-            let may_come = call.invoked < *first_answer;
-            if is_answered(call) {
-                *first_answer = call.answered.min(*first_answer);
-            }
+            let may_come = call.invoked() < *first_answer;
+            *first_answer = call.answered().unwrap_or(u64::MAX).min(*first_answer);
             may_come.then_some(number)
         })
     }
@@ -167,7 +212,7 @@ impl Search {
     /// Takes a call as the next one, if the state explains it and that was not tried before.
     fn take(&mut self, number: usize) -> bool {
         let Some(call) = self.calls.get(number) else { return false };
-        let Some(next) = self.state.after(number, &call.request, &call.response) else {
+        let Some(next) = self.state.after(number, call) else {
             return false;
         };
         self.taken.flip(number);
@@ -175,18 +220,24 @@ impl Search {
             self.taken.flip(number);
             return false;
         }
-        self.answered_left -= usize::from(is_answered(call));
+        self.answered_left -= usize::from(call.answered().is_some());
         self.stack.push((number, std::mem::replace(&mut self.state, next)));
         true
     }
 
-    /// Undoes the last choice and says which it was.
+    /// Undoes the last choice and says which it was. A call that only reads was no choice: if any order
+    /// explains the rest, one explains it with that call first.
     fn put_back(&mut self) -> Option<usize> {
-        let (number, state) = self.stack.pop()?;
-        self.state = state;
-        self.taken.flip(number);
-        self.answered_left += usize::from(self.calls.get(number).is_some_and(is_answered));
-        Some(number)
+        loop {
+            let (number, state) = self.stack.pop()?;
+            self.state = state;
+            self.taken.flip(number);
+            let call = self.calls.get(number)?;
+            self.answered_left += usize::from(call.answered().is_some());
+            if !self.state.only_reads(call) {
+                return Some(number);
+            }
+        }
     }
 
     /// Remembers the order that came furthest, for the report.
@@ -194,17 +245,13 @@ impl Search {
         if self.furthest.as_ref().is_some_and(|known| known.explained.len() >= self.stack.len()) {
             return;
         }
-        let of = |number: usize| self.calls.get(number).cloned();
+        let of = |number: usize| self.calls.get(number).map(ToString::to_string);
         self.furthest = Some(Violation {
             explained: self.stack.iter().filter_map(|(number, _)| of(*number)).collect(),
             unexplained: self.candidates().filter_map(of).collect(),
-            state: self.state.clone(),
+            state: format!("{:?}", self.state),
         });
     }
-}
-
-fn is_answered(call: &Call) -> bool {
-    call.response != Response::Unknown
 }
 
 /// A set of calls.

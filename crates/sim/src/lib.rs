@@ -2,6 +2,7 @@
 //!
 //! - [`history`] holds what clients asked and what they were answered, [`model`] what a table should
 //!   answer, and [`checker`] decides whether the model explains the history.
+//! - [`queue`] is the same for a queue and its messages.
 //! - [`workload`] is what clients do; [`record`] runs it over HTTP on a running server, and
 //!   [`simulation`] on the service itself or on the whole HTTP front, on one thread, with faults and
 //!   its own clock, where one number repeats a run to the last step.
@@ -10,6 +11,7 @@ pub mod checker;
 pub mod history;
 mod http;
 pub mod model;
+pub mod queue;
 pub mod record;
 pub mod simulation;
 pub mod workload;

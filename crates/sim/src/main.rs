@@ -20,11 +20,14 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The table service or the whole front under simulated faults, one thread, repeatable
+    /// The services or the whole front under simulated faults, one thread, repeatable
     Simulate {
         #[command(flatten)]
         seeds: Seeds,
-        /// What requests pass; each seed decides if not given
+        /// The service that is asked; each seed asks both if not given
+        #[arg(long)]
+        service: Option<Service>,
+        /// What requests to tables pass; each seed decides if not given
         #[arg(long)]
         through: Option<Through>,
     },
@@ -41,6 +44,12 @@ enum What {
         #[arg(long, default_value_t = 40)]
         requests: usize,
     },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Service {
+    Table,
+    Queue,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -70,10 +79,15 @@ struct Seeds {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().what {
-        What::Simulate { seeds, through } => seeds.go_through(|seed| {
-            let mut plan = simulation::Plan::of_seed(seed);
-            plan.through = through.map_or(plan.through, Through::into);
-            simulation::run(plan).map_err(|failure| format!("{plan:?}\n{failure}"))
+        What::Simulate { seeds, service, through } => seeds.go_through(|seed| {
+            let mut report = Report::default();
+            if service != Some(Service::Queue) {
+                report += simulate_tables(seed, through)?;
+            }
+            if service != Some(Service::Table) {
+                report += simulate_queue(seed)?;
+            }
+            Ok(report)
         }),
         What::Record { seeds, address, clients, requests } => seeds.go_through(|seed| {
             let chosen = (seed % Workload::ALL.len() as u64) as usize;
@@ -84,6 +98,17 @@ fn main() -> ExitCode {
         }),
     };
     if outcome { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn simulate_tables(seed: u64, through: Option<Through>) -> Result<Report, String> {
+    let mut plan = simulation::Plan::of_seed(seed);
+    plan.through = through.map_or(plan.through, Through::into);
+    simulation::run(plan).map_err(|failure| format!("{plan:?}\n{failure}"))
+}
+
+fn simulate_queue(seed: u64) -> Result<Report, String> {
+    let plan = simulation::queues::Plan::of_seed(seed);
+    simulation::queues::run(plan).map_err(|failure| format!("{plan:?}\n{failure}"))
 }
 
 impl Seeds {

@@ -5,11 +5,15 @@
 //! fault it meets, how a body arrives, with what credential, what the clock says: all of it comes from
 //! the seed. What the clients saw is then checked as histories over HTTP are.
 
+mod body;
 mod clock;
 mod engine;
 mod executor;
 mod front;
 mod pace;
+mod queue_clock;
+mod queue_front;
+pub mod queues;
 mod service;
 mod shadow;
 
@@ -87,9 +91,8 @@ fn play(plan: Plan) -> Result<World, String> {
     // so may believe what it remembers of tables.
     let writers = if plan.seed.is_multiple_of(2) { Writers::Many } else { Writers::Sole };
     let memory = MemoryOptions { reclaim_rows_max: 3, writers, ..MemoryOptions::default() };
-    let engine =
-        FaultyEngine::new(MemoryEngine::new(memory), handle.clone(), plan, random.stream(1));
-    let engine = Arc::new(engine);
+    let (memory, faults) = (MemoryEngine::new(memory), (plan.faults, plan.bug));
+    let engine = Arc::new(FaultyEngine::new(memory, handle.clone(), faults, random.stream(1)));
     let clock = Arc::new(SimulatedClock::new(handle.clone(), random.stream(2)));
     let pace = Arc::new(SimulatedPace::new(handle.clone(), random.stream(3)));
     let service = || ServiceClient::new(engine.clone(), clock.clone(), pace.clone());
@@ -113,16 +116,20 @@ fn play(plan: Plan) -> Result<World, String> {
     let (handle, engine) = (handle.clone(), engine.clone());
     let world = World { handle, servers, engine, history, derived, plan };
     drop(world.handle.spawn(world.clone().play(random.clone())));
+    run_to_the_end(executor)?;
+    match world.history.failure() {
+        None => Ok(world),
+        Some(failure) => Err(failure),
+    }
+}
+
+fn run_to_the_end(executor: Executor) -> Result<(), String> {
     // The front sets timers of tokio's. Nothing drives that runtime, so that they never fire: time is
     // the executor's, and clients that give up are its work.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let _timers = runtime.enter();
-    executor.run()?;
-    match world.history.failure() {
-        None => Ok(world),
-        Some(failure) => Err(failure),
-    }
+    executor.run()
 }
 
 /// A server as its clients see it.
@@ -161,7 +168,7 @@ struct World {
     handle: Handle,
     servers: Vec<Server>,
     engine: Arc<FaultyEngine>,
-    history: Arc<Log>,
+    history: Arc<Log<Call>>,
     /// What is wrong with what was derived from the commits.
     derived: Arc<Mutex<Option<String>>>,
     plan: Plan,
@@ -245,29 +252,35 @@ impl World {
 }
 
 /// The calls of all clients, numbered as they begin and end.
-#[derive(Debug, Default)]
-struct Log(Mutex<Entries>);
+#[derive(Debug)]
+struct Log<C>(Mutex<Entries<C>>);
 
-#[derive(Debug, Default)]
-struct Entries {
+#[derive(Debug)]
+struct Entries<C> {
     ticks: u64,
-    calls: Vec<Call>,
+    calls: Vec<C>,
     /// The first answer that its request should not have got.
     failure: Option<String>,
 }
 
-impl Log {
+impl<C> Default for Log<C> {
+    fn default() -> Self {
+        Self(Mutex::new(Entries { ticks: 0, calls: Vec::new(), failure: None }))
+    }
+}
+
+impl<C: Clone> Log<C> {
     fn tick(&self) -> u64 {
         let mut log = self.entries();
         log.ticks += 1;
         log.ticks
     }
 
-    fn push(&self, call: Call) {
+    fn push(&self, call: C) {
         self.entries().calls.push(call);
     }
 
-    fn calls(&self) -> Vec<Call> {
+    fn calls(&self) -> Vec<C> {
         self.entries().calls.clone()
     }
 
@@ -279,7 +292,7 @@ impl Log {
         self.entries().failure.clone()
     }
 
-    fn entries(&self) -> MutexGuard<'_, Entries> {
+    fn entries(&self) -> MutexGuard<'_, Entries<C>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,6 +1,5 @@
 //! The memory engine at the end of a bad line: late, busy, contradictory, silent; and, when asked, wrong.
 
-use super::Plan;
 use super::executor::Handle;
 use super::shadow::{self, Shadow};
 use lazuli_engine::{
@@ -8,7 +7,7 @@ use lazuli_engine::{
     MemoryEngine, Nature, Reclaimed, Revision, Scan, ScanEnd, View, Visitor,
 };
 use lazuli_testkit::seed::Seeded;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often each fault comes, in thousandths of the calls.
@@ -118,17 +117,24 @@ struct Line {
     random: Arc<Mutex<Seeded>>,
     rates: FaultRates,
     is_bad: Arc<AtomicBool>,
+    crashes: Arc<AtomicUsize>,
 }
 
 impl FaultyEngine {
-    pub(super) fn new(inner: MemoryEngine, handle: Handle, plan: Plan, random: Seeded) -> Self {
-        let line = Line {
-            handle,
-            random: Arc::new(Mutex::new(random)),
-            rates: plan.faults,
-            is_bad: Arc::default(),
-        };
-        Self { inner: Arc::new(inner), line, bug: plan.bug, previous: Mutex::default() }
+    pub(super) fn new(
+        inner: MemoryEngine,
+        handle: Handle,
+        (rates, bug): (FaultRates, Option<Bug>),
+        random: Seeded,
+    ) -> Self {
+        let random = Arc::new(Mutex::new(random));
+        let line = Line { handle, random, rates, is_bad: Arc::default(), crashes: Arc::default() };
+        Self { inner: Arc::new(inner), line, bug, previous: Mutex::default() }
+    }
+
+    /// The process that has this engine ends at once: what is on its way to the store is lost.
+    pub(super) fn crash(&self) {
+        self.line.crashes.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Lets faults come from now on, or no more.
@@ -183,6 +189,10 @@ impl Line {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         let drawn = random.below(1000) < rate;
         drawn && self.is_bad.load(Ordering::SeqCst)
+    }
+
+    fn crashes(&self) -> usize {
+        self.crashes.load(Ordering::SeqCst)
     }
 
     fn below(&self, bound: usize) -> usize {
@@ -288,6 +298,7 @@ impl Engine for FaultyEngine {
             repeats_revision: self.has(Bug::RepeatedRevision),
             commit: self.spoil(commit),
             engine: self.inner.clone(),
+            crashes: self.line.crashes(),
             line: self.line.clone(),
         };
         let answer = self.line.handle.spawn(journey.travel());
@@ -332,6 +343,8 @@ struct Journey {
     /// `None` when it is to be forgotten.
     commit: Option<Commit>,
     engine: Arc<MemoryEngine>,
+    /// Crashes before it began.
+    crashes: usize,
     line: Line,
 }
 
@@ -349,6 +362,9 @@ impl Journey {
             Fate::Silence { applied: false } => return None,
             Fate::Late => self.line.handle.sleep(200).await,
             Fate::Answered | Fate::LostAnswer | Fate::Silence { applied: true } => {}
+        }
+        if self.crashes != self.line.crashes() {
+            return None;
         }
         let outcome = match self.commit {
             Some(commit) => self.engine.commit(commit).await,

@@ -5,41 +5,32 @@
 //! decoded, run and answered. What must be refused is decided here by the rules of the service alone,
 //! and never by asking the server.
 
+use super::body::PiecemealBody;
 use super::executor::Handle;
 use crate::history::{Change, ChangeKind, Request, Response};
 use crate::http::{Answer, Sent, sent};
-use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use lazuli_model::Clock;
-use lazuli_server::{Accounts, Front, FrontOptions, Peer, TableApi};
+use lazuli_server::{Accounts, Front, FrontOptions, Peer, ResponseBody, TableApi};
 use lazuli_table::TableService;
 use lazuli_testkit::http::{self as client, BatchResponse, Operation};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::{ACCOUNT, ACCOUNT_KEY};
 use lazuli_wire::sas::{AccountSas, TableSas};
 use lazuli_wire::shared_key::{Authorization, Scheme, SignedRequest, SigningKey};
-use std::collections::VecDeque;
-use std::io;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
 
-const HOST: &str = "simulated";
+pub(super) const HOST: &str = "simulated";
 const TABLE: &str = "Simulated";
 const VERSION: &str = "2019-02-02";
 /// Later than any clock of a run.
-const EXPIRY: &str = "2999-01-01";
-const EXPIRED: &str = "2001-01-01";
+pub(super) const EXPIRY: &str = "2999-01-01";
+pub(super) const EXPIRED: &str = "2001-01-01";
 /// One request in so many has a credential that does not cover it.
-const FORBIDDEN_ONE_IN: usize = 8;
+pub(super) const FORBIDDEN_ONE_IN: usize = 8;
 /// The body of one request in so many breaks off.
-const BROKEN_ONE_IN: usize = 12;
-/// Pieces in which a body arrives, at most.
-const PIECES_MAX: usize = 4;
-/// How long the next piece of a body may take, in ticks.
-const PIECE_TICKS_MAX: usize = 50;
+pub(super) const BROKEN_ONE_IN: usize = 12;
 
 /// A client of one front.
 #[derive(Clone)]
@@ -109,16 +100,7 @@ impl FrontClient {
         };
         let is_batch = matches!(request, Request::Batch(_));
         let peer = Peer::new(([127, 0, 0, 1], 1).into(), false);
-        let (parts, body) = self.front.handle(message, peer).await.into_parts();
-        let Ok(body) = body.collect().await;
-        let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
-            (name.to_string(), value.to_str().unwrap_or_default().to_owned())
-        };
-        let answer = client::Response {
-            status: parts.status.as_u16(),
-            headers: parts.headers.iter().map(header).collect(),
-            body: body.to_bytes().to_vec(),
-        };
+        let answer = whole_answer(self.front.handle(message, peer).await).await;
         let wrong = |why: &str| {
             Err(format!(
                 "{why}: {credential:?} {request:?} was answered {}: {}",
@@ -220,6 +202,20 @@ impl FrontClient {
         let body = PiecemealBody::new(operation.body, is_broken, &self.handle, random);
         let message = builder.uri(target).body(body).map_err(|error| error.to_string())?;
         Ok((message, is_broken))
+    }
+}
+
+/// An answer of a front, its body complete.
+pub(super) async fn whole_answer(answer: http::Response<ResponseBody>) -> client::Response {
+    let (parts, body) = answer.into_parts();
+    let Ok(body) = body.collect().await;
+    let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        (name.to_string(), value.to_str().unwrap_or_default().to_owned())
+    };
+    client::Response {
+        status: parts.status.as_u16(),
+        headers: parts.headers.iter().map(header).collect(),
+        body: body.to_bytes().to_vec(),
     }
 }
 
@@ -325,75 +321,6 @@ fn letters(change: &Change) -> &'static str {
 }
 
 #[expect(clippy::expect_used, reason = "the key is a literal")]
-fn stranger() -> SigningKey {
+pub(super) fn stranger() -> SigningKey {
     SigningKey::from_base64("c29tZWJvZHkgZWxzZSdzIGtleQ==").expect("a key")
-}
-
-/// A body that arrives in pieces, with time between them, and may break off.
-struct PiecemealBody {
-    pieces: VecDeque<Bytes>,
-    is_broken: bool,
-    bytes_left: u64,
-    handle: Handle,
-    /// How long the next pieces take.
-    delays: VecDeque<u64>,
-    waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-impl PiecemealBody {
-    fn new(text: String, is_broken: bool, handle: &Handle, random: &mut Seeded) -> Self {
-        let mut rest = Bytes::from(text);
-        let bytes_left = rest.len() as u64;
-        let mut pieces = VecDeque::new();
-        for _ in 0..random.below(PIECES_MAX) {
-            pieces.push_back(rest.split_to(random.below(rest.len() + 1)));
-        }
-        pieces.push_back(rest);
-        if is_broken {
-            pieces.truncate(random.below(pieces.len()));
-        } else {
-            pieces.retain(|piece| !piece.is_empty());
-        }
-        let delays = pieces.iter().map(|_| random.below(PIECE_TICKS_MAX) as u64).collect();
-        Self { pieces, is_broken, bytes_left, handle: handle.clone(), delays, waiting: None }
-    }
-}
-
-impl Body for PiecemealBody {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if self.waiting.is_none()
-            && let Some(delay) = self.delays.pop_front()
-        {
-            self.waiting = Some(Box::pin(self.handle.sleep(delay)));
-        }
-        if let Some(waiting) = &mut self.waiting {
-            ready!(waiting.as_mut().poll(context));
-            self.waiting = None;
-        }
-        match self.pieces.pop_front() {
-            Some(piece) => {
-                self.bytes_left -= piece.len() as u64;
-                Poll::Ready(Some(Ok(Frame::data(piece))))
-            }
-            None if self.is_broken => {
-                self.is_broken = false;
-                Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into())))
-            }
-            None => Poll::Ready(None),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.pieces.is_empty() && !self.is_broken
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes_left)
-    }
 }

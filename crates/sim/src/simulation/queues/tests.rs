@@ -1,0 +1,47 @@
+//! Runs of some seeds, and the proof that mistakes are noticed.
+
+use super::*;
+
+#[test]
+fn some_hundred_seeds_hold() {
+    let mut total = Report::default();
+    for seed in 0..200 {
+        let plan = Plan::of_seed(seed);
+        match run(plan) {
+            Ok(report) => total += report,
+            Err(failure) => panic!("seed {seed}, {plan:?}: {failure}"),
+        }
+    }
+    assert!(total.calls > 8_000 && total.forbidden > 500, "{total:?}");
+    assert_eq!(total.undecided, 0);
+}
+
+#[test]
+fn a_seed_repeats_its_run() {
+    for seed in 3..9 {
+        let history = |seed| play(Plan::of_seed(seed)).unwrap().history.calls();
+        assert_eq!(history(seed), history(seed));
+        assert_ne!(history(seed), history(seed + 100));
+    }
+}
+
+/// Each mistake of an engine that a service builds on, forgotten checks and guards among them.
+#[test]
+fn planted_mistakes_are_noticed() {
+    for bug in [
+        Bug::StaleView,
+        Bug::UncheckedCommit,
+        Bug::UnguardedCommit,
+        Bug::TornCommit,
+        Bug::LostCommit,
+        Bug::LateCommit,
+        Bug::TornScan,
+    ] {
+        let found = (0..400).find(|seed| {
+            let plan = Plan::of_seed(*seed);
+            let faults = FaultRates { lost_commit: 100, ..FaultRates::default() };
+            run(Plan { bug: Some(bug), faults, comes_and_goes: true, ..plan }).is_err()
+        });
+        assert!(found.is_some(), "{bug:?} is not noticed");
+    }
+}
