@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: builds server and benchmark as they are published, and runs the benchmark.
+//! `cargo xtask bench`: builds server and benchmark with the release profile `dist`, and runs the
+//! benchmark.
 
 use crate::process;
 use crate::tally::Tally;
@@ -17,7 +18,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
-    // Apart from each other: built together, the server would get features that it does not ask for.
+    // Built separately: together, the server would get features that it does not request.
     let binary = workspace.dist_binary()?;
     let mut bench = Command::new(workspace.build("lazuli-bench", Profile::Dist)?);
     bench.arg("--lazuli").arg(binary).arg("--out").arg(workspace.target.join("bench"));

@@ -2,8 +2,8 @@
 //!
 //! A program lives in `tests/clients/<name>/`, takes the connection string from
 //! `LAZULI_CONNECTION_STRING`, prints `test <case> ... ok` (or `FAILED`, or `skipped: <reason>`) for
-//! each of its cases, and ends with a non-zero status when one failed. This module installs what a
-//! program needs, under the target directory or beside the program, and only when that has changed.
+//! each of its cases, and exits with a non-zero status if one failed. This module installs what a
+//! program needs, under the target directory or next to the program, and only if that has changed.
 
 use crate::process;
 use crate::tally::Tally;
@@ -43,7 +43,7 @@ pub(crate) const CLIENTS: &[Client] = &[
     Client { name: "rust", runtime: Runtime::Rust },
 ];
 
-/// Not among the others because of its size.
+/// Separate because of its size.
 pub(crate) const AZ: Client = Client { name: "az", runtime: Runtime::Python };
 
 /// Starts a server with an empty data directory and runs the client's program against it.
@@ -53,7 +53,7 @@ pub(crate) fn run(workspace: &Workspace, client: &Client) -> Result<Tally> {
         return Ok(Tally::SKIPPED);
     }
     let mut command = client.prepare(workspace).context("install what the client needs")?;
-    let data = tempfile::tempdir().context("make a data directory")?;
+    let data = tempfile::tempdir().context("create a data directory")?;
     let server = Server::start(workspace.binary()?, data.path(), &[])?;
     command.env("LAZULI_CONNECTION_STRING", server.connection_string());
     let tally = process::run_counted(&mut command, process::count_case)?;
@@ -65,7 +65,7 @@ pub(crate) fn run(workspace: &Workspace, client: &Client) -> Result<Tally> {
     Ok(tally)
 }
 
-/// The Python of the newest SDK's environment; the README's lines run with it too.
+/// The Python of the newest SDK's environment; the README's code runs with it too.
 pub(crate) fn python_environment(workspace: &Workspace) -> Result<Option<PathBuf>> {
     match Runtime::Python.missing() {
         Some(_) => Ok(None),
@@ -74,7 +74,7 @@ pub(crate) fn python_environment(workspace: &Workspace) -> Result<Option<PathBuf
 }
 
 impl Runtime {
-    /// The program that is missing on this machine, if one is.
+    /// The required program that is not installed, if any.
     fn missing(self) -> Option<&'static str> {
         let needed: &[(&str, &str)] = match self {
             Self::Python => &[("python3", "--version")],
@@ -93,7 +93,7 @@ impl Client {
         workspace.root.join("tests/clients").join(self.name)
     }
 
-    /// A directory of the client's own for what is built or installed.
+    /// The client's own directory for build products and packages.
     fn home(&self, workspace: &Workspace) -> Result<PathBuf> {
         let home = workspace.target.join("clients").join(self.name);
         fs::create_dir_all(&home).with_context(|| format!("make {}", home.display()))?;
@@ -149,7 +149,7 @@ impl Client {
         Ok(environment)
     }
 
-    /// Packages beside the program, where the runtime looks for them.
+    /// Packages next to the program, where the runtime looks for them.
     fn npm(&self, workspace: &Workspace) -> Result<()> {
         let directory = self.directory(workspace);
         let modules = directory.join("node_modules");

@@ -1,7 +1,7 @@
 //! Checks of dependencies: licences, duplicates, sources, and known vulnerabilities.
 //!
-//! cargo-deny is installed under `target/` when the machine has none. The advisory database comes
-//! from the network; when it cannot be fetched, the other checks still count.
+//! cargo-deny is installed under `target/` if the machine has none. The advisory database comes
+//! from the network; if it cannot be fetched, the other checks still count.
 
 use crate::process;
 use crate::tally::Tally;
@@ -41,7 +41,7 @@ impl<'a> Deny<'a> {
         let program = root.join("bin/cargo-deny");
         if !program.is_file() {
             let mut install = workspace.cargo();
-            // It runs for seconds: an optimized build would take longer than it saves.
+            // It runs for seconds, so an optimized build would not pay off.
             install.args(["install", "cargo-deny", "--version", VERSION, "--locked", "--debug"]);
             process::run(install.arg("--quiet").arg("--root").arg(&root))
                 .context("install cargo-deny")?;

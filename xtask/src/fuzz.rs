@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: generated input for every parser.
 //!
-//! With cargo-fuzz and a nightly compiler libFuzzer generates it, guided by the code that runs;
-//! without them our own fuzzer does, on stable Rust. Both start from the committed corpus. Inputs that
-//! libFuzzer keeps go to `target/fuzz-corpus`.
+//! With cargo-fuzz and a nightly compiler, libFuzzer generates it, guided by coverage; without them
+//! our own fuzzer does, on stable Rust. Both start from the committed corpus. Inputs that libFuzzer
+//! keeps go to `target/fuzz-corpus`.
 
 use crate::process;
 use crate::sim::{arguments, program};
@@ -15,12 +15,12 @@ use std::process::Command;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// The parser, a name from fuzz/fuzz_targets; without it, each in turn
+    /// The parser, a name from fuzz/fuzz_targets [default: each in turn]
     target: Option<String>,
     /// Seconds for each parser
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Repeat the choices of an earlier run of our own fuzzer
+    /// Reproduce an earlier run of our own fuzzer
     #[arg(long)]
     seed: Option<u64>,
     /// Use our own fuzzer even if cargo-fuzz is installed
@@ -78,7 +78,7 @@ fn has_libfuzzer() -> bool {
     process::exists("cargo-fuzz", "-V") && compiler.is_ok_and(|output| output.status.success())
 }
 
-/// A command that runs its arguments with the nightly compiler, whichever compiler runs this.
+/// A command that runs its arguments with the nightly compiler, whichever compiler built this.
 fn nightly() -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly"]).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");

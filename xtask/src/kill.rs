@@ -1,13 +1,13 @@
-//! The kill test: kill the server under writers, reopen it, compare.
+//! The kill test: kills the server during writes, restarts it, compares.
 //!
-//! Each writer owns one partition, so it alone knows what its rows must hold: the last acknowledged
-//! state, or, for the one request whose answer never came, either that or the state it asked for.
-//! After every kill the server is opened on the same directory and everything is read back:
+//! Each writer owns one partition, so it knows what its rows must contain: the last acknowledged
+//! state, or, for the one request without a response, either that or the requested state. After
+//! every kill the server is restarted on the same directory and everything is read back:
 //!
 //! - every acknowledged write is there, with the acknowledged ETag;
-//! - what was deleted stays deleted;
-//! - a request in doubt has happened entirely or not at all, also when it was a batch;
-//! - ETags of one row only increase, also across deletion and reopening.
+//! - deleted entities stay deleted;
+//! - a request in doubt happened entirely or not at all, even if it was a batch;
+//! - ETags of one row only increase, even across deletion and restart.
 //!
 //! The seed is printed; it fixes what the writers do and when the kill comes, counted in
 //! acknowledged requests. How the requests interleave depends on the machine.
@@ -28,7 +28,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 const TABLE: &str = "Kill";
-/// Requests acknowledged before the kill, at most.
+/// Maximum number of acknowledged requests before the kill.
 const ACKNOWLEDGED_MAX: usize = 400;
 /// How long a round may take to get there.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -41,10 +41,10 @@ pub(crate) struct Options {
     /// Stop after this many seconds, if that comes first
     #[arg(long)]
     seconds: Option<u64>,
-    /// Connections that write at once
+    /// Concurrent writing connections
     #[arg(long, default_value_t = Self::default().writers)]
     writers: usize,
-    /// Repeat the choices of an earlier run
+    /// Reproduce the choices of an earlier run
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -56,7 +56,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// As many rounds as the time has room for.
+    /// As many rounds as fit into the time.
     pub(crate) fn new(seed: u64, seconds: u64) -> Self {
         Self { rounds: u32::MAX, seconds: Some(seconds), seed: Some(seed), ..Self::default() }
     }
@@ -79,7 +79,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
                 println!("round {round:3}: {report}");
             }
             Err(error) => {
-                println!("round {round} failed, repeat with --seed {seed}: {error:#}");
+                println!("round {round} failed, reproduce with --seed {seed}: {error:#}");
                 tally += Tally::FAILED;
                 return Ok(tally);
             }
@@ -88,7 +88,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
     tally += match trial.stop_and_compare() {
         Ok(()) => Tally::PASSED,
         Err(error) => {
-            println!("after a clean stop, repeat with --seed {seed}: {error:#}");
+            println!("after a clean stop, reproduce with --seed {seed}: {error:#}");
             Tally::FAILED
         }
     };
@@ -105,7 +105,7 @@ struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     fn new(binary: &'a Path, seed: u64, writers: usize) -> Result<Self> {
-        let data = tempfile::tempdir().context("make a data directory")?;
+        let data = tempfile::tempdir().context("create a data directory")?;
         let random = Seeded::new(seed);
         let writers = (0..writers)
             .map(|n| {
@@ -120,7 +120,7 @@ impl<'a> Trial<'a> {
         Ok(Self { binary, data, random, writers })
     }
 
-    /// Open, compare with what is known, write until the kill.
+    /// Starts, compares with what is known, writes until the kill.
     fn round(&mut self) -> Result<String> {
         if self.random.one_in(4) {
             self.interrupt_the_opening()?;
@@ -150,7 +150,7 @@ impl<'a> Trial<'a> {
         Ok(server)
     }
 
-    /// A crash while the last crash is being recovered from.
+    /// A crash during recovery from the last crash.
     fn interrupt_the_opening(&mut self) -> Result<()> {
         let mut child = Command::new(self.binary)
             .args([
@@ -201,7 +201,7 @@ impl<'a> Trial<'a> {
                     scope.spawn(move || writer.write_until_cut_off(connection, acknowledge))
                 })
                 .collect();
-            // Only the writers keep the channel open: should all of them end early, so does this.
+            // Only the writers keep the channel open: if all of them end early, so does this.
             drop(reached);
             let reached = wait_for_target.recv_timeout(PATIENCE);
             pause(wait);

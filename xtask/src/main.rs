@@ -1,4 +1,4 @@
-//! The project's chores, as `cargo xtask <chore>`.
+//! The project's tasks, run as `cargo xtask <task>`.
 //!
 //! `cargo xtask test` runs every test and ends with one line, `N passed, N failed`.
 
@@ -44,15 +44,17 @@ enum Chore {
     Kill(kill::Options),
     /// Load and scan a big table, write on many connections, and check the server's memory
     Memory(memory::Options),
-    /// Measure Lazuli beside Azurite and bare servers (--quick: two minutes)
+    /// Measure Lazuli, Azurite and bare servers (--quick: two minutes)
     Bench(bench::Options),
-    /// Run the table service under simulated faults; a failing run prints the seed that repeats it
+    /// Run the table service under simulated faults; a failed run prints the seed that reproduces
+    /// it
     Sim(sim::Options),
     /// Feed generated input to the parsers, with libFuzzer if it is installed, else our own fuzzer
     Fuzz(fuzz::Options),
-    /// Send mixed requests on many connections for a chosen time, kill, and look for lost writes
+    /// Send mixed requests on many connections for a given time, kill the server, and look for lost
+    /// writes
     Soak(soak::Options),
-    /// Run everything that tries to break a promise, for a chosen time
+    /// Run everything that tries to break a promise, for a given time
     Torture(torture::Options),
     /// Run the README's commands as they are printed
     Readme,

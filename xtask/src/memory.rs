@@ -1,7 +1,7 @@
 //! Checks that memory stays bounded: loads and scans a big table, and writes on many connections.
 //!
-//! The figure is the kernel's high-water mark of the server's resident memory, read and reset in
-//! each phase, so no peak is missed between two samples.
+//! It uses the kernel's high-water mark of the server's resident memory, read and reset in each
+//! phase, so that no peak between two samples is missed.
 
 use crate::tally::Tally;
 use crate::workspace::Workspace;
@@ -25,13 +25,13 @@ pub(crate) struct Options {
     /// Entities to load
     #[arg(long, default_value_t = Self::default().entities)]
     entities: usize,
-    /// Connections that write at once in the last phase
+    /// Concurrent writing connections in the last phase
     #[arg(long, default_value_t = Self::default().connections)]
     connections: usize,
     /// Batches that each of them writes
     #[arg(long, default_value_t = Self::default().batches)]
     batches: usize,
-    /// Fail when the server's resident memory ever exceeds this
+    /// Fail if the server's resident memory ever exceeds this
     #[arg(long, value_name = "MIB", default_value_t = Self::default().limit_mib)]
     limit_mib: u64,
 }
@@ -43,7 +43,7 @@ impl Default for Options {
 }
 
 pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
-    let data = tempfile::tempdir().context("make a data directory")?;
+    let data = tempfile::tempdir().context("create a data directory")?;
     let server = Server::start(workspace.binary()?, data.path(), &[])?;
     table::create(&mut server.connect()?, TABLE)?.done()?;
     let mut tally = Tally::default();
@@ -66,7 +66,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Writes `batches` full batches over `connections`, each batch to a partition of its own.
+/// Writes `batches` full batches over `connections`, each batch to its own partition.
 fn write(server: &Server, prefix: &str, connections: usize, batches: usize) -> Result<String> {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -135,12 +135,12 @@ fn count_entities(body: &[u8]) -> usize {
     String::from_utf8_lossy(body).matches("\"RowKey\"").count()
 }
 
-/// Makes the kernel forget the high-water mark.
+/// Resets the kernel's high-water mark.
 fn reset_peak(pid: u32) -> Result<()> {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").context("reset the peak of resident memory")
 }
 
-/// The most resident memory the process had since the mark was last reset.
+/// The peak of resident memory since the last reset.
 pub(crate) fn peak_mib(pid: u32) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("read /proc")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! Runs other programs, shows their output, and counts the tests that it reports.
+//! Runs other programs, shows their output, and counts the tests in it.
 
 use crate::tally::Tally;
 use anyhow::{Context, Result, bail};

@@ -105,7 +105,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(workspace: &'a Workspace, environment: &'a Path) -> Result<Self> {
-        let data = tempfile::tempdir().context("make a data directory")?;
+        let data = tempfile::tempdir().context("create a data directory")?;
         Ok(Self { workspace, environment, data, server: None, output: String::new() })
     }
 

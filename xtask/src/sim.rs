@@ -1,5 +1,5 @@
-//! `cargo xtask sim`: the table service, alone or with the front before it, under simulated faults, seed
-//! after seed.
+//! `cargo xtask sim`: the table service, alone or behind the HTTP front, under simulated faults,
+//! seed after seed.
 
 use crate::process;
 use crate::tally::Tally;
@@ -15,7 +15,8 @@ pub(crate) struct Options {
     /// Run seed after seed for this many seconds [default: 30, or one run when a seed is given]
     #[arg(long)]
     seconds: Option<u64>,
-    /// What requests pass: the service alone, or the front before it [default: each seed decides]
+    /// What requests go through: the service alone, or the HTTP front too [default: each seed
+    /// decides]
     #[arg(long)]
     through: Option<Through>,
 }

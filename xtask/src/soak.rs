@@ -1,13 +1,14 @@
-//! `cargo xtask soak`: mixed requests on many connections, with tables that are created and deleted,
-//! for a chosen time.
+//! `cargo xtask soak`: mixed requests on many connections, with tables that are created and
+//! deleted, for a given time.
 //!
-//! Every connection remembers what was acknowledged and checks it while it works: point reads, pages,
-//! writes that must be refused. At the end everything is read back; then the same load runs into a
-//! `kill -9`, the server is opened again, and everything is read back once more. The process is
-//! sampled, too: memory, descriptors and disk should not grow without end, nor requests become slower.
+//! Every connection records what was acknowledged and checks it during the run: point reads, pages,
+//! writes that must be refused. At the end everything is read back; then the server is killed with
+//! `kill -9` under the same load and restarted, and everything is read back again. The process is
+//! sampled too: memory, descriptors and disk should not grow without bound, nor should requests
+//! become slower.
 //!
-//! The soak fails for lost writes and wrong answers only. The figures, the server's own errors among
-//! them, are for people; they are also written to `target/soak.json`.
+//! The soak fails only for lost writes and wrong responses. The figures, including server errors,
+//! are for people; they are also written to `target/soak.json`.
 
 mod figures;
 mod watch;
@@ -33,7 +34,7 @@ use worker::{Until, Worker};
 
 /// The table that all connections share.
 const TABLE: &str = "Soak";
-/// Requests that the second load has answered when the server is killed.
+/// Finished requests of the second load before the kill.
 const KILL_AFTER: u64 = 2_000;
 /// How long it may take to get there.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -43,10 +44,10 @@ pub(crate) struct Options {
     /// Seconds that the load lasts
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Connections that work at once
+    /// Concurrent connections
     #[arg(long, default_value_t = 256)]
     connections: usize,
-    /// Repeat the choices of an earlier run
+    /// Reproduce the choices of an earlier run
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -70,7 +71,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
         tally += match outcome {
             Ok(()) => Tally::PASSED,
             Err(error) => {
-                println!("{name} failed, repeat with --seed {seed}: {error:#}");
+                println!("{name} failed, reproduce with --seed {seed}: {error:#}");
                 Tally::FAILED
             }
         };
@@ -102,7 +103,7 @@ struct Soak<'a> {
 
 impl<'a> Soak<'a> {
     fn start(binary: &'a Path, options: Options, seed: u64) -> Result<Self> {
-        let data = tempfile::tempdir().context("make a data directory")?;
+        let data = tempfile::tempdir().context("create a data directory")?;
         let random = Seeded::new(seed);
         let worker = |number: usize| Worker::new(number, random.stream(number as u64));
         let workers = (0..options.connections).map(worker).collect();
@@ -143,7 +144,7 @@ impl<'a> Soak<'a> {
         })
     }
 
-    /// Lets all workers work while `meanwhile` runs, which ends them.
+    /// Runs all workers while `meanwhile` runs, which ends them.
     fn work(
         &mut self,
         address: SocketAddr,

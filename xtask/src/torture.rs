@@ -1,7 +1,7 @@
-//! `cargo xtask torture`: everything that tries to break a promise, for a chosen time.
+//! `cargo xtask torture`: everything that tries to break a promise, for a given time.
 //!
-//! The parts run one after the other, each for its share of the time and from the same seed. A part
-//! that fails prints the seed that repeats it. docs/reliability.md says what each part shows.
+//! The parts run one after the other, each for its share of the time and from the same seed. A
+//! failed part prints the seed that reproduces it. docs/reliability.md describes the parts.
 
 use crate::sim::{arguments, program};
 use crate::tally::Tally;
@@ -13,38 +13,38 @@ use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::server::Server;
 use std::process::Command;
 
-/// Connections that stand idle while the server is attacked.
+/// Idle connections during the attack.
 const IDLE_CONNECTIONS: u64 = 10_000;
-/// Memory that the server may use at most while it is attacked.
+/// Maximum memory of the server during the attack.
 const ATTACKED_MIB_MAX: u64 = 600;
 /// Parts that share the time: six, and the disk trials.
 const PARTS: u64 = 6 + DISK_TRIALS.len() as u64;
 /// Targets of the fuzzers, which share one part's time.
 const FUZZ_TARGETS: u64 = 10;
 
-/// One way in which the disk fails the server.
+/// One disk trial.
 struct DiskTrial {
     name: &'static str,
-    /// Arguments of `lazuli-disk` that take a sample.
+    /// Arguments of `lazuli-disk` for a sample.
     sample: &'static [&'static str],
-    /// Arguments that take every state and every call.
+    /// Arguments for every state and every call.
     every: &'static [&'static str],
 }
 
 const DISK_TRIALS: [DiskTrial; 9] = [
-    DiskTrial { name: "loss of power", sample: &["power-loss"], every: &["power-loss", "--every"] },
+    DiskTrial { name: "power loss", sample: &["power-loss"], every: &["power-loss", "--every"] },
     DiskTrial {
-        name: "loss of power with a journalling file system",
+        name: "power loss with a journalling file system",
         sample: &["power-loss", "--journalled", "--states", "20"],
         every: &["power-loss", "--every", "--journalled"],
     },
     DiskTrial {
-        name: "loss of power while tables are dropped",
+        name: "power loss during table drops",
         sample: &["power-loss", "--fills", "21", "--steps", "60"],
         every: &["power-loss", "--every", "--fills", "21", "--steps", "60"],
     },
     DiskTrial {
-        name: "loss of power while journals change",
+        name: "power loss during journal rotation",
         sample: &["rotation", "--states", "10"],
         every: &["rotation"],
     },
@@ -69,13 +69,13 @@ const DISK_TRIALS: [DiskTrial; 9] = [
 
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Seconds that all parts take together, builds not counted
+    /// Total seconds of all parts, without builds
     #[arg(long, default_value_t = 240)]
     seconds: u64,
-    /// Repeat the choices of an earlier run
+    /// Reproduce the choices of an earlier run
     #[arg(long)]
     seed: Option<u64>,
-    /// Take every state and every call in the disk trials, however long that takes
+    /// Try every state and every call in the disk trials, without a time limit
     #[arg(long)]
     every: bool,
 }
@@ -89,7 +89,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     let mut part = |name: &str, outcome: &dyn Fn() -> Result<Tally>| {
         println!("\n-- {name} --");
         tally += outcome().unwrap_or_else(|error| {
-            println!("{name} failed, repeat with --seed {seed}: {error:#}");
+            println!("{name} failed, reproduce with --seed {seed}: {error:#}");
             Tally::FAILED
         });
     };
@@ -107,13 +107,14 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     tally
 }
 
-/// The whole matrix: more time would add nothing.
+/// The whole matrix; more time would add nothing.
 fn authorization(workspace: &Workspace) -> Tally {
     let test = ["test", "--quiet", "--package", "lazuli-server", "--test", "authorization_matrix"];
     process::check(workspace.cargo().args(test))
 }
 
-/// Lets the disk under the real binary lose power, fail, or decay; without a time, in every way.
+/// Runs the real binary on a disk that loses power, fails, or decays; without a time limit, in
+/// every way.
 fn disk(
     workspace: &Workspace,
     seed: u64,
@@ -157,7 +158,7 @@ fn with_server(
     command: &mut Command,
     look: impl FnOnce(&Server) -> Result<()>,
 ) -> Result<Tally> {
-    let data = tempfile::tempdir().context("make a data directory")?;
+    let data = tempfile::tempdir().context("create a data directory")?;
     let server = Server::start(workspace.binary()?, data.path(), &["--durability", "memory"])?;
     command.arg("--address").arg(server.address().to_string());
     let mut tally = process::check(command);

@@ -15,12 +15,12 @@ pub(crate) struct Workspace {
     dist_binary: OnceCell<PathBuf>,
 }
 
-/// What cargo builds a program for: the directory under `target/` has the same name.
+/// A cargo profile: its directory under `target/` has the same name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Profile {
-    /// Quick to build: what tests run.
+    /// Fast to build; used by tests.
     Release,
-    /// What is measured and published.
+    /// Benchmarked and released.
     Dist,
 }
 
@@ -46,8 +46,8 @@ impl Workspace {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
         let mut command = Command::new(cargo);
         command.current_dir(&self.root);
-        // Variables that cargo set for this program must not reach the builds it starts: build
-        // scripts that watch them would run again and again.
+        // Variables that cargo sets for this program must not reach the builds it starts: build
+        // scripts that watch them would rerun every time.
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
@@ -62,7 +62,7 @@ impl Workspace {
         self.server(Profile::Release, &self.release_binary)
     }
 
-    /// The server as it is measured and published, or the one that `LAZULI_BIN` names.
+    /// The server as benchmarked and released, or the one that `LAZULI_BIN` names.
     pub(crate) fn dist_binary(&self) -> Result<&Path> {
         self.server(Profile::Dist, &self.dist_binary)
     }
@@ -91,8 +91,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// `unsafe_code = "forbid"` is written once, and binds only the crates that inherit the lints of
-    /// the workspace.
+    /// `unsafe_code = "forbid"` is set once, and applies only to crates that inherit the workspace
+    /// lints.
     #[test]
     fn every_crate_forbids_unsafe_code() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

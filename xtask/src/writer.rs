@@ -18,7 +18,7 @@ const BATCH_MAX: usize = 12;
 pub(crate) struct Writer {
     table: String,
     partition: String,
-    /// Rows that it writes to, again and again.
+    /// Rows that it writes to repeatedly.
     rows_max: u32,
     random: Seeded,
     acknowledged: Acknowledged,
@@ -26,7 +26,7 @@ pub(crate) struct Writer {
     next_value: u32,
 }
 
-/// An operation, and what it makes of its entity.
+/// An operation, and its effect on the entity.
 type Change = (Operation, (Name, Option<Stored>));
 
 impl Writer {
@@ -71,7 +71,7 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// Sends one request after the other until the connection breaks, which is no error.
+    /// Sends requests one after another until the connection breaks, which is not an error.
     pub(crate) fn write_until_cut_off(
         &mut self,
         mut connection: Connection,
@@ -86,7 +86,7 @@ impl Writer {
         }
     }
 
-    /// One request: mostly a lone operation, one time in three a batch.
+    /// One request: a single operation, or one time in three a batch.
     pub(crate) fn write(&mut self, connection: &mut Connection) -> Result<Outcome> {
         let (operations, mut changes): (Vec<_>, Vec<_>) = self.choose().into_iter().unzip();
         let outcome = match table::write(connection, &operations)? {
@@ -105,8 +105,7 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// A replace with an ETag that the row no longer has, or an insert of a row that is there: the
-    /// server must refuse it.
+    /// A replace with an outdated ETag, or an insert of an existing row: the server must refuse it.
     pub(crate) fn write_refused(&mut self, connection: &mut Connection) -> Result<Outcome> {
         let row = self.choose_row();
         let Some(stored) = self.stored(&row) else { return self.write(connection) };
@@ -146,7 +145,7 @@ impl Writer {
         Ok(Outcome::Done)
     }
 
-    /// Reads the partition in pages of its choice, and compares.
+    /// Reads the partition in pages of random size, and compares.
     pub(crate) fn read_all(&mut self, connection: &mut Connection) -> Result<Outcome> {
         // A handful of pages at most.
         let rows_max = self.rows_max.min(900) as usize;
@@ -159,14 +158,13 @@ impl Writer {
         Ok(outcome)
     }
 
-    /// Reads everything back, settles what was in doubt, and compares the rest.
+    /// Reads everything back, settles the requests in doubt, and compares the rest.
     pub(crate) fn compare(&mut self, connection: &mut Connection) -> Result<()> {
         let found = self.found_table(false);
         self.compare_from(connection, found)
     }
 
-    /// The same for a writer that creates and deletes its table. A table that was created again
-    /// under its old name must be empty.
+    /// The same for a writer that creates and deletes its table. A recreated table must be empty.
     pub(crate) fn compare_with_table(&mut self, connection: &mut Connection) -> Result<()> {
         if table::exists(connection, &self.table)? {
             let found = self.found_table(true);
@@ -198,7 +196,7 @@ impl Writer {
         is_there.then(|| (name, Stored::default())).into_iter().collect()
     }
 
-    /// Remembers what came of a request.
+    /// Records the outcome of a request.
     fn note(&mut self, step: Step, outcome: &Outcome) -> Result<()> {
         match outcome {
             Outcome::Done => self.acknowledged.settle(&step)?,

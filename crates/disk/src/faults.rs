@@ -31,7 +31,7 @@ const SLOW_MS: u64 = 1500;
 /// What the log says when a write has failed.
 const REASON: &str = "a write failed";
 /// What a log that could not be written says when it can be again.
-const LINES_DROPPED: &str = "lines of the log were dropped";
+const LINES_DROPPED: &str = "log lines were dropped";
 const LOG_FILE: &str = "lazuli.log";
 
 /// Which calls fail, and how.

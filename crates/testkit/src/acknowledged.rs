@@ -1,10 +1,10 @@
-//! What was acknowledged to clients, and what must therefore be stored: the one judge of lost writes.
+//! What was acknowledged to clients, and must therefore be stored: the checker for lost writes.
 //!
-//! Everything is an entry: a table under its name, an entity under its table and its keys. So a batch
-//! and the deletion of a table are the same thing, a [`Step`]: entries that change together.
+//! Everything is an entry: a table under its name, an entity under its table and keys. So a batch
+//! and the deletion of a table are both a [`Step`]: entries that change together.
 //!
-//! A step that was acknowledged is *settled*. A step whose answer never came, or says that nobody knows
-//! the outcome, is *in doubt*: it has happened entirely or not at all.
+//! An acknowledged step is *settled*. A step without a response, or whose response says that the
+//! outcome is unknown, is *in doubt*: it happened entirely or not at all.
 
 use crate::http::Connection;
 use crate::table;
@@ -50,9 +50,9 @@ impl fmt::Display for Name {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
-    /// `None` where no answer gave it: of steps in doubt, and of tables.
+    /// `None` if no response gave it: for steps in doubt, and for tables.
     pub etag: Option<String>,
-    /// All but the keys and the Timestamp.
+    /// All properties except the keys and the Timestamp.
     pub properties: Map<String, Value>,
 }
 
@@ -65,7 +65,7 @@ impl Stored {
 
 pub type Entries = BTreeMap<Name, Stored>;
 
-/// Entries that change together: what each becomes, `None` where it is deleted.
+/// Entries that change together: the new state of each, `None` if it is deleted.
 pub type Step = BTreeMap<Name, Option<Stored>>;
 
 /// What must be stored, and the steps in doubt.
@@ -74,11 +74,11 @@ pub struct Acknowledged {
     pub settled: Entries,
     /// Steps in doubt; no two of them touch the same entry.
     pub doubts: Vec<Step>,
-    /// The newest ETag that each entity has had, also of those that are deleted.
+    /// The newest ETag of each entity, including deleted ones.
     newest: BTreeMap<Name, Timestamp>,
 }
 
-/// Entries that are not as was acknowledged.
+/// Entries that differ from what was acknowledged.
 #[derive(Debug)]
 pub struct LostWrites(pub Vec<String>);
 
@@ -95,7 +95,7 @@ impl Acknowledged {
         Self { settled, doubts, newest: BTreeMap::new() }
     }
 
-    /// The step was acknowledged. The ETags of an entity only ever increase, also across deletion.
+    /// The step was acknowledged. The ETags of an entity only increase, even across deletion.
     pub fn settle(&mut self, step: &Step) -> Result<()> {
         for (name, after) in step {
             let etag = after.as_ref().and_then(|stored| stored.etag.as_deref());
@@ -108,7 +108,7 @@ impl Acknowledged {
         Ok(())
     }
 
-    /// Compares with what was found. Returns for each step in doubt whether it has happened.
+    /// Compares with what was found. Returns for each step in doubt whether it happened.
     pub fn check(&self, found: &Entries) -> Result<Vec<bool>> {
         let mut wrong = Vec::new();
         let mut happened = Vec::new();
@@ -132,7 +132,7 @@ impl Acknowledged {
         if wrong.is_empty() { Ok(happened) } else { Err(LostWrites(wrong).into()) }
     }
 
-    /// Compares with what was found, and settles what was in doubt by what is there.
+    /// Compares with what was found, and settles the steps in doubt accordingly.
     pub fn resolve(&mut self, found: &Entries) -> Result<()> {
         let happened = self.check(found)?;
         let doubts = std::mem::take(&mut self.doubts).into_iter().zip(happened);
@@ -165,7 +165,7 @@ pub fn apply(entries: &mut Entries, step: &Step) {
     }
 }
 
-/// The time that an ETag of ours spells.
+/// The time in one of our ETags.
 pub fn parse_etag(text: &str) -> Result<Timestamp> {
     match IfMatch::parse(text) {
         Ok(IfMatch::Version(ETag(time))) => Ok(time),
@@ -193,7 +193,7 @@ pub fn read_all(connection: &mut Connection) -> Result<Entries> {
     Ok(entries)
 }
 
-/// Reads the entities of `table` that a query shows.
+/// Reads the entities of `table` that a query returns.
 pub fn read_entities(
     connection: &mut Connection,
     table: &str,

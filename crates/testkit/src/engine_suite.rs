@@ -1,7 +1,7 @@
 //! The suite that every engine passes: one function per promise of the contract.
 //!
-//! [`engine_suite!`](crate::engine_suite!) makes a test of each promise, so that a failure names the
-//! promise that was broken. Engines with a directory also keep those of [`reopen`].
+//! [`engine_suite!`](crate::engine_suite!) creates one test per promise, so that a failure names
+//! the broken promise. Engines with a directory also pass those of [`reopen`].
 
 #![expect(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ use lazuli_engine::{
 use std::any::Any;
 use std::sync::Arc;
 
-/// Makes a test of each promise: `engine_suite!(|| Fixture::new(engine, directory))`.
+/// Creates one test per promise: `engine_suite!(|| Fixture::new(engine, directory))`.
 #[macro_export]
 macro_rules! engine_suite {
     ($make:expr) => {
@@ -117,7 +117,7 @@ impl Fixture {
 /// Makes a fresh, empty engine.
 pub type Make<'m> = &'m dyn Fn() -> Fixture;
 
-/// Runs a test on several threads, so that what may race does.
+/// Runs a test on several threads, so that races can occur.
 pub fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
@@ -229,7 +229,7 @@ impl Modify for Append {
     }
 }
 
-/// Counts up a big-endian number that begins with zero.
+/// Increments a big-endian number that starts at zero.
 #[derive(Debug)]
 pub(crate) struct Increment;
 

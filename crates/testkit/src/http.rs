@@ -1,6 +1,6 @@
-//! A small HTTP client that signs: one keep-alive connection, no retries.
+//! A small signing HTTP client: one keep-alive connection, no retries.
 //!
-//! It returns an error of the connection as it is: the outcome of that request is unknown.
+//! It passes on connection errors: the outcome of that request is unknown.
 
 use crate::server::{ACCOUNT, ACCOUNT_KEY};
 use lazuli_model::{Clock, SystemClock};
@@ -10,7 +10,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long one answer may take.
+/// How long one response may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The version that the official clients send today.
@@ -50,7 +50,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// One answer, its body complete.
+/// A response with its complete body.
 #[derive(Clone, Debug, Default)]
 pub struct Response {
     pub status: u16,
@@ -104,7 +104,7 @@ impl<S: Read + Write> Connection<S> {
         Ok(self)
     }
 
-    /// Sends one request and reads the whole answer.
+    /// Sends one request and reads the whole response.
     pub fn send(&mut self, request: &Request<'_>) -> io::Result<Response> {
         self.start(request, request.body.len())?;
         self.receive(request.method)
@@ -128,7 +128,7 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Sends what [`Connection::start`] left of the body and reads the whole answer.
+    /// Sends the rest of the body after [`Connection::start`] and reads the whole response.
     pub fn finish(&mut self, request: &Request<'_>, body_bytes: usize) -> io::Result<Response> {
         let rest = request.body.get(body_bytes..).unwrap_or_default();
         self.stream.get_mut().write_all(rest)?;
@@ -136,7 +136,7 @@ impl<S: Read + Write> Connection<S> {
         self.receive(request.method)
     }
 
-    /// Sends one operation by itself.
+    /// Sends a single operation.
     pub fn send_operation(&mut self, operation: &Operation) -> io::Result<Response> {
         let headers = operation.headers.iter().map(|(name, value)| (*name, value.as_str()));
         let headers: Vec<_> = headers.collect();
@@ -262,7 +262,7 @@ impl<S: Read + Write> Connection<S> {
     }
 }
 
-/// One request, by itself or inside a batch; `path` starts after the account.
+/// One request, alone or inside a batch; `path` starts after the account.
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub method: &'static str,
@@ -272,23 +272,23 @@ pub struct Operation {
     pub body: String,
 }
 
-/// The answer to a batch: its own status, then status and etag of each part.
+/// The response to a batch: its own status, then status and etag of each part.
 #[derive(Clone, Debug)]
 pub struct BatchResponse {
     pub status: u16,
     pub parts: Vec<(u16, Option<String>)>,
-    /// The whole answer.
+    /// The whole response.
     pub body: String,
 }
 
 impl BatchResponse {
-    /// Reads the answer to a batch.
+    /// Reads the response to a batch.
     pub fn parse(status: u16, body: String) -> Self {
         Self { status, parts: parse_parts(&body), body }
     }
 }
 
-/// The type of what [`batch_body`] makes.
+/// The content type of [`batch_body`].
 pub const BATCH_CONTENT_TYPE: &str = "multipart/mixed; boundary=batch_1";
 
 /// The body of a request that sends the operations as one entity group transaction to a host, with
@@ -316,13 +316,13 @@ pub fn batch_body(host: &str, segment: &str, operations: &[Operation]) -> String
     body
 }
 
-/// The error code that a JSON body names, also inside the answer to a batch.
+/// The error code in a JSON body, also inside the response to a batch.
 pub fn error_code(body: &str) -> Option<&str> {
     let (_, rest) = body.split_once("\"code\":\"")?;
     Some(rest.split_once('"')?.0)
 }
 
-/// Reads what is needed of a multipart answer: each part's status line and ETag header.
+/// Reads the status line and ETag header of each part of a multipart response.
 fn parse_parts(text: &str) -> Vec<(u16, Option<String>)> {
     let mut parts: Vec<(u16, Option<String>)> = Vec::new();
     for line in text.lines() {

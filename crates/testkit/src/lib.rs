@@ -1,6 +1,5 @@
-//! What the tests share: the engine suite, seeds, a server on a free port (the real binary, or one in
-//! the process of the test), a client that signs, the judge of lost writes, and an issuer of bearer
-//! tokens.
+//! What the tests share: the engine suite, seeds, a server on a free port (the real binary, or one
+//! in the test process), a signing client, the lost-write checker, and an issuer of bearer tokens.
 
 #[cfg(feature = "acknowledged")]
 pub mod acknowledged;

@@ -1,4 +1,4 @@
-//! A server in this process, on a free port, over an engine of the test's choice.
+//! A server in this process, on a free port, with a given engine.
 
 use crate::http::Connection;
 use lazuli_engine::Engine;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-/// A running server. Dropping it ends everything that runs on it.
+/// A running server. Dropping it stops everything.
 #[derive(Debug)]
 pub struct LiveServer {
     address: SocketAddr,
@@ -23,13 +23,13 @@ pub struct LiveServer {
 }
 
 impl LiveServer {
-    /// Starts a server with the well-known account; its threads are named `threads`. If `engine` says
-    /// that it has one writer, nobody else may write to it.
+    /// Starts a server with the well-known account; its threads are named `threads`. If `engine`
+    /// declares one writer, nothing else may write to it.
     pub fn start(engine: Arc<dyn Engine>, threads: &str) -> io::Result<Self> {
         Self::start_with(engine, threads, FrontOptions::default(), ListenOptions::default())
     }
 
-    /// The same with bounds of the test's choice.
+    /// The same with given bounds.
     pub fn start_with(
         engine: Arc<dyn Engine>,
         threads: &str,

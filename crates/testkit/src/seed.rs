@@ -1,4 +1,4 @@
-//! Random choices that one printed number repeats.
+//! Random choices, reproducible from one printed seed.
 
 /// A small generator (SplitMix64): good enough to choose, and the same on every machine.
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ impl Seeded {
         Self(seed)
     }
 
-    /// A generator of its own for the part called `stream`, so that threads do not share one.
+    /// A separate generator for the part called `stream`, so that threads do not share one.
     pub const fn stream(&self, stream: u64) -> Self {
         Self(self.0 ^ stream.wrapping_add(1).wrapping_mul(0xd605_bbb5_8c8a_bbfd))
     }
@@ -28,7 +28,7 @@ impl Seeded {
         (self.next_u64() % (bound.max(1) as u64)) as usize
     }
 
-    /// True once in `n` times.
+    /// True with probability 1 in `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

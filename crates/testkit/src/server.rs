@@ -1,4 +1,4 @@
-//! The real binary on a free port: started, watched, stopped or killed.
+//! Starts, watches, stops or kills the real binary on a free port.
 
 use crate::http::Connection;
 use std::fs::File;
@@ -9,18 +9,18 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The account every server starts with, and its key; both are public knowledge.
+/// The default account of every server, and its key; both are public.
 pub use lazuli_wire::connection_string::{
     DEVELOPMENT_ACCOUNT as ACCOUNT, DEVELOPMENT_KEY as ACCOUNT_KEY,
 };
 
-/// How long a server may take to start or, once asked, to stop.
+/// How long a server may take to start or stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time between two looks at the log.
+/// Pause between two reads of the log.
 const LOG_PAUSE: Duration = Duration::from_millis(2);
 
-/// Bytes of the log that a failure shows.
+/// Bytes of the log shown on failure.
 const LOG_TAIL_BYTES: usize = 8 * 1024;
 
 /// A running server. Dropping it kills the process.
@@ -37,7 +37,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `binary` on `data` and returns once it takes requests.
+    /// Starts `binary` on `data` and returns once it accepts requests.
     pub fn start(binary: &Path, data: &Path, arguments: &[&str]) -> io::Result<Self> {
         Self::start_with(binary, data, arguments, &[])
     }
@@ -62,7 +62,8 @@ impl Server {
     ) -> io::Result<Self> {
         let scratch = tempfile::tempdir()?;
         let port_file = scratch.path().join("ports.json");
-        // Servers of many tests run at once. In the environment, since older programs do not know it.
+        // Servers of many tests run concurrently. Set in the environment, because older binaries
+        // lack the flag.
         if !command.get_envs().any(|(name, _)| name == "LAZULI_ADMIN") {
             command.env("LAZULI_ADMIN", "127.0.0.1:0");
         }
@@ -113,7 +114,7 @@ impl Server {
         self.admin
     }
 
-    /// What the admin listener answers to `GET path`: the status, and everything it sent.
+    /// The admin listener's response to `GET path`: the status, and everything it sent.
     pub fn ask_admin(&self, path: &str) -> io::Result<(u16, String)> {
         let address = self.admin.ok_or_else(|| self.failure("has no admin listener"))?;
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
@@ -145,13 +146,13 @@ impl Server {
         Connection::open(self.address)
     }
 
-    /// Ends the process at once (SIGKILL), as a crash would.
+    /// Ends the process immediately (SIGKILL), like a crash.
     pub fn kill(mut self) -> io::Result<()> {
         self.child.kill()?;
         self.child.wait().map(drop)
     }
 
-    /// Stops the server cleanly (SIGTERM): it answers the requests in flight first.
+    /// Stops the server cleanly (SIGTERM): it finishes in-flight requests first.
     pub fn terminate(self) -> io::Result<ExitStatus> {
         self.signal("TERM")?;
         self.wait()
@@ -194,7 +195,7 @@ impl Server {
         std::fs::read(self.scratch.path().join("stderr")).unwrap_or_default()
     }
 
-    /// Waits until the log holds `text`: lines are written a little after they are logged.
+    /// Waits until the log contains `text`: lines are written slightly after they are logged.
     pub fn wait_for_log(&self, text: &str) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !self.whole_log().contains(text) {
@@ -232,7 +233,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only when the process has already ended, which is what is wanted.
+        // Both fail only if the process has already ended, which is the goal.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

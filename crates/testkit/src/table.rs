@@ -1,20 +1,20 @@
-//! The few table operations that chores and trials share, and how each of them ended.
+//! The table operations that xtask and the trials share, and their outcomes.
 
 use crate::http::{Connection, Operation, Request, Response, error_code};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value};
 use std::{fmt, io};
 
-/// The headers that say where a query goes on, without their common prefix.
+/// The continuation headers of a query, without their common prefix.
 const CONTINUATIONS: [&str; 3] = ["NextTableName", "NextPartitionKey", "NextRowKey"];
 
-/// How a request ended that the server had no reason to refuse.
+/// The outcome of a valid request.
 #[derive(Debug)]
 pub enum Outcome {
     Done,
     /// The server had no room for it, and did nothing.
     Busy,
-    /// The server could not say: it may be done or not.
+    /// The server does not know: it may be done or not.
     Failed {
         status: u16,
         code: String,
@@ -35,7 +35,7 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
-    /// What an answer with a status of 500 or more means; `None` for all other answers.
+    /// The meaning of a response with a status of 500 or more; `None` for all others.
     pub fn of_failure(status: u16, body: &str) -> Option<Self> {
         let code = error_code(body).unwrap_or("without a code");
         match (status, code) {
@@ -54,7 +54,7 @@ impl Outcome {
     }
 }
 
-/// Sends one request; `Err` says how it ended when there is no answer to look at.
+/// Sends one request; `Err` is its outcome if there is no usable response.
 pub fn send(connection: &mut Connection, request: &Request<'_>) -> Result<Response, Outcome> {
     let response = connection.send(request).map_err(Outcome::Cut)?;
     match Outcome::of_failure(response.status, &response.text()) {
@@ -88,8 +88,8 @@ pub fn exists(connection: &mut Connection, table: &str) -> Result<bool> {
     }
 }
 
-/// Writes to entities: a lone operation by itself, several as one batch, each answered 204. Returns
-/// the ETag of each, or how the request ended.
+/// Writes to entities: one operation alone, several as one batch, each with status 204. Returns the
+/// ETag of each, or the outcome of the request.
 pub fn write(
     connection: &mut Connection,
     operations: &[Operation],
@@ -117,13 +117,13 @@ pub fn write(
     Ok(Ok(parts.into_iter().map(|(_, etag)| etag).collect()))
 }
 
-/// An error unless the answer has this status.
+/// An error unless the response has this status.
 pub fn expect(answer: &Response, status: u16, what: impl FnOnce() -> String) -> Result<Outcome> {
     ensure!(answer.status == status, "{}: {} {}", what(), answer.status, answer.text());
     Ok(Outcome::Done)
 }
 
-/// Follows a query through all its pages and shows the body of each.
+/// Follows a query through all its pages and passes on the body of each.
 pub fn scan(
     connection: &mut Connection,
     path: &str,
@@ -150,7 +150,7 @@ pub fn scan(
     }
 }
 
-/// The parameters that ask for the page after this one.
+/// The parameters that request the next page.
 pub fn next_page(answer: &Response) -> Option<String> {
     let next = CONTINUATIONS.into_iter().filter_map(|name| {
         let value = answer.header(&format!("x-ms-continuation-{name}"))?;

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The part of the time after which caches and buffers are filled.
+/// The part of the time after which caches and buffers are full.
 const SETTLED: f64 = 0.25;
 
 /// The kinds of requests.
@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// What all connections count together.
+/// The counts of all connections.
 pub(super) struct Figures {
     start: Instant,
     time: Duration,
@@ -70,7 +70,7 @@ impl Figures {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let mut counts = self.counts();
         counts.operations += 1;
-        // Requests of the load that ends with the kill are counted, and not measured.
+        // Requests of the load that ends with the kill are counted but not timed.
         if quarter < 4 {
             counts.times.entry((kind, quarter)).or_insert_with(histogram).saturating_record(micros);
         }
@@ -82,12 +82,12 @@ impl Figures {
         *self.counts().errors.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Acknowledged writes that are not there.
+    /// Lost acknowledged writes.
     pub(super) fn lost(&self, writes: usize) {
         self.counts().lost_writes += writes;
     }
 
-    /// A connection got a wrong answer, or none.
+    /// A connection got a wrong response, or none.
     pub(super) fn fail(&self) {
         self.counts().failed = true;
         self.changed.notify_all();

@@ -54,7 +54,7 @@ impl Watch {
     }
 }
 
-/// Files that vanish during the walk count nothing.
+/// Files that are removed during the walk count as zero.
 fn bytes_below(directory: &Path) -> u64 {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let bytes = |entry: fs::DirEntry| match entry.metadata() {
@@ -65,8 +65,8 @@ fn bytes_below(directory: &Path) -> u64 {
     entries.map(bytes).sum()
 }
 
-/// By how much `value` grows in a minute, as the straight line through the samples has it, once
-/// this `part` of the time is over: caches and buffers fill at first.
+/// The growth of `value` per minute, by linear regression over the samples after this `part` of the
+/// time: caches and buffers fill at first.
 pub(super) fn slope_per_minute(
     samples: &[Sample],
     part: f64,

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// Rows of its partition in the shared table.
 const ROWS_MAX: u32 = 200;
-/// Rows of a table of its own.
+/// Rows of its own table.
 const OWN_ROWS_MAX: u32 = 40;
 /// Pages that one walk through the shared table takes at most, and entities of each.
 const WALK_PAGES_MAX: usize = 3;
@@ -27,10 +27,10 @@ pub(super) struct Worker {
     shared: Writer,
     /// A table of its own, which it creates and deletes again and again.
     own: Writer,
-    /// Writers with a request of unknown outcome, of shared and of own tables. The request may still
-    /// be under way, so nobody writes there any more; the end of the soak looks at what came of it.
+    /// Writers with a request of unknown outcome, of shared and own tables. The request may still
+    /// be in flight, so nothing else is written there; the end of the soak checks the outcome.
     retired: (Vec<Writer>, Vec<Writer>),
-    /// Tells the names of partitions and tables from those of the retired writers.
+    /// Distinguishes the names of partitions and tables from those of retired writers.
     generation: u32,
 }
 
@@ -80,7 +80,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads back everything that was acknowledged; what is there settles what was in doubt.
+    /// Reads back everything that was acknowledged, and settles the requests in doubt.
     pub(super) fn compare(&mut self, address: SocketAddr) -> Result<()> {
         let mut connection = Connection::open(address).context("connect")?;
         self.shared.compare(&mut connection)?;
@@ -118,7 +118,7 @@ impl Worker {
         }
     }
 
-    /// Sets aside each writer that has a request of unknown outcome, and starts another elsewhere.
+    /// Retires each writer with a request of unknown outcome, and starts another one elsewhere.
     fn retire(&mut self) {
         self.generation += 1;
         if self.shared.is_in_doubt() {
@@ -142,7 +142,7 @@ fn own_writer(number: usize, generation: u32, random: &mut Seeded) -> Writer {
     Writer::new(&table, "own".to_owned(), OWN_ROWS_MAX, Seeded::new(random.next_u64()))
 }
 
-/// Some pages of the table that everybody writes to: entities come in order, and none twice.
+/// Some pages of the shared table: entities are in order, without duplicates.
 fn walk(connection: &mut Connection) -> Result<Outcome> {
     let mut last = (String::new(), String::new());
     let mut continuation = String::new();

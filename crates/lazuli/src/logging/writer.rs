@@ -60,7 +60,7 @@ impl LogQueue {
     /// Starts the thread that writes to `sink`.
     pub(crate) fn start(sink: LogSink, lines_max: NonZeroUsize) -> io::Result<Self> {
         let queue = Self::new(lines_max.get());
-        let report = |lines| tracing::warn!(lines, "lines of the log were dropped");
+        let report = |lines| tracing::warn!(lines, "log lines were dropped");
         let mut writer = Writer { queue: queue.clone(), sink, report, reported: 0, is_cut: false };
         std::thread::Builder::new().name("log-writer".into()).spawn(move || {
             loop {

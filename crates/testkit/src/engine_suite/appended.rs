@@ -1,4 +1,4 @@
-//! Promises about appended values: their keys are made by the commit, and are in its order.
+//! Promises about appended values: the commit creates their keys, in commit order.
 
 use super::*;
 use lazuli_engine::Writers;
@@ -51,8 +51,8 @@ pub fn append_of_a_failed_commit_leaves_nothing(make: Make<'_>) {
     });
 }
 
-/// Writers append while a reader looks: with one writing process, what a view shows of a log is what
-/// the next one begins with. Nothing ever appears before what was already seen.
+/// Writers append while a reader reads: with one writing process, the log in one view is a prefix
+/// of the log in the next. Nothing ever appears before entries that were already seen.
 pub fn appended_keys_are_in_commit_order_under_races(make: Make<'_>) {
     const APPENDS: usize = 50;
     run(async {

@@ -74,7 +74,7 @@ pub fn concurrent_compare_and_swap_loses_nothing(make: Make<'_>) {
     });
 }
 
-/// Reads the counter and writes its successor if no other writer was faster.
+/// Reads the counter and writes its successor if no other writer won.
 async fn swap_once(engine: &dyn Engine) -> bool {
     let found = find(engine, "counter").await.unwrap();
     let next = (number(&found.value) + 1).to_be_bytes();
@@ -119,8 +119,8 @@ pub fn write_skew_is_refused(make: Make<'_>) {
     });
 }
 
-/// Inserts that check their guard, racing its deletion, as inserts race the deletion of their
-/// table: what was inserted was there when the guard went, and nothing comes after.
+/// Inserts that check their guard race with its deletion, like inserts with the deletion of their
+/// table: everything inserted was there when the guard was deleted, and nothing is inserted later.
 pub fn no_insert_slips_past_the_deletion_of_its_guard(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -133,7 +133,7 @@ pub fn no_insert_slips_past_the_deletion_of_its_guard(make: Make<'_>) {
                 let (engine, guard) = (fixture.engine.clone(), guard.clone());
                 tasks.spawn(insert_while_guarded(engine, guard, format!("row{round}/{writer}/")));
             }
-            // Some rows must be there, or nothing would race.
+            // Wait for some rows, or there would be no race.
             while entries_with(engine, &format!("row{round}/")).await.is_empty() {
                 tokio::task::yield_now().await;
             }
@@ -166,8 +166,8 @@ async fn entries_with(engine: &dyn Engine, prefix: &str) -> Vec<Entry> {
     entries(view.as_ref(), KeyRange::prefix(key(prefix).as_slice())).await
 }
 
-/// Every commit writes one number to all keys: a snapshot shows the same number everywhere, also
-/// when it is read in many small scans.
+/// Every commit writes one number to all keys: a snapshot shows the same number everywhere, even if
+/// it is read in many small scans.
 pub fn scan_sees_one_snapshot_while_commits_go_on(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -200,7 +200,7 @@ pub fn scan_sees_one_snapshot_while_commits_go_on(make: Make<'_>) {
     });
 }
 
-/// A reader that learns of an acknowledgement, in whatever way, sees the commit.
+/// A reader that knows of an acknowledgement sees the commit.
 pub fn acknowledged_commit_is_seen_by_all(make: Make<'_>) {
     run(async {
         let fixture = make();

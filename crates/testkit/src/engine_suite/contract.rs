@@ -20,7 +20,7 @@ pub fn guard_that_fails_writes_nothing(make: Make<'_>) {
         ];
         for (failing, expected) in cases {
             let guards = [check("there", Expect::Present), failing];
-            // The failing check would be named if it were judged first.
+            // The failed check would be reported if it were evaluated first.
             let commit = commit([check("missing", Expect::Present)], [put("new", "x")]);
             match engine.commit(guarded(guards, commit)).await {
                 Err(CommitError::GuardFailed { index: 1, found }) => assert_eq!(found, expected),
@@ -34,7 +34,7 @@ pub fn guard_that_fails_writes_nothing(make: Make<'_>) {
     });
 }
 
-/// Writers of different keys under one guard never stand in each other's way.
+/// Writers of different keys under one guard never block each other.
 pub fn guard_is_not_a_lock(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -54,8 +54,8 @@ pub fn guard_is_not_a_lock(make: Make<'_>) {
     });
 }
 
-/// Inserts under a guard that race its deletion: one that begins after the deletion was acknowledged
-/// never succeeds, and every one that was acknowledged is there.
+/// Inserts under a guard race with its deletion: an insert that begins after the acknowledged
+/// deletion never succeeds, and every acknowledged insert is there.
 pub fn guard_that_is_gone_stops_what_begins_later(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -111,7 +111,7 @@ pub fn read_answers_in_order(make: Make<'_>) {
     });
 }
 
-/// A reader that learns of an acknowledgement, in whatever way, reads the commit.
+/// A reader that knows of an acknowledgement reads the commit.
 pub fn read_sees_every_acknowledged_commit(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -211,7 +211,7 @@ pub fn closed_engine_takes_no_commits_and_is_not_healthy(make: Make<'_>) {
     });
 }
 
-/// Commits in flight when the engine closes happened or were refused; none is left in doubt.
+/// Commits in flight when the engine closes have happened or were refused; none is in doubt.
 pub fn close_finishes_what_was_taken(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -231,8 +231,8 @@ pub fn close_finishes_what_was_taken(make: Make<'_>) {
     });
 }
 
-/// A view that is used beyond its stated life says so, and a new one serves. `outlive` makes every view
-/// of the engine as old as that; see [`Limits::view_ms_max`](lazuli_engine::Limits::view_ms_max).
+/// A view that is used for too long returns an error, and a new one works. `outlive` makes every
+/// view of the engine expire; see [`Limits::view_ms_max`](lazuli_engine::Limits::view_ms_max).
 pub fn expired_view_says_so(engine: &dyn Engine, outlive: impl FnOnce()) {
     run(async {
         write(engine, [put("k", "old")]).await;

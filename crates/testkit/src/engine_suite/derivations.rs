@@ -1,19 +1,19 @@
-//! What the suite derives from rows: an index, an index of unique values, a feed.
+//! What the suite derives from rows: an index, a unique index, a change feed.
 
 use super::*;
 use lazuli_engine::{Change, Derive, Derived, Refusal};
 use std::collections::BTreeSet;
 
-/// Where the rows of these tests lie.
+/// The prefix of the rows.
 pub(crate) const ROWS: &str = "row/";
-/// Where their values lead back to them.
+/// The prefix of the index from values to rows.
 pub(crate) const INDEX: &str = "index/";
-/// Where their values are claimed, one row each.
+/// The prefix of the unique index.
 pub(crate) const UNIQUE: &str = "unique/";
-/// Where changes are recorded in their order.
+/// The prefix of the change feed.
 pub(crate) const FEED: &str = "feed/";
 
-/// An index of rows by value, in which several rows may have one value. Other keys are not in it.
+/// An index of rows by value; several rows may have the same value. Other keys are not indexed.
 #[derive(Debug)]
 pub(crate) struct ByValue;
 
@@ -38,8 +38,8 @@ impl Derive for ByValue {
     }
 }
 
-/// An index in which a value has at most one row, by the state that the commit leaves: rows of one
-/// commit may swap their values.
+/// An index in which a value has at most one row after the commit: rows of one commit may swap
+/// their values.
 #[derive(Debug)]
 pub(crate) struct Unique;
 

@@ -1,4 +1,4 @@
-//! Promises about what follows from the writes of a commit: it happens with them or not at all.
+//! Promises about derived writes: they are atomic with the commit.
 
 use super::derivations::{ByValue, FEED, Feed, INDEX, ROWS, UNIQUE, Unique};
 use super::*;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use tokio::task::JoinSet;
 
-/// Keeps what it is shown.
+/// Records its input.
 #[derive(Debug, Default)]
 struct Witness(Mutex<Vec<Seen>>);
 
@@ -172,7 +172,7 @@ pub fn refused_function_of_a_derived_write_is_blamed_on_its_cause(make: Make<'_>
     });
 }
 
-/// A conflict of keys is reported before one of values: guards, checks, then what is derived.
+/// Key conflicts are reported before value conflicts: guards, checks, then derived checks.
 pub fn checks_of_the_commit_are_judged_before_what_is_derived(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -250,7 +250,8 @@ pub fn derived_writes_count_against_the_limits(make: Make<'_>) {
     });
 }
 
-/// Writers race for a few values with rows of their own: each value has the one row whose writer won.
+/// Writers race for a few values, each with its own rows: each value has one row, that of the
+/// winner.
 pub fn unique_value_has_one_row_under_races(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -284,7 +285,7 @@ async fn assert_unique(engine: &dyn Engine) {
     assert_eq!(claims, rows);
 }
 
-/// Readers compare rows and index in one view while writers change both: never one without the other.
+/// Readers compare rows and index in one view while writers change both: they always agree.
 pub fn index_never_differs_from_rows_under_races(make: Make<'_>) {
     run(async {
         let fixture = make();
@@ -329,7 +330,7 @@ pub(crate) async fn assert_indexed(engine: &dyn Engine) {
     assert_eq!(index, expected);
 }
 
-/// Replaying the feed gives the rows, and changes of one commit stand together.
+/// Replaying the feed gives the rows, and changes of one commit are adjacent.
 pub fn feed_replays_to_the_rows_under_races(make: Make<'_>) {
     run(async {
         let fixture = make();

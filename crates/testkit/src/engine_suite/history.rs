@@ -1,4 +1,4 @@
-//! Random histories: an engine answers every step as a `BTreeMap` does.
+//! Random histories: an engine behaves like a `BTreeMap` at every step.
 
 use super::sequential::collect;
 use super::*;
@@ -9,7 +9,8 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use std::collections::BTreeMap;
 
 pub fn random_histories_match_the_model(make: Make<'_>) {
-    // Files of failing cases would land beside the caller; the seed in the message does as well.
+    // Files of failing cases would be written next to the caller; the seed in the message is
+    // enough.
     let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
     let history = proptest::collection::vec(step(), 1..80);
     let outcome = TestRunner::new(config).run(&history, |steps| {
@@ -66,7 +67,7 @@ struct RandomScan {
     bytes_max: usize,
 }
 
-/// Few keys, so that they meet; among them each other's prefixes and the outermost bytes.
+/// Few keys, so that they collide, including prefixes of each other and extreme bytes.
 fn any_key() -> impl Strategy<Value = Vec<u8>> {
     proptest::collection::vec(prop::sample::select(vec![0x00, 0x01, b'a', b'b', 0xFF]), 0..3)
 }
@@ -135,7 +136,7 @@ struct Replay<'e> {
     model: Model,
     /// The last revision that wrote or deleted each key.
     revisions: BTreeMap<Vec<u8>, Revision>,
-    /// Views kept, each with the state it must show for ever.
+    /// Open views, each with the state that it must show.
     views: Vec<(Arc<dyn View>, Model)>,
 }
 
@@ -215,7 +216,7 @@ impl Replay<'_> {
         check(text, expect)
     }
 
-    /// What the contract wants as an answer.
+    /// The result that the contract requires.
     fn expected(&self, commit: &Commit, random: &RandomCommit) -> Result<(), CommitError> {
         if let Some((index, found)) = self.first_failure(&commit.guards) {
             return Err(CommitError::GuardFailed { index, found });
@@ -236,7 +237,7 @@ impl Replay<'_> {
         })
     }
 
-    /// Brings the model up to the commit that got `revision`.
+    /// Applies the commit with `revision` to the model.
     fn written(&mut self, random: RandomCommit, revision: Revision) -> Result<(), TestCaseError> {
         prop_assert!(revision >= Revision(random.not_before));
         for (text, write) in random.writes {

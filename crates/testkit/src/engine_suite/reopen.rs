@@ -1,4 +1,4 @@
-//! Promises of engines that keep a directory: what was acknowledged is there when it is opened again.
+//! Promises of engines with a directory: acknowledged commits are there after reopening.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub fn everything_is_there_after_a_clean_close(open: Open<'_>, dir: &Path) {
     });
 }
 
-/// Also for keys that were deleted, whose revisions no entry remembers.
+/// Also for deleted keys, whose revisions are in no entry.
 pub fn revisions_increase_across_reopening(open: Open<'_>, dir: &Path) {
     run(async {
         let mut last = Revision(0);
@@ -68,9 +68,9 @@ pub const KILLED_WRITER_DIR: &str = "LAZULI_TEST_KILLED_WRITER_DIR";
 
 const KILLED_WRITERS: usize = 8;
 
-/// Kills a process in the midst of its commits, again and again: every acknowledged commit is there,
-/// none is half there, what was derived from it is there with it and nothing else is, what it appended
-/// is in commit order, and revisions go on increasing.
+/// Kills a process during its commits, again and again: every acknowledged commit is there, none is
+/// incomplete, exactly its derived writes are there, its appended values are in commit order, and
+/// revisions keep increasing.
 ///
 /// `child` is the name of a test of the same program that calls [`killed_writer`].
 pub fn acknowledged_commits_survive_kill(open: Open<'_>, dir: &Path, child: &str, rounds: usize) {
@@ -83,7 +83,7 @@ pub fn acknowledged_commits_survive_kill(open: Open<'_>, dir: &Path, child: &str
     }
 }
 
-/// Reads acknowledgements until there are enough, kills, and reads those that were on their way.
+/// Reads acknowledgements until there are enough, kills, and reads the remaining ones.
 fn kill_a_writer(
     dir: &Path,
     child: &str,
@@ -100,7 +100,7 @@ fn kill_a_writer(
     let lines = BufReader::new(process.stdout.take().unwrap()).lines();
     let mut seen = 0;
     for line in lines {
-        // What the test harness prints, and a line cut short by the kill, are no acknowledgements.
+        // Output of the test harness, and a line truncated by the kill, are not acknowledgements.
         let line = line.unwrap();
         if let ["ack", name, revision, "."] = line.split(' ').collect::<Vec<_>>().as_slice() {
             acknowledged.insert((*name).to_owned(), Revision(revision.parse().unwrap()));
@@ -183,7 +183,7 @@ async fn write_for_ever(engine: Arc<dyn Engine>, prefix: String, out: Arc<Mutex<
         let name = format!("{prefix}-{n}");
         let parts = ["a", "b", "c"].map(|part| format!("{name}/{part}"));
         let writes = parts.iter().map(|part| put(part, part.as_bytes()));
-        // Few rows take turns, so that entries of the index come and go.
+        // Few rows in turn, so that index entries are added and removed.
         let rest = [
             put(format!("row/{}", n % 3), name.as_bytes()),
             modify("counter", Increment),

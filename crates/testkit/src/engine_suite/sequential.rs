@@ -1,4 +1,4 @@
-//! Promises that one caller alone can put to the test.
+//! Promises that a single caller can test.
 
 use super::*;
 use lazuli_engine::Reclaimed;
@@ -109,7 +109,7 @@ pub fn scan_resumes_exactly_within_bytes(make: Make<'_>) {
     check_resumption(make, [0, 1, 50, 333, 10_000].map(|bytes_max| (usize::MAX, bytes_max)));
 }
 
-/// Keys that lie as close together as keys can, and their neighbours outside of the range.
+/// Keys that are as close together as possible, and their neighbours outside the range.
 fn check_resumption(make: Make<'_>, bounds: impl IntoIterator<Item = (usize, usize)>) {
     run(async {
         let fixture = make();
@@ -132,7 +132,7 @@ fn check_resumption(make: Make<'_>, bounds: impl IntoIterator<Item = (usize, usi
     });
 }
 
-/// A range in as many scans as it takes. Each must keep its bounds and make progress.
+/// A range in as many scans as needed. Each must respect its bounds and make progress.
 pub(crate) async fn collect(
     view: &dyn View,
     mut range: KeyRange,
