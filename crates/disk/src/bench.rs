@@ -1,4 +1,4 @@
-//! Where trials take place: the binary, the shim, and servers on a watched directory.
+//! The test bench of the trials: the binary, the shim, and servers on a watched directory.
 
 use crate::disk::{Disk, Names};
 use crate::image::Image;
@@ -13,9 +13,9 @@ use lazuli_testkit::server::Server;
 use lazuli_testkit::table::Outcome;
 use std::path::{Path, PathBuf};
 
-/// Small write buffers: flushes and compactions happen within hundreds of requests.
+/// Small write buffers, so that flushes and compactions happen within hundreds of requests.
 const ARGUMENTS: [&str; 2] = ["--memtable-kib", "32"];
-/// The table that shows that a server takes writes.
+/// The table that shows that a server accepts writes.
 pub const PROBE: &str = "Probe";
 
 /// What every trial needs.
@@ -28,7 +28,7 @@ pub struct Bench {
 
 impl Bench {
     pub fn new(binary: PathBuf) -> Result<Self> {
-        // The shim knows its files by their path, which must not lead through links.
+        // The shim recognizes its files by path, which must not contain symbolic links.
         let temporary =
             std::env::temp_dir().canonicalize().context("find a temporary directory")?;
         let scratch = tempfile::tempdir_in(temporary).context("make a directory")?;
@@ -47,7 +47,7 @@ impl Bench {
         Control::new(&self.scratch.path().join("control"))
     }
 
-    /// A server on the data directory, with a trace of its own.
+    /// A server on the data directory, with its own trace.
     pub fn start(&self, control: Option<&Control>) -> Result<Running> {
         self.start_with(control, &[])
     }
@@ -65,8 +65,8 @@ impl Bench {
         Ok(Running { server, marker, trace })
     }
 
-    /// A server on what `image` holds: it must start, hold what `account` says, and take writes.
-    /// `disk` learns what the server does.
+    /// A server on `image`: it must start, contain what `account` says, and accept writes. `disk`
+    /// records what the server does.
     pub fn open(
         &self,
         image: &Image,
@@ -93,7 +93,7 @@ impl Bench {
     }
 }
 
-/// A server, and where its clients leave their marks.
+/// A server, and the trace of its clients.
 #[derive(Debug)]
 pub struct Running {
     pub server: Server,
@@ -101,7 +101,7 @@ pub struct Running {
     trace: PathBuf,
 }
 
-/// What a server did and held.
+/// What a server did and contained.
 #[derive(Debug)]
 pub struct Opened {
     /// What was read, and the probe that was written.
@@ -123,7 +123,7 @@ impl Running {
     }
 }
 
-/// Makes sure that the server takes writes; the answer is the new entity's ETag.
+/// Checks that the server accepts writes; returns the new entity's ETag.
 pub fn probe(connection: &mut Connection) -> Result<String> {
     let table = format!("{{\"TableName\":\"{PROBE}\"}}");
     let made = connection.send(&Request::new("POST", "/Tables").json(&table))?;
@@ -134,7 +134,7 @@ pub fn probe(connection: &mut Connection) -> Result<String> {
     put.header("etag").map(str::to_owned).context("no ETag")
 }
 
-/// What a probe leaves, its ETag unknown.
+/// The entries of a probe, with an unknown ETag.
 pub fn probe_entries() -> Entries {
     let properties = [("n".to_owned(), 1.into())].into_iter().collect();
     let row = (Name::entity(PROBE, "p", "r"), Stored { etag: None, properties });
@@ -152,7 +152,7 @@ pub struct Recording {
     served: usize,
 }
 
-/// How a recorded run came to its end.
+/// How a recorded run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Stopped,
@@ -173,7 +173,7 @@ impl Recording {
         account
     }
 
-    /// The same when it is unknown whether the last step of each client has happened.
+    /// The same if it is unknown whether the last step of each client happened.
     pub fn account_but_last(&self) -> Acknowledged {
         let mut account = Acknowledged::default();
         for steps in &self.steps {
@@ -184,7 +184,7 @@ impl Recording {
         account
     }
 
-    /// What lies in the directory when the run has ended that way.
+    /// The content of the directory after the run ended that way.
     pub fn image(&self, ending: Ending) -> Result<Image> {
         let count = match ending {
             Ending::Stopped => self.events.len(),
@@ -201,9 +201,9 @@ impl Recording {
 pub struct Amount {
     pub clients: usize,
     pub steps: usize,
-    /// Batches of 100 rows that go into a table which is dropped then.
+    /// Batches of 100 rows in a table that is then dropped.
     pub fills: usize,
-    /// Batches of 3 MB that go into the same 100 rows before all else.
+    /// Batches of 3 MB into the same 100 rows, before everything else.
     pub bulk: usize,
 }
 
@@ -214,7 +214,7 @@ impl Amount {
 }
 
 impl Bench {
-    /// Lets clients work, stops the server in order, and checks that the trace is the whole truth.
+    /// Runs the clients, stops the server cleanly, and checks that the trace is complete.
     pub fn record(&self, names: Names, random: &Seeded, amount: Amount) -> Result<Recording> {
         Image::default().save(&self.data())?;
         let disk = Disk::new(names, &Image::default(), &self.data())?;
@@ -235,7 +235,7 @@ impl Bench {
         Ok(Recording { disk, events, steps, served })
     }
 
-    /// What the model makes of the trace is what lies in the directory.
+    /// Checks that the model's result of the trace equals the directory.
     fn check_trace(&self, disk: &Disk, events: &[Event]) -> Result<()> {
         let mut disk = disk.clone();
         events.iter().try_for_each(|event| disk.apply(event))?;
@@ -278,12 +278,12 @@ fn run_client(mut client: Client, marker: &Marker, count: usize) -> Result<Vec<S
     Ok(steps)
 }
 
-/// Waits until nothing was written for a while: dropped tables are reclaimed, files compacted.
+/// Waits until nothing is written for a while: dropped tables are reclaimed, files compacted.
 fn wait_until_quiet(trace: &Path) {
     let length = || trace.metadata().map_or(0, |found| found.len());
     let (mut last, mut quiet) = (length(), 0);
     for _ in 0..400 {
-        // The chore that reclaims wakes every two seconds.
+        // The reclaim task runs every two seconds.
         if quiet > 50 {
             return;
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 const PAGE: usize = 4096;
 
-/// Bytes by pages; a page that is not there, or is all zeros, reads as zeros.
+/// Bytes in pages; a missing page reads as zeros.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     pages: BTreeMap<u64, Box<[u8; PAGE]>>,
@@ -78,7 +78,7 @@ impl Content {
         }
     }
 
-    /// Bytes up to the last that is not zero.
+    /// Bytes up to the last non-zero one.
     pub fn written_bytes(&self) -> usize {
         let last = self.written().last();
         last.map_or(0, |(page, bytes)| {
@@ -87,7 +87,7 @@ impl Content {
         })
     }
 
-    /// Cuts off what comes after `length`, or extends with zeros.
+    /// Truncates to `length`, or extends with zeros.
     pub fn set_length(&mut self, length: u64) {
         if length < self.length {
             let within = (length % PAGE as u64) as usize;

@@ -1,9 +1,9 @@
-//! A model of a disk: what of a program's work is durable, and what a loss of power may leave.
+//! A model of a disk: which changes of a program are durable, and what a power loss may leave.
 //!
 //! A change of a file's content is durable once the file was synced after it, a change of a name
-//! once the directory was. Until then it may survive or not, entirely or in part, whatever came
-//! before or after it. What a failed sync was to make durable is not made durable by a later one:
-//! systems forget pages once they have reported the failure to write them.
+//! once the directory was. Until then it may survive or not, entirely or in part, independently of
+//! earlier or later changes. Data of a failed sync is not made durable by a later one: systems drop
+//! dirty pages once they have reported the failure to write them.
 
 use crate::content::Content;
 use crate::image::Image;
@@ -14,13 +14,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What file systems promise of names.
+/// What file systems promise about names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// What POSIX promises: a name lasts once its directory was synced, and nothing before.
+    /// What POSIX promises: a name is durable once its directory was synced, and not before.
     Strict,
-    /// What ext4, XFS and others with a journal do: changes of names last in the order in which
-    /// they were made, and syncing any file makes all before it last.
+    /// What ext4, XFS and other journalling file systems do: name changes become durable in order,
+    /// and syncing any file makes all earlier ones durable.
     Journalled,
 }
 
@@ -33,7 +33,7 @@ pub struct Disk {
     nodes: Vec<Stored>,
     inodes: HashMap<u64, Node>,
     unsynced: Vec<Change>,
-    /// Syncs under way, by thread: which node, and how many changes there had been.
+    /// Syncs in progress, by thread: which node, and how many changes there had been.
     syncing: HashMap<u64, (Node, u64)>,
     changes: u64,
 }
@@ -47,7 +47,7 @@ enum Stored {
 #[derive(Clone, Debug)]
 pub struct Change {
     number: u64,
-    /// A sync that was to make it durable has failed.
+    /// The sync that should have made it durable failed.
     forgotten: bool,
     pub(crate) what: Effect,
 }
@@ -67,12 +67,12 @@ pub(crate) enum Effect {
     },
 }
 
-/// What is left of one change.
+/// What survives of one change.
 #[derive(Clone, Debug)]
 pub enum Remainder {
     Nothing,
     Everything,
-    /// Of a write: the bytes of these ranges, and the length that the file had after it or not.
+    /// Of a write: the bytes of these ranges, and optionally the new length of the file.
     Pieces {
         pieces: Vec<std::ops::Range<usize>>,
         length: bool,
@@ -80,7 +80,7 @@ pub enum Remainder {
 }
 
 impl Disk {
-    /// A disk that holds `image`, all of it durable, and whose files are those at `root`.
+    /// A disk that contains `image`, all of it durable, and whose files are at `root`.
     pub fn new(names: Names, image: &Image, root: &Path) -> Result<Self> {
         let empty = Stored::Directory { live: BTreeMap::new(), durable: BTreeMap::new() };
         let mut disk = Self {
@@ -100,8 +100,8 @@ impl Disk {
         Ok(disk)
     }
 
-    /// The same disk, its live files now at `root`: a program that goes on there after another was
-    /// killed.
+    /// The same disk with its live files at `root`, for a program that continues there after
+    /// another was killed.
     pub fn moved_to(&mut self, root: &Path) -> Result<()> {
         self.inodes.clear();
         self.syncing.clear();
@@ -155,7 +155,7 @@ impl Disk {
         }
     }
 
-    /// What the program sees, and what is left when it is killed.
+    /// What the program sees, and what remains if it is killed.
     pub fn live(&self) -> Image {
         let mut image = Image::default();
         for (path, node) in self.live_paths() {
@@ -176,7 +176,7 @@ impl Disk {
         self.names
     }
 
-    /// What a loss of power leaves, when of the unsynced changes `left` is left, one by one.
+    /// What a power loss leaves, if `left` survives of each unsynced change.
     pub fn after_loss(&self, left: &[Remainder]) -> Image {
         let mut after = self.clone();
         for (change, left) in self.unsynced.iter().zip(left) {
@@ -197,7 +197,7 @@ impl Disk {
                 Some(Stored::File { durable, .. }) => {
                     image.0.insert(path, Some(durable.clone()));
                 }
-                // A crash may leave no directory in itself: each has one parent at a time.
+                // A crash must not leave a directory inside itself: each has one parent at a time.
                 _ => {
                     image.0.insert(path.clone(), None);
                     self.collect_durable(*node, &format!("{path}/"), image);
@@ -234,7 +234,7 @@ impl Disk {
         self.nodes.len() - 1
     }
 
-    /// Makes the change, to be made durable later.
+    /// Applies the change, to be made durable later.
     fn change(&mut self, what: Effect) {
         match &what {
             Effect::Names(edits) => {
@@ -267,12 +267,12 @@ impl Disk {
         for change in &done {
             self.keep(&change.what, &Remainder::Everything);
         }
-        // What was overwritten for good cannot come back.
+        // Durably overwritten content cannot reappear.
         self.unsynced
             .retain(|old| !old.forgotten || !done.iter().any(|new| new.what.covers(&old.what)));
     }
 
-    /// Brings what is left of a change to the durable side.
+    /// Makes the surviving part of a change durable.
     fn keep(&mut self, what: &Effect, left: &Remainder) {
         match (what, left) {
             (_, Remainder::Nothing) => {}
@@ -364,7 +364,7 @@ impl Effect {
         matches!(self, Self::Write { file, .. } | Self::Length { file, .. } if *file == node)
     }
 
-    /// Whether this write leaves nothing of `old` to be seen.
+    /// Whether this write covers `old` completely.
     fn covers(&self, old: &Self) -> bool {
         let range = |what: &Self| match what {
             Self::Write { file, offset, data } => {

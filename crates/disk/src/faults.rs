@@ -1,11 +1,11 @@
-//! A disk that fails at one of its calls, for each call of a small run.
+//! A disk on which one call fails, for each call of a small run.
 //!
-//! Whatever fails, the server answers, logs why, acknowledges nothing that is not durable, and can
-//! be read. When the disk works again, so does the server, without a restart. Afterwards it is
-//! killed and opened, then loses power and is opened once more: all that was acknowledged is there.
-//! What a failed sync was to write is lost for good by then.
+//! Whatever fails, the server responds, logs the reason, acknowledges nothing that is not durable,
+//! and serves reads. When the disk works again, so does the server, without a restart. Then it is
+//! killed and restarted, loses power and is restarted again: everything acknowledged is there. By
+//! then the data of a failed sync is lost for good.
 //!
-//! The log may lie on the same disk. Its lines may be lost then, and nothing else changes.
+//! The log may be on the same disk. Then its lines may be lost, but nothing else changes.
 
 use crate::bench::{Bench, Running, probe};
 use crate::disk::{Disk, Names};
@@ -23,14 +23,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// How long the server may take to work again when the disk does.
+/// How long the server may take to recover after the disk does.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What counts as slow; shorter than any bound on a request.
+/// The delay of a slow call; shorter than any bound on a request.
 const SLOW_MS: u64 = 1500;
 
-/// What the log says when a write has failed.
+/// The log message after a failed write.
 const REASON: &str = "a write failed";
-/// What a log that could not be written says when it can be again.
+/// The message of a log that can be written again.
 const LINES_DROPPED: &str = "log lines were dropped";
 const LOG_FILE: &str = "lazuli.log";
 
@@ -40,9 +40,9 @@ pub struct Kind {
     pub name: &'static str,
     calls: Calls,
     fault: Fault,
-    /// Until it is mended; else one call fails.
+    /// Until it is repaired; otherwise one call fails.
     lasts: bool,
-    /// Whether the server must not let its clients notice.
+    /// Whether clients must not notice.
     is_harmless: bool,
 }
 
@@ -71,21 +71,21 @@ pub struct Plan {
     pub seed: u64,
     /// Requests of the one client.
     pub steps: usize,
-    /// Calls to let fail at the start and then, of each kind, at most; chosen at random when there
-    /// are more.
+    /// Maximum number of calls of each kind that fail, at start and later; chosen at random if
+    /// there are more.
     pub calls_max: usize,
-    /// This call alone.
+    /// Only this call.
     pub only: Option<(Phase, u64)>,
-    /// When no further call is taken; one of each phase is in any case.
+    /// When to stop; at least one call of each phase is tried.
     pub deadline: Option<Instant>,
     pub log: LogPlace,
 }
 
-/// Where the server's log is.
+/// The location of the server's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogPlace {
     StandardError,
-    /// In a file of the data directory, on the disk that fails.
+    /// In a file in the data directory, on the failing disk.
     DataDirectory,
 }
 
@@ -116,7 +116,7 @@ pub fn run(bench: &Bench, plan: &Plan, kind: &Kind, progress: &dyn Fn(&Counts)) 
     let mut counts = Counts::default();
     let before = &plan.before(bench)?;
     for phase in Phase::ALL {
-        // Without a fault, to count the calls.
+        // First without a fault, to count the calls.
         let trial = Trial { bench, plan, kind, before, phase, hit: u64::MAX };
         let calls = trial.run(&mut Counts::default())?;
         counts.calls += calls;
@@ -134,8 +134,8 @@ pub fn run(bench: &Bench, plan: &Plan, kind: &Kind, progress: &dyn Fn(&Counts)) 
 }
 
 impl Plan {
-    /// What lies in the data directory at first: nothing, or a store, as no store is made in a
-    /// directory with a log in it.
+    /// The initial content of the data directory: nothing, or a store, because a store is not
+    /// created in a directory that contains a log.
     fn before(&self, bench: &Bench) -> Result<Image> {
         Image::default().save(&bench.data())?;
         if self.log == LogPlace::DataDirectory {
@@ -161,7 +161,7 @@ impl Plan {
 /// When the call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// While the server makes its store and starts.
+    /// While the server creates its store and starts.
     Start,
     /// While it serves.
     Service,
@@ -190,7 +190,7 @@ struct Trial<'t> {
 }
 
 impl Trial<'_> {
-    /// What repeats this run.
+    /// The command that repeats this run.
     fn command(&self) -> String {
         let (Plan { seed, steps, .. }, kind, phase) =
             (self.plan, self.kind.name, self.phase.name());
@@ -200,7 +200,7 @@ impl Trial<'_> {
         };
         let hit = self.hit;
         format!(
-            "try it again: lazuli-disk faults{log} --seed {seed} --steps {steps} --kind {kind} \
+            "repeat with: lazuli-disk faults{log} --seed {seed} --steps {steps} --kind {kind} \
              --phase {phase} --call {hit}"
         )
     }
@@ -256,7 +256,8 @@ impl Trial<'_> {
         self.bench.data().join(LOG_FILE)
     }
 
-    /// Kills the server; with the log on the disk, asks it to end, which no log must keep it from.
+    /// Kills the server; with the log on the disk, asks it to stop, which a failing log must not
+    /// prevent.
     fn end(&self, running: Running) -> Result<()> {
         if self.plan.log == LogPlace::StandardError {
             return running.server.kill().context("kill the server");
@@ -267,13 +268,13 @@ impl Trial<'_> {
     }
 
     fn arm(&self, control: &Control) -> Result<()> {
-        // The first write that finds the disk full is a short one.
+        // The first write on a full disk is a short write.
         let calls = if self.kind.fault == Fault::NoSpace { 2 } else { 1 };
         let until = if self.kind.lasts { u64::MAX } else { self.hit.saturating_add(calls) };
         control.arm(self.kind.calls, self.hit..until, self.kind.fault)
     }
 
-    /// A server that cannot start says why, and starts when the disk works.
+    /// A server that cannot start reports why, and starts once the disk works.
     fn refused_start(&self, error: &anyhow::Error, control: &Control) -> Result<()> {
         let text = format!("{error:#}");
         ensure!(control.hits()? > 0 && !self.kind.is_harmless, "no reason to fail: {text}");
@@ -330,7 +331,7 @@ impl Trial<'_> {
         read_on(&mut connection, account).context("read when the disk works again")
     }
 
-    /// The log, when it says why writes were refused, or that it could not.
+    /// The log, once it contains why writes were refused, or that lines were lost.
     fn log_with_reason(&self, running: &Running) -> Result<String> {
         if self.plan.log == LogPlace::StandardError {
             running.server.wait_for_log(REASON).context("no reason is logged")?;
@@ -360,19 +361,19 @@ impl Trial<'_> {
     }
 }
 
-/// One request that failed, and not a change of state of the store.
+/// A failed request, as opposed to a state change of the store.
 fn is_error_of_a_request(line: &str) -> bool {
     line.contains(r#""level":"ERROR""#) && line.contains(r#""target":"lazuli_server"#)
 }
 
-/// The probe was written several times, and its ETag is not known.
+/// The probe was written several times, so its ETag is unknown.
 fn with_probe(account: &Acknowledged) -> Acknowledged {
     let mut account = account.clone();
     account.settled.extend(crate::bench::probe_entries());
     account
 }
 
-/// All is readable and as acknowledged; while the store is reopened, a little later.
+/// Everything is readable as acknowledged, after a short wait if the store is being reopened.
 pub(crate) fn read_on(connection: &mut Connection, account: &Acknowledged) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
     let found: Entries = loop {

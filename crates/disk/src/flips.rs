@@ -1,7 +1,7 @@
-//! Bits that flip at rest, in every file of the data directory.
+//! Bit flips at rest, in every file of the data directory.
 //!
 //! A server on such a directory refuses to start and names the file, or it starts: then each read
-//! is answered with what was stored, or with an error. Wrong or missing data is never shown.
+//! returns what was stored, or an error. It never serves wrong or incomplete data.
 
 use crate::bench::{Amount, Bench, Ending, Recording};
 use crate::content::Content;
@@ -16,23 +16,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What the log says of a journal whose last write is not whole.
+/// The log message for a journal whose last write is incomplete.
 const CUT_OFF: &str = "with an unacknowledged write that a crash cut off";
 
-/// The first flip hits one of so many bits at the end of a file.
+/// The first flip hits one of this many bits at the end of a file.
 const END_BITS: usize = 64 * 8;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub seed: u64,
     pub amount: Amount,
-    /// Flips in each file, at most.
+    /// Maximum flips per file.
     pub flips_max: usize,
-    /// When no file is given a second flip; one is given to each.
+    /// When to stop; each file gets at least one flip.
     pub deadline: Option<Instant>,
 }
 
-/// What flips have led to, by the kind of file.
+/// The results of the flips, by the kind of file.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(pub BTreeMap<String, [usize; 4]>);
 
@@ -40,11 +40,11 @@ pub struct Counts(pub BTreeMap<String, [usize; 4]>);
 enum Outcome {
     /// The start was refused, with the name of the file.
     Refused,
-    /// A read was answered with an error.
+    /// A read returned an error.
     Noticed,
-    /// All was read as it was stored: the bit carries nothing.
+    /// Everything reads as stored: the bit has no effect.
     Harmless,
-    /// After a kill: the last write was taken for one that the kill cut off, and the log says so.
+    /// After a kill: the last write was treated as torn by the kill, and the log says so.
     Dropped,
 }
 
@@ -76,7 +76,7 @@ pub fn run(bench: &Bench, plan: &Plan, progress: &dyn Fn(&Counts)) -> Result<Cou
     Ok(counts)
 }
 
-/// Flips in the directory that one run has left.
+/// Flips in the directory that one run left.
 struct Trial<'t> {
     bench: &'t Bench,
     plan: &'t Plan,
@@ -102,7 +102,7 @@ impl Trial<'_> {
                 if flips > 0 && is_late() {
                     break;
                 }
-                // The end of a file is where a crash leaves its marks: each has a flip there.
+                // A crash affects the end of a file, so each file gets a flip there.
                 let from = if flips == 0 { bits.saturating_sub(END_BITS) } else { 0 };
                 let bit = from + random.below(bits - from);
                 let flipped = flip(image, path, content, bit);
@@ -146,7 +146,7 @@ impl Trial<'_> {
         }
     }
 
-    /// A journal that was not ended in order may lose its last write, and says so.
+    /// A journal that was not closed cleanly may lose its last write, with a warning.
     fn look_at(&self, found: &Entries, log: &str) -> Result<Outcome> {
         match self.recording.account().check(found) {
             Ok(_) => Ok(Outcome::Harmless),
@@ -170,7 +170,7 @@ fn is_refusal(error: &anyhow::Error) -> bool {
     error.to_string().contains(": 500 ")
 }
 
-/// A read that met damage is answered at once; where it lies is looked for meanwhile.
+/// A read of damaged data fails immediately; the damage is located meanwhile.
 fn place_of_damage(path: &str) -> String {
     format!("{path} is damaged: it is intact up to byte ")
 }

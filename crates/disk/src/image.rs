@@ -1,4 +1,4 @@
-//! A directory tree at rest: what lies on a disk.
+//! A directory tree at rest.
 
 use crate::content::Content;
 use anyhow::{Context, Result};
@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Paths below the root, in an order in which parents come first; a directory has no content.
+/// Paths below the root, parents first; a directory has no content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Image(pub BTreeMap<String, Option<Arc<Content>>>);
 
@@ -35,7 +35,7 @@ impl Image {
         Ok(())
     }
 
-    /// Makes `root` hold this and nothing else.
+    /// Makes `root` contain exactly this.
     pub fn save(&self, root: &Path) -> Result<()> {
         let context = || format!("write {}", root.display());
         if root.exists() {

@@ -1,7 +1,7 @@
-//! A directory on which a server did what it must not: kept to be tried again, exactly as it was.
+//! A directory on which a server failed: kept unchanged, so that the trial can be repeated.
 //!
-//! A recorded run cannot be had again from its seed, as the server's threads do not repeat
-//! themselves. What it left on the disk can be kept, with what had to be found there.
+//! A seed does not reproduce a recorded run, because thread timing varies. But the resulting
+//! directory can be kept, together with its expected content.
 
 use crate::bench::Bench;
 use crate::image::Image;
@@ -13,15 +13,15 @@ use std::path::{Path, PathBuf};
 const DATA: &str = "data";
 const ACCOUNT: &str = "account.json";
 
-/// Where a directory and what must be found in it were kept, as the command that tries it again.
+/// Keeps a directory and its expected content; returns the command that repeats the trial.
 pub fn keep(image: &Image, account: &Acknowledged) -> String {
     match save(image, account) {
-        Ok(kept) => format!("try it again: lazuli-disk replay {}", kept.display()),
+        Ok(kept) => format!("repeat with: lazuli-disk replay {}", kept.display()),
         Err(error) => format!("it could not be kept: {error:#}"),
     }
 }
 
-/// Starts a server on what was kept at `kept`, which stays as it is.
+/// Starts a server on a copy of the kept directory `kept`.
 pub fn replay(bench: &Bench, kept: &Path) -> Result<()> {
     let image = Image::load(&kept.join(DATA))?;
     let text = std::fs::read(kept.join(ACCOUNT)).context("read what must be found")?;

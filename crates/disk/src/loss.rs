@@ -1,26 +1,26 @@
-//! Ways in which a loss of power may treat what was not synced.
+//! What a power loss may do to unsynced data.
 
 use crate::disk::{Change, Disk, Effect, Names, Remainder};
 use crate::image::Image;
 use lazuli_testkit::seed::Seeded;
 use std::collections::HashSet;
 
-/// What a device writes entirely or not at all.
+/// The unit that a device writes atomically.
 const SECTOR: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Loss {
-    /// Nothing is lost: the process was killed, the system lives on.
+    /// Nothing is lost: the process was killed, but the system kept running.
     Nothing,
     /// All that was not synced.
     Everything,
-    /// All after some moment, the last write torn at some byte.
+    /// Everything after some moment; the last write is torn at some byte.
     Tail,
-    /// Any sectors, any lengths, any names.
+    /// Arbitrary sectors, lengths and names.
     Scattered,
-    /// All but the last write of each file: later writes were faster than earlier ones.
+    /// All but the last write of each file: later writes overtook earlier ones.
     AllButTheLast,
-    /// The content; names and lengths are there, and zeros where content was new.
+    /// The content: names and lengths survive, with zeros in place of new content.
     Content,
 }
 
@@ -45,7 +45,7 @@ impl Loss {
         }
     }
 
-    /// What `disk` holds after this loss.
+    /// The content of `disk` after this loss.
     pub fn of(self, disk: &Disk, random: &mut Seeded) -> Image {
         if self == Self::Nothing {
             return disk.live();

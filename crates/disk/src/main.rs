@@ -35,26 +35,26 @@ struct Cli {
 enum Trial {
     /// Lose power, or kill the process, at every moment of a recorded run
     PowerLoss(PowerLoss),
-    /// Lose power, or kill the process, while one journal follows another
+    /// Lose power, or kill the process, during journal rotation
     Rotation(RotationOptions),
-    /// Let every call of a small run fail, in every way
+    /// Make every call of a small run fail, in every way
     Faults(FaultsOptions),
     /// Flip bits in every file of the data directory
     Flips(FlipsOptions),
-    /// Let every call that reads fail, at the start and while serving
+    /// Make every read call fail, at start and while serving
     Reads(ReadsOptions),
-    /// Let every file of the data directory vanish, one at a time
+    /// Remove every file of the data directory, one at a time
     Vanished(VanishedOptions),
-    /// Start a server on a directory that a failed trial has kept
+    /// Start a server on a directory kept by a failed trial
     Replay { kept: PathBuf },
 }
 
 #[derive(Args, Clone, Copy, Debug)]
 struct Bounds {
-    /// Go on from seed to seed for so long; without it, one seed to its end
+    /// Run seed after seed for this long [default: one seed to its end]
     #[arg(long)]
     seconds: Option<u64>,
-    /// Repeats the choices of an earlier run
+    /// Reproduce the choices of an earlier run
     #[arg(long)]
     seed: Option<u64>,
 }
@@ -63,25 +63,25 @@ struct Bounds {
 struct PowerLoss {
     #[command(flatten)]
     bounds: Bounds,
-    /// Clients that write at once
+    /// Concurrent writing clients
     #[arg(long, default_value_t = 2)]
     clients: usize,
     /// Requests of each
     #[arg(long, default_value_t = 30)]
     steps: usize,
-    /// Batches of 100 rows in a table that is dropped then; from 20 on its files are dropped
+    /// Batches of 100 rows in a table that is then dropped; with 20 or more its files are dropped
     #[arg(long, default_value_t = 0)]
     fills: usize,
-    /// Crashed states to take, at most; chosen at random
+    /// Maximum number of crashed states; chosen at random
     #[arg(long, default_value_t = 150)]
     states: usize,
-    /// Take every state: each sync, each acknowledgement and each call, with every kind of loss
+    /// Try every state: each sync, each acknowledgement and each call, with every kind of loss
     #[arg(long, conflicts_with = "states")]
     every: bool,
-    /// Crashes while each of them is opened, at most; chosen at random
+    /// Maximum number of crashes during each start; chosen at random
     #[arg(long, default_value_t = 1)]
     recoveries: usize,
-    /// Names last as with ext4 and XFS, instead of as POSIX promises
+    /// Model the durability of names as in ext4 and XFS instead of POSIX
     #[arg(long)]
     journalled: bool,
 }
@@ -90,16 +90,16 @@ struct PowerLoss {
 struct RotationOptions {
     #[command(flatten)]
     bounds: Bounds,
-    /// Requests of each of two clients, those that fill the journals among them
+    /// Requests of each of two clients, including those that fill the journals
     #[arg(long, default_value_t = rotation::BULK + 60)]
     steps: usize,
-    /// Calls before and after each change of journals whose states are taken
+    /// Calls to cover before and after each rotation
     #[arg(long, default_value_t = 40)]
     near: usize,
-    /// States to take, at most; chosen at random
+    /// Maximum number of states; chosen at random
     #[arg(long, default_value_t = usize::MAX)]
     states: usize,
-    /// Names last as with ext4 and XFS, instead of as POSIX promises
+    /// Model the durability of names as in ext4 and XFS instead of POSIX
     #[arg(long)]
     journalled: bool,
 }
@@ -114,16 +114,16 @@ struct FaultsOptions {
     /// Requests of one run
     #[arg(long, default_value_t = 12)]
     steps: usize,
-    /// Calls to let fail at the start and then, of each kind, at most; without it, every one
+    /// Maximum number of calls of each kind that fail, at start and later [default: all]
     #[arg(long, default_value_t = usize::MAX)]
     calls: usize,
-    /// Only this call of the chosen phase, counted from zero
+    /// Only this call of the given phase, counted from zero
     #[arg(long, requires = "phase")]
     call: Option<u64>,
-    /// When that call is made
+    /// The phase of that call
     #[arg(long, value_parser = phase, requires = "call")]
     phase: Option<Phase>,
-    /// Write the server's log to a file on the disk that fails
+    /// Write the server's log to a file on the failing disk
     #[arg(long)]
     log_on_disk: bool,
 }
@@ -135,7 +135,7 @@ struct FlipsOptions {
     /// Requests of each of two clients
     #[arg(long, default_value_t = 60)]
     steps: usize,
-    /// Flips in each file, at most
+    /// Maximum flips per file
     #[arg(long, default_value_t = 20)]
     flips: usize,
 }
@@ -150,7 +150,7 @@ struct ReadsOptions {
     /// Writes while the disk cannot read
     #[arg(long, default_value_t = 3)]
     writes: usize,
-    /// Calls to let fail in each phase and each way, at most; without it, every one
+    /// Maximum number of failing calls in each phase and each way [default: all]
     #[arg(long, default_value_t = usize::MAX)]
     calls: usize,
 }
@@ -184,7 +184,7 @@ fn main() -> ExitCode {
 }
 
 impl Bounds {
-    /// Runs `trial` with one seed after the other.
+    /// Runs `trial` with one seed after another.
     fn each(self, mut trial: impl FnMut(u64, Option<Instant>) -> Result<()>) -> Result<()> {
         let mut seed = self.seed.unwrap_or_else(|| SystemClock.now().ticks());
         let deadline = self.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
@@ -289,11 +289,11 @@ fn rotation(options: RotationOptions) -> Result<()> {
 
 fn replay(kept: &Path) -> Result<()> {
     kept::replay(&Bench::new(binary()?)?, kept)?;
-    println!("all that must be there is there");
+    println!("everything expected is there");
     Ok(())
 }
 
-/// Tells of progress twice a minute.
+/// Reports progress twice a minute.
 fn every_so_often<C: Display>() -> impl Fn(&C) {
     let next = Cell::new(Instant::now() + PROGRESS);
     move |counts| {

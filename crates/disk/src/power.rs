@@ -1,9 +1,9 @@
-//! Loss of power, or death of the process, at any moment of a recorded run.
+//! Power loss or a kill at any moment of a recorded run.
 //!
-//! One run is recorded; each moment of it, and each way in which that moment may be lost, is a
-//! directory to start a server on. It must start, hold all that was acknowledged by then, and of
-//! what was in flight each step entirely or not at all. Then it is crashed again: while it starts,
-//! and after it was read from, when what was read must stay.
+//! One run is recorded; each moment of it, with each kind of loss, gives a directory to start a
+//! server on. It must start, contain everything acknowledged by then, and each in-flight step
+//! entirely or not at all. Then it is crashed again: during its start, and after reads, whose
+//! results must persist.
 
 use crate::bench::{Amount, Bench, Opened, Recording};
 use crate::disk::{Disk, Names};
@@ -23,21 +23,21 @@ pub struct Plan {
     pub names: Names,
     pub seed: u64,
     pub amount: Amount,
-    /// Crashed states to start from, at most; chosen at random when there are more.
+    /// Maximum number of crashed states; chosen at random if there are more.
     pub states_max: usize,
-    /// Crashes during each start, at most; chosen alike.
+    /// Maximum number of crashes during each start; chosen likewise.
     pub recoveries_max: usize,
-    /// When no further state is taken; one is in any case.
+    /// When to stop; at least one state is tried.
     pub deadline: Option<Instant>,
 }
 
-/// What a run has shown.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     pub events: usize,
     pub sync_points: usize,
     pub states_possible: usize,
-    /// States taken. Those that differ from each other were opened.
+    /// States tried. The distinct ones were opened.
     pub taken: usize,
     pub states: usize,
     pub recoveries: usize,
@@ -58,7 +58,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// A crash: after so many events, with this loss.
+/// A crash after this many events, with this loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Crash {
     after: usize,
@@ -113,8 +113,8 @@ pub(crate) fn run_on(
     Ok(counts)
 }
 
-/// Every sync, just before it has succeeded, and every acknowledgement, just after it was given, in
-/// all variants; and every call that changed something, as a kill leaves it.
+/// Every sync just before it succeeds, and every acknowledgement just after it was sent, in all
+/// variants; and every call that changed something, as a kill leaves it.
 fn crashes(events: &[Event]) -> Vec<Crash> {
     let mut crashes = Vec::new();
     for (index, event) in events.iter().enumerate() {
@@ -143,7 +143,7 @@ fn is_sync_end(event: &Event) -> bool {
     matches!(event, Event::SyncEnds { .. })
 }
 
-/// Goes through a recording, and knows at each point what the disk holds and the clients know.
+/// Replays a recording, with the state of the disk and the clients' knowledge at each point.
 pub(crate) struct Walk<'r> {
     recording: &'r Recording,
     pub(crate) disk: Disk,
@@ -220,8 +220,8 @@ impl Trial<'_> {
         random: &mut Seeded,
         counts: &mut Counts,
     ) -> Result<()> {
-        // A process that is killed leaves what was not synced as it was; a loss of power leaves
-        // nothing that is not durable.
+        // A killed process leaves unsynced data in the cache; a power loss leaves only durable
+        // data.
         let before = match self.crash.loss {
             Loss::Nothing => disk.clone(),
             _ => {
@@ -278,7 +278,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// What a client has read does not go away.
+    /// Data that a client has read must not disappear.
     fn lose_power_after_reading(&self, opened: Opened, counts: &mut Counts) -> Result<()> {
         let mut disk = opened.disk.context("no model of the disk")?;
         for event in &opened.events {

@@ -1,8 +1,8 @@
-//! A disk that cannot read at one of its calls, for each call that reads a file or a directory.
+//! A disk on which one read call fails, for each call that reads a file or a directory.
 //!
-//! A start that cannot read says why, and changes nothing: the next one finds all that was stored. A
-//! server that cannot read answers 500 and says why in its log, or answers rightly; what it shows is
-//! never wrong and nothing is missing from it. When the disk works again, so does the server.
+//! A start that cannot read reports why and changes nothing: the next one finds everything stored.
+//! A server that cannot read returns 500 and logs the reason, or returns the correct result; it
+//! never serves wrong or incomplete data. When the disk works again, so does the server.
 
 use crate::bench::{Amount, Bench, Ending, Running, probe};
 use crate::disk::Names;
@@ -19,7 +19,7 @@ use lazuli_testkit::table::Outcome;
 use std::fmt;
 use std::time::Instant;
 
-/// What the log and a refused start say when the disk cannot read.
+/// The reason in the log and in a refused start when the disk cannot read.
 const REASON: &str = "Input/output error";
 /// The client that writes while the disk cannot read; those before it have filled the store.
 const WRITER: usize = 7;
@@ -31,7 +31,8 @@ pub struct Plan {
     pub amount: Amount,
     /// Writes while the disk cannot read, each followed by reading all.
     pub writes: usize,
-    /// Calls to let fail in each phase and each way, at most; chosen at random when there are more.
+    /// Maximum number of failing calls in each phase and each way; chosen at random if there are
+    /// more.
     pub calls_max: usize,
     pub deadline: Option<Instant>,
 }
@@ -79,7 +80,7 @@ pub fn run(bench: &Bench, plan: &Plan, progress: &dyn Fn(&Counts)) -> Result<Cou
     Ok(counts)
 }
 
-/// One place in the life of a server at which calls fail.
+/// A point in the life of a server at which calls fail.
 #[derive(Clone, Copy)]
 struct Trial<'t> {
     bench: &'t Bench,
@@ -87,13 +88,13 @@ struct Trial<'t> {
     image: &'t Image,
     account: &'t Acknowledged,
     phase: Phase,
-    /// All calls from there on, until the disk is mended.
+    /// All calls from there on, until the disk is repaired.
     lasts: bool,
 }
 
 impl Trial<'_> {
     fn each_call(&self, counts: &mut Counts, progress: &dyn Fn(&Counts)) -> Result<()> {
-        // Without a fault, to count the calls.
+        // First without a fault, to count the calls.
         let calls = self.run(u64::MAX, &mut Counts::default())?;
         counts.calls += calls;
         let mut chosen: Vec<u64> = (0..calls).collect();
@@ -149,7 +150,7 @@ impl Trial<'_> {
         Ok(calls)
     }
 
-    /// The refusal says why, and has changed nothing that matters.
+    /// The refusal gives the reason and has changed nothing that matters.
     fn refused_start(&self, error: &anyhow::Error, control: &Control) -> Result<()> {
         let text = format!("{error:#}");
         ensure!(control.hits()? > 0, "no reason to fail: {text}");
@@ -200,7 +201,7 @@ impl Trial<'_> {
         probe(&mut connection).map(drop)
     }
 
-    /// Reads all, which shows what must be there or is refused; returns how often it was refused.
+    /// Reads everything, which must be correct or refused; returns how often it was refused.
     fn read(
         &self,
         connection: &mut Connection,

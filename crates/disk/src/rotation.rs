@@ -1,8 +1,8 @@
-//! Crashes while fjall begins a new journal and removes an old one.
+//! Crashes while fjall creates a new journal and removes an old one.
 //!
-//! It does so when a journal has 64 MB, which no small run reaches. So here clients write twice that
-//! much into few rows first; then every moment around the change is taken, as `power.rs` does. Where
-//! two journals lie side by side, each of them vanishes as well.
+//! It does so when a journal reaches 64 MB, which no small run does. So here clients first write
+//! twice that much into few rows; then every moment around the rotation is tried, as in `power.rs`.
+//! While two journals exist, each of them is also removed.
 
 use crate::bench::{Bench, Recording};
 use crate::image::Image;
@@ -20,7 +20,7 @@ pub const BULK: usize = 48;
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub power: power::Counts,
-    /// Journals that were begun or removed.
+    /// Journals that were created or removed.
     pub changes: usize,
     pub vanished: vanished::Counts,
 }
@@ -28,7 +28,7 @@ pub struct Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { power, changes, vanished } = self;
-        write!(f, "{changes} journals begun or removed: {power}; vanished: {vanished}")
+        write!(f, "{changes} journals created or removed: {power}; deleted: {vanished}")
     }
 }
 
@@ -52,8 +52,8 @@ pub fn run(
     Ok(counts)
 }
 
-/// Lets each journal vanish at the first and the last acknowledgement while there are several, and
-/// each time that another has just begun.
+/// Removes each journal at the first and the last acknowledgement while there are several, and each
+/// time a new one was just created.
 fn let_journals_vanish(
     bench: &Bench,
     plan: &Plan,
@@ -86,7 +86,7 @@ fn journals(image: &Image) -> Vec<&String> {
     image.0.keys().filter(|path| is_journal(path)).collect()
 }
 
-/// Whether a journal but the first is begun, or one is removed.
+/// Whether a journal other than the first is created, or one is removed.
 fn is_change(event: &Event) -> bool {
     match event {
         Event::Create { path, .. } => is_journal(path) && !path.ends_with("/0.jnl"),

@@ -1,4 +1,4 @@
-//! The disk beneath a server: the compiled shim, and the faults that it injects.
+//! The disk under a server: the compiled shim, and the faults that it injects.
 
 use anyhow::{Context, Result, ensure};
 use std::fs::{File, OpenOptions};
@@ -32,7 +32,8 @@ impl Shim {
         Ok(Self { library, _directory: directory })
     }
 
-    /// What makes a program run on this disk: `root` is watched, `trace` records, `control` breaks.
+    /// The environment that makes a program run on this disk: `root` is watched, `trace` records,
+    /// `control` injects faults.
     pub fn environment(
         &self,
         root: &Path,
@@ -69,7 +70,7 @@ impl Calls {
 pub enum Fault {
     InputOutput,
     NoSpace,
-    /// Half is written, and the answer says so.
+    /// Half is written, and the call returns that length.
     Short,
     Slow {
         milliseconds: u64,
@@ -103,7 +104,7 @@ impl Control {
         Ok(Self { path: path.to_path_buf(), file })
     }
 
-    /// Lets the calls numbered `hit` fail, counted from now on.
+    /// Makes the calls numbered `hit` fail, counted from now on.
     pub fn arm(&self, calls: Calls, hit: std::ops::Range<u64>, fault: Fault) -> Result<()> {
         self.clear()?;
         let [action, value] = fault.numbers();

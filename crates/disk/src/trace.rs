@@ -1,4 +1,4 @@
-//! The trace: what a program did to its files, and when its clients got answers, in order.
+//! The trace: a program's file operations and its clients' responses, in order.
 //!
 //! A record is a head of 32 bytes in the machine's byte order (kind, bytes of two paths, bytes of
 //! data, inode, number), then the paths and the data. `shim.c` writes those of the files; those of
@@ -57,14 +57,15 @@ pub enum Event {
         client: usize,
         step: usize,
     },
-    /// A client got the answer that its step is done.
+    /// A client got the acknowledgement of its step.
     Acknowledged {
         client: usize,
         step: usize,
     },
 }
 
-/// Reads a whole trace. One that is cut off, by the end of its program, ends before the cut.
+/// Reads a whole trace. If the end of the program truncated it, it ends before the incomplete
+/// record.
 pub fn read(path: &Path) -> Result<Vec<Event>> {
     let bytes = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
     let mut rest = bytes.as_slice();
@@ -75,7 +76,7 @@ pub fn read(path: &Path) -> Result<Vec<Event>> {
     Ok(events)
 }
 
-/// Appends what clients do to the trace of the server they talk to.
+/// Appends client events to the server's trace.
 #[derive(Debug)]
 pub struct Marker(File);
 
@@ -99,7 +100,7 @@ impl Marker {
         for (field, number) in head.chunks_exact_mut(8).zip(numbers) {
             field.copy_from_slice(&number.to_ne_bytes());
         }
-        // One write to a file opened for appending lands between two records of others.
+        // A single write to a file opened for appending does not interleave with other records.
         (&self.0).write_all(&head).context("append to the trace")
     }
 }

@@ -1,7 +1,7 @@
-//! Files and directories that vanish at rest, each in turn.
+//! Files and directories that disappear at rest, each in turn.
 //!
-//! A server refuses to start and names what is missing, or it starts and shows all that was stored.
-//! It never goes on as if what is gone had never been.
+//! A server refuses to start and names what is missing, or it starts and serves everything stored.
+//! It never continues as if the missing data had never existed.
 
 use crate::bench::{Amount, Bench, Ending};
 use crate::disk::Names;
@@ -14,7 +14,7 @@ use lazuli_testkit::seed::Seeded;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What its loss has led to, by the kind of file.
+/// The results, by the kind of file.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(pub BTreeMap<String, [usize; 2]>);
 
@@ -22,7 +22,7 @@ pub struct Counts(pub BTreeMap<String, [usize; 2]>);
 enum Outcome {
     /// The start was refused, with the name of what is missing.
     Refused,
-    /// All was read as it was stored: nothing was in it.
+    /// Everything reads as stored: the file held no data.
     Harmless,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Lets each file of a directory vanish after a stop in order and after a kill.
+/// Removes each file of a directory after a clean stop and after a kill.
 pub fn run(bench: &Bench, seed: u64, amount: Amount) -> Result<Counts> {
     let random = Seeded::new(seed);
     let recording = bench.record(Names::Strict, &random, amount).context("record a run")?;
@@ -51,7 +51,7 @@ pub fn run(bench: &Bench, seed: u64, amount: Amount) -> Result<Counts> {
     Ok(counts)
 }
 
-/// Lets each of `paths` vanish from `image`.
+/// Removes each of `paths` from `image`.
 pub(crate) fn each(
     bench: &Bench,
     image: &Image,

@@ -17,7 +17,7 @@ const PARTITION: &str = "p";
 /// Rows of another batch, at most.
 const BATCH_ROWS_MAX: usize = 8;
 
-/// What one client does, and what it has chosen so far.
+/// The plan of one client, and its choices so far.
 #[derive(Debug)]
 pub struct Workload {
     client: usize,
@@ -28,11 +28,11 @@ pub struct Workload {
     values: u32,
     fills: usize,
     bulk: usize,
-    /// Names that must not be touched again, as what they hold is unknown.
+    /// Names that must not be touched again, because their content is unknown.
     frozen: BTreeSet<Name>,
 }
 
-/// One request, and what it is to do.
+/// One request, and its intended effect.
 #[derive(Debug)]
 pub struct Chosen {
     request: Asked,
@@ -47,7 +47,7 @@ enum Asked {
     Write(Vec<Operation>, Vec<Name>),
 }
 
-/// An operation, and what it makes of its entity.
+/// An operation, and its effect on the entity.
 type Change = (Operation, (Name, Option<Stored>));
 
 impl Workload {
@@ -76,7 +76,7 @@ impl Workload {
         Self { bulk, ..self }
     }
 
-    /// The next step upon what is stored now.
+    /// The next step, given what is stored now.
     pub fn choose(&mut self, entries: &Entries) -> Chosen {
         match self.tables.as_slice() {
             [] => return self.create_table(),
@@ -106,7 +106,7 @@ impl Workload {
         self.write(&table, count, entries)
     }
 
-    /// Nothing that `step` names is touched any more.
+    /// Nothing that `step` names is touched again.
     pub fn freeze(&mut self, step: &Step) {
         for name in step.keys() {
             self.frozen.insert(name.clone());
@@ -116,7 +116,7 @@ impl Workload {
         }
     }
 
-    /// Names are reused: a table that was dropped is created again, and must be empty.
+    /// Names are reused: a dropped table is recreated, and must be empty.
     fn create_table(&mut self) -> Chosen {
         self.tables_made += 1;
         let name = |number: usize| format!("Client{}Table{number}", self.client);

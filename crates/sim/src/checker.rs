@@ -1,14 +1,13 @@
-//! Is there an order of all calls that explains every answer?
+//! Checks whether some order of all calls explains every response.
 //!
-//! A history is linearizable when its calls can be put into one order such that each call stands
-//! between its invocation and its answer, and a table that does them one by one, in that order, gives
-//! the very answers that were given. A call of unknown outcome may stand anywhere after its
-//! invocation, or nowhere.
+//! A history is linearizable if its calls can be ordered such that each takes effect between its
+//! invocation and its response, and a sequential table gives the same responses in that order. A
+//! call of unknown outcome may take effect at any time after its invocation, or never.
 //!
-//! The search is that of Wing and Gong with the memory of Lowe: go through the calls that may come
-//! next, take one that the state explains, go on from there, and never try the same set of calls
-//! with the same state twice. As it looks at whole partitions, it notices half a batch, and a page
-//! that shows a state the partition never had.
+//! The search is that of Wing and Gong with Lowe's memoization: try the calls that may come next,
+//! take one that the state explains, continue from there, and never try the same set of calls with
+//! the same state twice. It checks whole partitions, so it detects half a batch, or a page that
+//! shows a state the partition never had.
 
 use crate::history::{Call, Request, Response};
 use crate::model::Table;
@@ -57,7 +56,7 @@ impl Timed for Call {
     }
 }
 
-/// Steps of the search before it is given up.
+/// Maximum steps of the search.
 const STEPS_MAX: usize = 3_000_000;
 
 /// The result of a check.
@@ -69,19 +68,19 @@ pub enum Verdict {
     Undecided,
 }
 
-/// The most that any order explains, and what it fails to explain next.
+/// The best order found, and what it fails to explain next.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// The order that explains the most calls.
     explained: Vec<String>,
-    /// Calls that were under way at its end.
+    /// Calls that were in flight at its end.
     unexplained: Vec<String>,
     state: String,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "no order explains every answer; the best one ends with")?;
+        writeln!(f, "no order explains every response; the best one ends with")?;
         let start = self.explained.len().saturating_sub(12);
         for call in self.explained.iter().skip(start) {
             writeln!(f, "  {call}")?;
@@ -108,7 +107,7 @@ pub fn check(initial: &Table, history: &[Call]) -> Verdict {
 /// Splits a history by partition, unless a call concerns several. Linearizability is local: the
 /// whole is linearizable if and only if each part is.
 fn independent_parts(history: &[Call]) -> Vec<Vec<Call>> {
-    // What certainly did nothing, or of a read what nobody saw, explains itself.
+    // Calls that certainly did nothing, and reads without a response, need no explanation.
     let counts = |call: &&Call| match call.response {
         Response::NotDone => false,
         Response::Unknown => call.request.writes(),
@@ -172,7 +171,7 @@ impl<M: Model> Search<M> {
     }
 
     fn run(mut self) -> Verdict {
-        // The calls before this one were tried in the present place.
+        // The earlier calls were already tried at this position.
         let mut from = 0;
         for _ in 0..STEPS_MAX {
             if self.answered_left == 0 {
@@ -196,12 +195,11 @@ impl<M: Model> Search<M> {
         Verdict::Undecided
     }
 
-    /// The calls that may come next: those that no other call, still to be taken, was answered
-    /// before.
+    /// The calls that may come next: those invoked before any remaining call returned.
     fn candidates(&self) -> impl Iterator<Item = usize> {
         let untaken = self.calls.iter().enumerate().skip(self.taken.leading());
         let untaken = untaken.filter(|(number, _)| !self.taken.contains(*number));
-        // Later calls were invoked later still: the first that may not come ends the list.
+        // Later calls were invoked even later: the first one that may not come ends the list.
         untaken.scan(u64::MAX, |first_answer, (number, call)| {
             let may_come = call.invoked() < *first_answer;
             *first_answer = call.answered().unwrap_or(u64::MAX).min(*first_answer);
@@ -209,7 +207,7 @@ impl<M: Model> Search<M> {
         })
     }
 
-    /// Takes a call as the next one, if the state explains it and that was not tried before.
+    /// Takes a call as the next one, if the state explains it and this was not tried before.
     fn take(&mut self, number: usize) -> bool {
         let Some(call) = self.calls.get(number) else { return false };
         let Some(next) = self.state.after(number, call) else {
@@ -225,7 +223,7 @@ impl<M: Model> Search<M> {
         true
     }
 
-    /// Undoes the last choice and says which it was. A call that only reads was no choice: if any order
+    /// Undoes and returns the last choice. A call that only reads was no choice: if any order
     /// explains the rest, one explains it with that call first.
     fn put_back(&mut self) -> Option<usize> {
         loop {
@@ -240,7 +238,7 @@ impl<M: Model> Search<M> {
         }
     }
 
-    /// Remembers the order that came furthest, for the report.
+    /// Records the order that got furthest, for the report.
     fn note_failure(&mut self) {
         if self.furthest.as_ref().is_some_and(|known| known.explained.len() >= self.stack.len()) {
             return;

@@ -1,8 +1,8 @@
-//! What clients asked and what they were answered, and when: the input of every checker.
+//! The requests of clients, the responses, and their order: the input of every checker.
 //!
-//! Entities are small on purpose. A few partitions and rows make clients meet; three numbers are
-//! enough to tell a replace from a merge; and every write carries numbers that no other write does,
-//! so that a read names the writes it saw.
+//! Entities are small on purpose. Few partitions and rows make clients conflict; three numbers are
+//! enough to distinguish a replace from a merge; and every write carries unique numbers, so that a
+//! read identifies the writes it saw.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl EntityId {
     }
 }
 
-/// The properties of an entity: `A`, `B` and `C`, each there or not.
+/// The properties of an entity: `A`, `B` and `C`, each optional.
 pub type Slots = [Option<u32>; 3];
 
 /// The names of the [`Slots`].
@@ -85,14 +85,14 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Whether the scan would show an entity, were its page long enough.
+    /// Whether the scan would return an entity if its page were long enough.
     pub fn covers(&self, entity: EntityId) -> bool {
         self.partition.is_none_or(|partition| partition == entity.partition)
             && self.from.is_none_or(|from| from <= entity)
     }
 }
 
-/// What a client asks.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     Get(EntityId),
@@ -128,7 +128,7 @@ pub enum Refusal {
     ConditionNotMet,
 }
 
-/// The answer to a client.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     /// A point read; `None` when there is no such entity.
@@ -138,7 +138,7 @@ pub enum Response {
         /// The first entity that the page has no room for.
         next: Option<EntityId>,
     },
-    /// The changes were made. The answer to a deletion names no version.
+    /// The changes were made. The response to a deletion has no version.
     Written(Option<Version>),
     /// Nothing was done, because of the change at `index`.
     Refused {
@@ -151,20 +151,20 @@ pub enum Response {
     TableNotFound,
     /// The service was busy: nothing was done.
     NotDone,
-    /// Whether it was done, or ever will be, nobody knows.
+    /// It may have been done, or may be done later.
     Unknown,
 }
 
-/// A request, its answer, and the order of both among all others.
+/// A request, its response, and the order of both among all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     pub client: usize,
     pub request: Request,
     pub response: Response,
-    /// Numbers that order all invocations and answers: an answer with a smaller number than an
+    /// Numbers that order all invocations and responses: a response with a smaller number than an
     /// invocation came before it.
     pub invoked: u64,
-    /// Of no meaning when the response is [`Response::Unknown`].
+    /// Meaningless if the response is [`Response::Unknown`].
     pub answered: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Sends the requests of a history over HTTP, and reads the answers.
+//! Sends the requests of a history over HTTP, and reads the responses.
 
 use crate::history::{
     Change, ChangeKind, Condition, EntityId, Refusal, Request, Response, SLOT_NAMES, Scan, Slots,
@@ -19,7 +19,7 @@ pub(crate) struct HttpClient {
     connection: Option<Connection>,
 }
 
-/// An answer that no request of ours should get.
+/// A response that none of our requests should get.
 #[derive(Debug)]
 pub(crate) struct Unexpected {
     pub(crate) request: Request,
@@ -40,8 +40,8 @@ impl HttpClient {
         Self { address, table: table.to_owned(), connection: None }
     }
 
-    /// Sends a request. A connection that breaks leaves its outcome unknown, and the next request
-    /// opens another.
+    /// Sends a request. If the connection breaks, the outcome is unknown, and the next request
+    /// opens another one.
     pub(crate) fn call(&mut self, request: &Request) -> Result<Response, Unexpected> {
         let answer = match self.exchange(request) {
             Ok(answer) => answer,
@@ -159,7 +159,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// What the answer says; `None` when it makes no sense.
+    /// The meaning of the response; `None` if it is invalid.
     pub(crate) fn read(&self, request: &Request) -> Option<Response> {
         match self {
             Self::Lone(answer) if answer.status < 400 => read_success(request, answer),

@@ -112,7 +112,7 @@ fn simulate_queue(seed: u64) -> Result<Report, String> {
 }
 
 impl Seeds {
-    /// Runs one seed after the other until time is up or one fails; prints what came of them.
+    /// Runs one seed after another until time is up or one fails; prints the results.
     fn go_through(self, run: impl Fn(u64) -> Result<Report, String>) -> bool {
         let first = self.seed.unwrap_or_else(|| SystemClock.now().ticks());
         let time = Duration::from_secs(self.seconds.unwrap_or_default());
@@ -122,7 +122,7 @@ impl Seeds {
             match run(seed) {
                 Ok(report) => total += report,
                 Err(failure) => {
-                    println!("failed; repeat with --seed {seed}\n{failure}");
+                    println!("failed; reproduce with --seed {seed}\n{failure}");
                     return false;
                 }
             }

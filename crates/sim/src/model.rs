@@ -1,4 +1,4 @@
-//! The table as it should be: one state, one request at a time.
+//! The reference table: one state, one request at a time.
 
 use crate::history::{
     Change, ChangeKind, Condition, EntityId, Refusal, Request, Response, Scan, Slots, Stored,
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 pub struct Table {
     exists: bool,
     entities: BTreeMap<EntityId, Entity>,
-    /// The last version each entity is known to have had: versions only grow, also across deletion.
+    /// The last known version of each entity: versions only increase, even across deletion.
     floors: BTreeMap<EntityId, Version>,
 }
 
@@ -21,12 +21,12 @@ struct Entity {
     version: Stamp,
 }
 
-/// The version of an entity, as far as any answer named it.
+/// The version of an entity, as far as responses revealed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Stamp {
     Known(Version),
-    /// What the write of this number stamped, whose answer was lost. All entities that it wrote have
-    /// the same.
+    /// The version from the write with this number, whose response was lost. All entities that it
+    /// wrote have the same version.
     LostAnswer(usize),
 }
 
@@ -44,8 +44,8 @@ impl Table {
     /// The state after `request`, if `response` is one that this state can give; `number` is
     /// the request's own.
     ///
-    /// A request of unknown outcome counts as done: the caller leaves out one that was not done, or
-    /// was refused.
+    /// A request of unknown outcome counts as done: the caller leaves out those that were not done
+    /// or refused.
     pub fn after(&self, number: usize, request: &Request, response: &Response) -> Option<Self> {
         if matches!(response, Response::TableNotFound) {
             return (!self.exists).then(|| self.clone());
@@ -135,7 +135,7 @@ impl Table {
         next.refuses(refused, reason).then_some(next)
     }
 
-    /// Makes sure that the condition of a change holds, learning the version that it then has.
+    /// Checks that the condition of a change holds, and learns the version from it.
     fn admit(&mut self, change: &Change) -> Option<()> {
         let held = self.entities.contains_key(&change.entity);
         match change.kind {
@@ -188,7 +188,7 @@ impl Table {
         Some(())
     }
 
-    /// Takes in that `entity` is at `version`; refuses what contradicts.
+    /// Records that `entity` is at `version`; refuses a contradiction.
     fn learn(&mut self, entity: EntityId, version: Version) -> Option<()> {
         match self.entities.get(&entity)?.version {
             Stamp::Known(known) => (known == version).then_some(()),
@@ -205,7 +205,7 @@ impl Table {
         }
     }
 
-    /// A new version lies above every earlier one of its entity.
+    /// A new version is greater than every earlier one of its entity.
     fn raise(&mut self, entity: EntityId, version: Version) -> Option<()> {
         let floor = self.floors.insert(entity, version);
         floor.is_none_or(|floor| floor < version).then_some(())

@@ -1,4 +1,4 @@
-//! Records what concurrent clients see of a running server.
+//! Records the requests and responses of concurrent clients of a running server.
 
 use crate::checker::{self, Verdict};
 use crate::history::{Call, Request, Response};
@@ -21,17 +21,17 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// What runs without a violation consisted of.
+/// The counts of runs without a violation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
     pub calls: usize,
     /// Calls of unknown outcome.
     pub unknown: usize,
-    /// Calls that lost against others: refused, or answered `ServerBusy`.
+    /// Calls that lost against others: refused, or `ServerBusy`.
     pub refused: usize,
     /// Calls whose credential did not cover them.
     pub forbidden: usize,
-    /// Runs that the checker gave up.
+    /// Runs that the checker gave up on.
     pub undecided: usize,
 }
 
@@ -45,7 +45,7 @@ impl AddAssign for Report {
     }
 }
 
-/// Runs the plan on a table of its own, and checks what was seen.
+/// Runs the plan on its own table, and checks the history.
 pub fn run(plan: Plan) -> Result<Report, String> {
     let table = format!("Sim{:016x}{}", plan.seed, plan.workload.name());
     let history = record(plan, &table).map_err(|unexpected| unexpected.to_string())?;
@@ -120,7 +120,7 @@ fn work(
     Ok(calls)
 }
 
-/// Gives every invocation and every answer its number.
+/// Numbers every invocation and every response.
 #[derive(Debug, Default)]
 struct Order(AtomicU64);
 

@@ -1,9 +1,9 @@
-//! The server on one thread, under faults, repeated by one number.
+//! The server on one thread, under faults, reproducible from one seed.
 //!
-//! A run is clients of one [`Workload`], the table service, alone or with the whole HTTP front before
-//! it, and the memory engine beneath. Which task goes next, how long a commit is under way, which
-//! fault it meets, how a body arrives, with what credential, what the clock says: all of it comes from
-//! the seed. What the clients saw is then checked as histories over HTTP are.
+//! A run has clients of one [`Workload`], the table service, alone or behind the whole HTTP front,
+//! and the memory engine below. The seed determines the next task, the duration of a commit, its
+//! faults, how a body arrives, the credential, and the clock. The history is then checked like
+//! those over HTTP.
 
 mod body;
 mod clock;
@@ -45,11 +45,11 @@ pub struct Plan {
     pub requests: usize,
     pub faults: FaultRates,
     pub through: Through,
-    /// A defect planted into the engine, to see that the checker finds it.
+    /// A bug planted in the engine, to verify that the checker finds it.
     pub bug: Option<Bug>,
 }
 
-/// What the requests of a run pass on their way to the store.
+/// What the requests of a run go through on their way to the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Through {
     /// The table service alone.
@@ -59,7 +59,7 @@ pub enum Through {
 }
 
 impl Plan {
-    /// The run that `seed` stands for.
+    /// The run of `seed`.
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Seeded::new(seed).stream(u64::MAX);
         let chosen = random.below(Workload::ALL.len());
@@ -154,7 +154,7 @@ impl Server {
         }
     }
 
-    /// Requests that were refused for want of permission.
+    /// Requests refused for lack of permission.
     fn forbidden(&self) -> usize {
         match self {
             Self::Service(_) => 0,
@@ -194,14 +194,14 @@ impl World {
         }
         self.break_things(false);
         chore.await;
-        // Commits whose clients gave up may still be under way.
+        // Commits whose clients gave up may still be in flight.
         self.handle.sleep(10 * PATIENCE).await;
         self.call(0, whole(None)).await;
         let derived = self.engine.check_derived().await.err();
         *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = derived;
     }
 
-    /// Lets faults come, or not.
+    /// Turns faults on or off.
     fn break_things(&self, bad: bool) {
         self.engine.break_things(bad);
         for server in &self.servers {
@@ -259,7 +259,7 @@ struct Log<C>(Mutex<Entries<C>>);
 struct Entries<C> {
     ticks: u64,
     calls: Vec<C>,
-    /// The first answer that its request should not have got.
+    /// The first invalid response.
     failure: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! What clients do: one small machine per client that says its next request and learns from the
-//! answer. The same machines run over HTTP and in simulation.
+//! What clients do: one small state machine per client that produces its next request and learns
+//! from the response. The same machines run over HTTP and in simulation.
 
 mod bank;
 mod mix;
@@ -17,7 +17,7 @@ pub trait Client: Send {
     fn learn(&mut self, request: &Request, response: &Response);
 }
 
-/// The workloads, each with its own truth beside linearizability.
+/// The workloads, each with its own invariant besides linearizability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// Every kind of request at random, over few entities.
@@ -28,7 +28,7 @@ pub enum Workload {
     /// three. Every reader sees one ring.
     Ring,
     /// Money moved between accounts, each transfer with an entry in a ledger. Every reader sees
-    /// balances that the ledger explains.
+    /// balances that match the ledger.
     Bank,
 }
 
@@ -69,7 +69,7 @@ impl Workload {
     /// The clients that can work at once.
     pub const CLIENTS_MAX: usize = 12;
 
-    /// Checks what the workload promises of every whole page that anybody saw.
+    /// Checks the workload's invariant in every full page that was read.
     pub fn check(self, history: &[Call]) -> Result<(), String> {
         let holds: fn(&[(EntityId, Stored)]) -> bool = match self {
             Self::Mix | Self::Tables => return Ok(()),
@@ -94,7 +94,7 @@ pub const fn whole(partition: Option<u8>) -> Request {
     Request::Scan(Scan { partition, from: None, top: 1000 })
 }
 
-/// Numbers that no other client writes, and this one but once.
+/// Numbers that are written once, by this client only.
 #[derive(Clone, Debug)]
 struct Marks(u32);
 
@@ -112,7 +112,7 @@ impl Marks {
 /// An entity with a version, as a client remembers it.
 type Seen = (EntityId, Stored);
 
-/// Replaces an entity that was seen, if nobody was faster.
+/// Replaces an entity that was seen, if no other writer won.
 fn replace(seen: &Seen, slots: Slots) -> Change {
     let kind = ChangeKind::Replace(crate::history::Condition::At(seen.1.version));
     Change { entity: seen.0, kind, slots }

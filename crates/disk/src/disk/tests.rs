@@ -82,7 +82,7 @@ fn sync_covers_what_was_written_before_it_began() {
     check(Names::Strict, &[&start, &sync(1), &writes, &end], Loss::Everything, &[("a", "in time")]);
 }
 
-/// The second sync succeeds and has nothing to write: the system took the pages for clean.
+/// The second sync succeeds without writing anything: the system marked the pages clean.
 #[test]
 fn sync_after_a_failed_sync_does_not_help() {
     let start = [create("a", 2)];

@@ -1,4 +1,5 @@
-//! The checker takes what is right and notices what is wrong: each test is a history by hand.
+//! The checker accepts correct histories and rejects wrong ones: each test is a handwritten
+//! history.
 
 use super::*;
 use crate::history::{Change, ChangeKind, Condition, EntityId, Refusal, Scan, Slots, Stored};
@@ -142,7 +143,7 @@ fn a_stale_read_is_noticed() {
     bad(&[
         (1, 2, upsert(X, 1), written(10)),
         (3, 20, upsert(X, 2), written(20)),
-        // Somebody has seen the new state; nobody may see the old one any more.
+        // The new state was seen; nobody may see the old one any more.
         (5, 6, Request::Get(X), found(20, 2)),
         old.clone(),
     ]);
@@ -162,9 +163,9 @@ fn half_a_batch_is_noticed() {
     good(&with(&[(5, 6, scan(), page(&[(X, 20, 2), (Y, 20, 2)], None))]));
     bad(&with(&[(5, 6, scan(), page(&[(X, 20, 2), (Y, 10, 1)], None))]));
     bad(&with(&[(5, 6, scan(), page(&[(X, 20, 2)], None))]));
-    // Two point reads do not lie on one snapshot, but they come one after the other.
+    // Two point reads are not one snapshot, but they are ordered.
     bad(&with(&[(5, 6, Request::Get(X), found(20, 2)), (7, 8, Request::Get(Y), found(10, 1))]));
-    // A batch that was refused has done nothing, and neither has its first half.
+    // A refused batch has done nothing, not even its first half.
     let kind = ChangeKind::Insert;
     let refused = Response::Refused { index: 1, reason: Refusal::EntityAlreadyExists };
     let half = Request::Batch(vec![change(X, kind, 7), change(Y, kind, 7)]);
@@ -253,7 +254,7 @@ fn a_write_of_unknown_outcome_happened_or_not() {
     good(&with(&[(5, 6, replace_at(X, 10, 3), UNMET)]));
 }
 
-/// All entities of a batch have one version, also when its answer was lost.
+/// All entities of a batch have one version, even if its response was lost.
 #[test]
 fn a_batch_of_unknown_outcome_has_one_version() {
     let lost = (1, 0, both(2), Response::Unknown);

@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 /// How far the clock may jump at once: ten minutes, in ticks of 100 ns.
 const JUMP_MAX: usize = 10 * 60 * 10_000_000;
 
-/// Simulated time from some day on, but for jumps forward and back. It often stands still between
-/// two looks, so that commits meet at the same tick.
+/// Simulated time from some day on, with jumps forward and back. It often stands still between two
+/// reads, so that commits get the same tick.
 pub(super) struct SimulatedClock {
     handle: Handle,
     state: Mutex<State>,

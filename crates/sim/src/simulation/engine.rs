@@ -1,4 +1,5 @@
-//! The memory engine at the end of a bad line: late, busy, contradictory, silent; and, when asked, wrong.
+//! The memory engine behind a bad connection: late, busy, conflicting, silent; and with a planted
+//! bug, wrong.
 
 use super::executor::Handle;
 use super::shadow::{self, Shadow};
@@ -10,29 +11,29 @@ use lazuli_testkit::seed::Seeded;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How often each fault comes, in thousandths of the calls.
+/// The rate of each fault, per thousand calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FaultRates {
-    /// Another commit was in the way.
+    /// A conflict with another commit.
     pub conflict: usize,
     /// The queue is full.
     pub busy: usize,
-    /// The commit happens, and its answer is lost.
+    /// The commit happens, but its reply is lost.
     pub lost_answer: usize,
-    /// The commit does not happen, and its answer is lost.
+    /// The commit does not happen, and its reply is lost.
     pub lost_commit: usize,
-    /// The answer does not come at all; the client gives up waiting.
+    /// The reply never arrives; the client gives up waiting.
     pub silence: usize,
     /// A read fails.
     pub failed_read: usize,
-    /// A view has come to the end of its life.
+    /// A view has expired.
     pub expired_view: usize,
-    /// A guard is said to have failed.
+    /// A guard is reported as failed.
     pub failed_guard: usize,
 }
 
 impl FaultRates {
-    /// Each fault is off in half of all runs, so that every mixture of them comes.
+    /// Each fault is off in half of all runs, so that every combination occurs.
     pub(super) fn random(random: &mut Seeded) -> Self {
         let mut rate = |max| if random.one_in(2) { 0 } else { 1 + random.below(max) };
         Self {
@@ -48,27 +49,27 @@ impl FaultRates {
     }
 }
 
-/// A mistake that breaks the contract of engines. Planted in tests of the simulation: a mistake that
-/// no seed notices would be one that the simulation cannot find.
+/// A bug that breaks the engine contract, planted in tests of the simulation: if no seed detects
+/// it, the simulation cannot find such bugs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Views show what was true before the last commit.
+    /// Views show the state before the last commit.
     StaleView,
-    /// Commits do not look at their checks.
+    /// Commits ignore their checks.
     UncheckedCommit,
-    /// Commits do not look at their guards.
+    /// Commits ignore their guards.
     UnguardedCommit,
-    /// What follows from a commit does not happen with it.
+    /// Derived writes are dropped.
     UnderivedCommit,
-    /// Of several writes the last does not happen.
+    /// The last of several writes is dropped.
     TornCommit,
-    /// Commits are acknowledged and forgotten.
+    /// Commits are acknowledged and dropped.
     LostCommit,
-    /// A commit whose answer was lost happens long after the store was asked whether it has.
+    /// A commit whose reply was lost happens long after the store was asked about it.
     LateCommit,
-    /// Every commit has the revision of the clock, which may stand still or step back.
+    /// Every commit gets the clock as its revision, which may stand still or step back.
     RepeatedRevision,
-    /// A scan looks at the store once for each entry, not at one snapshot.
+    /// A scan reads the store once per entry instead of one snapshot.
     TornScan,
 }
 
@@ -110,7 +111,7 @@ pub(super) struct FaultyEngine {
     previous: Mutex<Option<Arc<dyn View>>>,
 }
 
-/// What everything that comes and goes passes through.
+/// The shared state of all calls.
 #[derive(Clone)]
 struct Line {
     handle: Handle,
@@ -137,12 +138,12 @@ impl FaultyEngine {
         self.line.crashes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Lets faults come from now on, or no more.
+    /// Turns faults on or off.
     pub(super) fn break_things(&self, is_bad: bool) {
         self.line.is_bad.store(is_bad, Ordering::SeqCst);
     }
 
-    /// Whether what was derived from the commits agrees with what they wrote.
+    /// Checks that the derived data agrees with the commits.
     pub(super) async fn check_derived(&self) -> Result<(), String> {
         shadow::check(&self.inner).await
     }
@@ -184,7 +185,7 @@ impl FaultyEngine {
 }
 
 impl Line {
-    /// True so many times in a thousand, while things break.
+    /// True with this probability per thousand, while faults are on.
     fn draw(&self, rate: usize) -> bool {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         let drawn = random.below(1000) < rate;
@@ -199,7 +200,7 @@ impl Line {
         self.random.lock().unwrap_or_else(PoisonError::into_inner).below(bound)
     }
 
-    /// Takes a while, most often a short one.
+    /// Waits a random, usually short time.
     async fn delay(&self) {
         let ticks = match self.below(8) {
             0..=2 => return,
@@ -284,8 +285,8 @@ impl Engine for FaultyEngine {
         })
     }
 
-    /// The commit goes its way whether or not anybody still waits for its answer. Index and feed of the
-    /// entities are derived from each.
+    /// The commit proceeds whether or not anyone still waits for its reply. Each derives an index
+    /// and a feed of the entities.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         let commit = Commit { derive: Some(Arc::new(Shadow)), ..commit };
         let fate = match self.line.fate(&commit) {
@@ -335,7 +336,7 @@ impl Engine for FaultyEngine {
     }
 }
 
-/// The way of one commit to the store, and of its answer back.
+/// The way of one commit to the store, and of its reply back.
 struct Journey {
     fate: Fate,
     not_before: Revision,
@@ -349,7 +350,7 @@ struct Journey {
 }
 
 impl Journey {
-    /// `None` when no answer ever comes.
+    /// `None` if no reply ever arrives.
     async fn travel(self) -> Option<Result<Revision, CommitError>> {
         self.line.delay().await;
         match self.fate {
@@ -375,7 +376,7 @@ impl Journey {
             Fate::Silence { .. } => None,
             Fate::Answered if self.repeats_revision => Some(outcome.map(|_| self.not_before)),
             Fate::Answered => Some(outcome),
-            // A check that failed is as lost as a commit that was made.
+            // The reply of a failed check is lost like that of a commit.
             _ => Some(Err(lost())),
         }
     }

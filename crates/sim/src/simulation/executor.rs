@@ -1,5 +1,5 @@
-//! A scheduler of one thread: the next task is chosen by the seed, and time passes only when there
-//! is nothing to do.
+//! A single-threaded scheduler: the seed chooses the next task, and time passes only when there is
+//! nothing to do.
 
 use lazuli_testkit::seed::Seeded;
 use std::cmp::Reverse;
@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Polls before a run is given up as one that never ends.
+/// Polls after which a run counts as endless.
 const POLLS_MAX: usize = 2_000_000;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -20,7 +20,7 @@ pub(super) struct Executor {
     handle: Handle,
 }
 
-/// What tasks use of the executor.
+/// The tasks' handle to the executor.
 #[derive(Clone)]
 pub(super) struct Handle(Arc<Mutex<Shared>>);
 
@@ -28,7 +28,7 @@ struct Shared {
     random: Seeded,
     /// Simulated time.
     now: u64,
-    /// Tasks that can go on.
+    /// Tasks that are ready.
     ready: Vec<usize>,
     /// Tasks that were spawned and not yet taken over.
     spawned: Vec<Task>,
@@ -38,7 +38,7 @@ struct Shared {
 
 struct Timer {
     at: u64,
-    /// Tells timers of the same moment apart, so that their order is fixed.
+    /// Orders timers of the same moment.
     number: u64,
     waker: Waker,
 }
@@ -91,7 +91,7 @@ impl Executor {
         }
     }
 
-    /// Any task that can go on.
+    /// A random ready task.
     fn choose(&self) -> Option<usize> {
         let mut shared = self.handle.shared();
         let ready = shared.ready.len();
@@ -135,8 +135,8 @@ impl Handle {
         })
     }
 
-    /// The output of `future`, or `None` when it takes longer than `ticks`. What it has begun may
-    /// then be half done.
+    /// The output of `future`, or `None` when it takes longer than `ticks`. Its work may then be
+    /// half done.
     pub(super) async fn within<T>(&self, ticks: u64, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
         let mut deadline = pin!(self.sleep(ticks));
@@ -166,7 +166,7 @@ impl Handle {
         true
     }
 
-    /// Everything runs on one thread, so that nobody ever waits here.
+    /// Everything runs on one thread, so this never blocks.
     fn shared(&self) -> MutexGuard<'_, Shared> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,9 +1,9 @@
 //! Sends the requests of a history through the HTTP front, without a socket.
 //!
-//! A request passes everything but the network: its body arrives in pieces or breaks off, its
+//! A request goes through everything but the network: its body arrives in pieces or breaks off, its
 //! credential is one of many that cover it, or one that does not; then it is routed, authorized,
-//! decoded, run and answered. What must be refused is decided here by the rules of the service alone,
-//! and never by asking the server.
+//! decoded and executed. The expected refusals come from the rules of the service, never from the
+//! server.
 
 use super::body::PiecemealBody;
 use super::executor::Handle;
@@ -27,9 +27,9 @@ const VERSION: &str = "2019-02-02";
 /// Later than any clock of a run.
 pub(super) const EXPIRY: &str = "2999-01-01";
 pub(super) const EXPIRED: &str = "2001-01-01";
-/// One request in so many has a credential that does not cover it.
+/// One request in this many has a credential that does not cover it.
 pub(super) const FORBIDDEN_ONE_IN: usize = 8;
-/// The body of one request in so many breaks off.
+/// The body of one request in this many breaks off.
 pub(super) const BROKEN_ONE_IN: usize = 12;
 
 /// A client of one front.
@@ -59,7 +59,7 @@ impl FrontClient {
     ) -> Self {
         let accounts = Accounts::parse(&format!("{ACCOUNT}:{ACCOUNT_KEY}"));
         let accounts = accounts.and_then(Accounts::new).expect("an account");
-        // The clock jumps further than a signed date may lie apart.
+        // The clock jumps further than the skew allowed for a signed date.
         let options = FrontOptions { date_check: false, ..FrontOptions::default() };
         let front = Front::of_tables(tables.clone(), Arc::new(accounts), clock.clone(), options);
         Self {
@@ -74,7 +74,7 @@ impl FrontClient {
         }
     }
 
-    /// Lets troubles come, or not.
+    /// Turns faults on or off.
     pub(super) fn break_things(&self, bad: bool) {
         self.is_bad.store(bad, Ordering::Relaxed);
     }
@@ -85,11 +85,11 @@ impl FrontClient {
     }
 
     pub(super) async fn reclaim(&self) {
-        // The chore tries again later, whatever went wrong.
+        // The task retries later, whatever went wrong.
         let _ = self.tables.reclaim_some().await;
     }
 
-    /// Sends a request; fails when its answer is one that it should not get.
+    /// Sends a request; fails if the response is invalid.
     pub(super) async fn call(&self, request: &Request) -> Result<Response, String> {
         let (credential, message, is_broken) = {
             let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +116,7 @@ impl FrontClient {
                 self.forbidden.fetch_add(1, Ordering::Relaxed);
                 return Ok(Response::NotDone);
             }
-            // The body broke off before anybody asked for permission.
+            // The body broke off before the permission check.
             (false, false) if is_broken && answer.status >= 400 => return Ok(Response::NotDone),
             (false, false) => return wrong("not refused"),
             (true, true) => return wrong("refused"),
@@ -126,7 +126,7 @@ impl FrontClient {
             return if answer.status >= 400 {
                 Ok(Response::NotDone)
             } else {
-                wrong("half a body was taken")
+                wrong("half a body was accepted")
             };
         }
         let answer = match is_batch {
@@ -136,7 +136,7 @@ impl FrontClient {
         answer.read(request).ok_or_else(|| answer.unexpected(request).to_string())
     }
 
-    /// Whether a trouble that comes once in `n` times comes now.
+    /// Whether a fault with probability 1 in `n` occurs now.
     fn comes(&self, n: usize, random: &mut Seeded) -> bool {
         random.one_in(n) && self.is_bad.load(Ordering::Relaxed)
     }
@@ -219,7 +219,7 @@ pub(super) async fn whole_answer(answer: http::Response<ResponseBody>) -> client
     }
 }
 
-/// With what a request comes.
+/// The credential of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Credential {
     Key(Scheme),
@@ -255,7 +255,7 @@ impl Credential {
         Self::Forged,
     ];
 
-    /// One that covers the request, or does not, as wanted.
+    /// A credential that covers the request, or one that does not.
     fn choose(request: &Request, wanted: bool, random: &mut Seeded) -> Self {
         let fitting: Vec<_> =
             Self::ALL.into_iter().filter(|one| one.covers(request) == wanted).collect();

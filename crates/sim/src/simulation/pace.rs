@@ -6,8 +6,8 @@ use lazuli_engine::retry::Pace;
 use lazuli_testkit::seed::Seeded;
 use std::sync::{Mutex, PoisonError};
 
-/// Simulated time for a millisecond of a pause. A client's patience is some four hundred of them, so
-/// that most retries come to their end before it does.
+/// Simulated time for a millisecond of a pause. A client waits about four hundred of them, so most
+/// retries finish before it gives up.
 const TICKS_PER_MS: u64 = 10;
 
 pub(super) struct SimulatedPace {

@@ -63,7 +63,7 @@ impl ServiceClient {
     }
 
     pub(super) async fn reclaim(&self) {
-        // The chore tries again later, whatever went wrong.
+        // The task retries later, whatever went wrong.
         let _ = self.service.reclaim_some().await;
     }
 
@@ -174,14 +174,14 @@ fn number(value: Option<ValueRef<'_>>) -> Option<u32> {
     }
 }
 
-/// As over HTTP, where the answer to a deletion names no version.
+/// As over HTTP, where the response to a deletion has no version.
 fn written(request: &Request, at: Timestamp) -> Response {
     let deletes = |change: &Change| matches!(change.kind, ChangeKind::Delete(_));
     let version: Version = at.ticks();
     Response::Written((!request.changes().iter().all(deletes)).then_some(version))
 }
 
-/// The answer to a client for an error, as the HTTP front gives it.
+/// The response for an error, as from the HTTP front.
 fn failure(index: usize, error: TableError) -> Response {
     let refused = |reason| Response::Refused { index, reason };
     match error {

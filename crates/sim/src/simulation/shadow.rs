@@ -1,5 +1,5 @@
-//! What the simulation derives from every commit: an index and a feed of all entities. After a run both
-//! must agree with the entities, whatever faults the commits met.
+//! The data that the simulation derives from every commit: an index and a feed of all entities.
+//! After a run both must agree with the entities, whatever faults the commits met.
 
 use lazuli_engine::{
     Change, Derive, Derived, Direction, Engine, EngineError, Key, KeyRange, MemoryEngine, Refusal,
@@ -44,8 +44,8 @@ impl Derive for Shadow {
 /// Entries by key: value and revision.
 type Entries = BTreeMap<Vec<u8>, (Vec<u8>, Revision)>;
 
-/// Whether index and feed agree with the entities. Reclaiming takes the entities of a dropped table
-/// and leaves what was derived from them, so only what is left of those is looked at.
+/// Whether index and feed agree with the entities. Reclaiming removes the entities of a dropped
+/// table but not the data derived from them, so only the remaining entities are checked.
 pub(super) async fn check(engine: &MemoryEngine) -> Result<(), String> {
     let failed = |error: EngineError| error.to_string();
     let entities = all(engine, ENTITIES).await.map_err(failed)?;
@@ -62,7 +62,7 @@ pub(super) async fn check(engine: &MemoryEngine) -> Result<(), String> {
     agree("feed", &entities, &replayed(&feed), &live)
 }
 
-/// What is left of the entities when all recorded changes are made again.
+/// The entities after replaying all recorded changes.
 fn replayed(feed: &Entries) -> Entries {
     let mut replayed = Entries::new();
     for (recorded, revision) in feed.values() {
@@ -79,7 +79,7 @@ fn replayed(feed: &Entries) -> Entries {
     replayed
 }
 
-/// Every entity is derived as it is, and nothing is derived that a living table does not have.
+/// The derived data equals the entities, and contains nothing that an existing table lacks.
 fn agree(
     what: &str,
     entities: &Entries,

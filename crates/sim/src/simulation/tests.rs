@@ -1,4 +1,4 @@
-//! Runs of some seeds, and the proof that mistakes are noticed.
+//! Runs of some seeds, and proof that planted bugs are found.
 
 use super::*;
 
@@ -15,8 +15,8 @@ fn some_hundred_seeds_hold() {
     assert!(calls > 10_000, "{calls}");
 }
 
-/// Through the front every kind of credential comes, and those that do not cover a request are refused
-/// without an effect that any client sees.
+/// The front gets every kind of credential, and those that do not cover a request are refused
+/// without a visible effect.
 #[test]
 fn the_front_holds_for_a_hundred_seeds() {
     let mut total = Report::default();
@@ -55,7 +55,7 @@ fn a_seed_repeats_its_run() {
     }
 }
 
-/// How many seeds it takes until a planted mistake is noticed.
+/// How many seeds it takes to find a planted bug.
 fn seeds_until_noticed(bug: Bug, workload: Workload) -> Option<u64> {
     (0..400).find(|seed| {
         let faults = FaultRates { lost_commit: 100, ..FaultRates::default() };
@@ -67,14 +67,14 @@ fn seeds_until_noticed(bug: Bug, workload: Workload) -> Option<u64> {
 #[test]
 fn every_planted_mistake_is_noticed() {
     for bug in Bug::ALL {
-        // Only where tables come and go can a guard fail.
+        // A guard can fail only if tables are dropped.
         let workload = if bug == Bug::UnguardedCommit { Workload::Tables } else { Workload::Mix };
         let found = seeds_until_noticed(bug, workload);
         assert!(found.is_some(), "{bug:?} is not noticed");
     }
 }
 
-/// The truths of ring and bank notice mistakes of batches without the checker of histories.
+/// The invariants of ring and bank find batch bugs without the history checker.
 #[test]
 fn ring_and_bank_notice_half_a_batch() {
     for workload in [Workload::Ring, Workload::Bank] {

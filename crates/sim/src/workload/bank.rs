@@ -18,8 +18,8 @@ pub(super) fn initial() -> Vec<(EntityId, Slots)> {
     (0..ACCOUNTS).map(account).collect()
 }
 
-/// Whether every balance is what the ledger makes of it: a transfer that is half done, done twice or
-/// lost shows here. An entry holds who paid, who was paid, and how much.
+/// Whether every balance matches the ledger: detects a transfer that is half done, done twice or
+/// lost. An entry holds who paid, who was paid, and how much.
 pub(super) fn is_explained(entities: &[(EntityId, Stored)]) -> bool {
     let mut expected = [i64::from(INITIAL); ACCOUNTS as usize];
     let mut add = |account: Option<u32>, amount: i64| {
@@ -45,7 +45,7 @@ pub(super) struct Teller {
     marks: Marks,
     /// The first row of the ledger that is this client's.
     ledger: usize,
-    /// Transfers tried: each has a row of its own, so that none can be done twice unseen.
+    /// Transfers tried: each has its own row, so that a repeated one is detected.
     tried: usize,
     accounts: Vec<Seen>,
 }

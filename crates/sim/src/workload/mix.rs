@@ -1,4 +1,4 @@
-//! Every kind of request at random, over so few entities that clients keep meeting.
+//! Every kind of request at random, on so few entities that clients often conflict.
 
 use super::{Client, Marks};
 use crate::history::{
@@ -13,7 +13,7 @@ const ROWS: usize = 4;
 pub(super) struct Mix {
     random: Seeded,
     marks: Marks,
-    /// Whether tables come and go.
+    /// Whether tables are created and dropped.
     tables: bool,
     /// The version at which an entity was last seen.
     seen: BTreeMap<EntityId, Version>,
@@ -46,7 +46,7 @@ impl Mix {
         Change { entity, kind, slots: self.slots() }
     }
 
-    /// Most often the version last seen, which may be an old one by now.
+    /// Usually the last version seen, which may be outdated.
     fn condition(&mut self, entity: EntityId) -> Condition {
         match self.seen.get(&entity) {
             Some(version) if !self.random.one_in(4) => Condition::At(*version),

@@ -78,7 +78,7 @@ impl Client for Walker {
 
     fn learn(&mut self, request: &Request, response: &Response) {
         if let (Request::Get(entity), Response::Entity(Some(found))) = (request, response) {
-            // A ring that changes under way may lead back; then there is nothing to turn around.
+            // A ring that changes during the reads may lead back; then there is nothing to swap.
             if self.path.iter().any(|(known, _)| known == entity) {
                 self.path.clear();
             }
