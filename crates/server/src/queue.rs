@@ -1,6 +1,6 @@
 //! The Queue service over HTTP: its operations, their routes and their handlers.
 //!
-//! [`api::QueueApi`] is what the front runs; the rest of the folder is what it is made of.
+//! The front runs [`api::QueueApi`]; the other modules are its parts.
 
 pub(crate) mod api;
 pub(crate) mod credentials;

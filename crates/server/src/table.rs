@@ -1,6 +1,6 @@
 //! The Table service over HTTP: its operations, their routes and their handlers.
 //!
-//! [`api::TableApi`] is what the front runs; the rest of the folder is what it is made of.
+//! The front runs [`api::TableApi`]; the other modules are its parts.
 
 pub(crate) mod api;
 mod batch;

@@ -22,7 +22,7 @@ use lazuli_wire::sas::QueueGrant;
 use lazuli_wire::uri::split_account;
 use std::sync::Arc;
 
-/// How the Queue service behaves, in addition to what all services share.
+/// Options of the Queue service, in addition to those that all services share.
 #[derive(Clone, Debug)]
 pub struct QueueOptions {
     /// Names under which the account is the first label of the host, such as `queue.localhost`.
@@ -46,7 +46,7 @@ pub struct QueueApi {
 }
 
 impl QueueApi {
-    /// A service of these queues; `tables` keeps what analytics count of it.
+    /// A service of these queues; `tables` stores its analytics counts.
     pub fn new(
         shared: &Shared,
         queues: QueueService,
@@ -66,7 +66,7 @@ impl QueueApi {
         }
     }
 
-    /// What was counted of the requests answered here, and the tables that keep it.
+    /// The counted requests, and the tables that store the counts.
     pub fn analytics(&self) -> Arc<Analytics> {
         self.analytics.clone()
     }
@@ -76,7 +76,7 @@ impl QueueApi {
         self.analytics.apply_changed_properties(account).await
     }
 
-    /// Whether the service gives out keys for user delegation, and takes tokens signed with them
+    /// Whether the service issues user delegation keys, and accepts tokens signed with them
     ///
     pub(crate) fn gives_delegation_keys(&self) -> bool {
         self.user_delegation
@@ -84,7 +84,7 @@ impl QueueApi {
 }
 
 impl Front<QueueApi> {
-    /// A front of the Queue service alone, with its usual options.
+    /// A front of the Queue service only, with default options.
     pub fn of_queues(
         queues: QueueService,
         tables: TableService,
@@ -130,7 +130,7 @@ impl Service for QueueApi {
             Answer::Page => shared.answers.hold_page(run).await?,
             _ => run.await?,
         };
-        // Answers to reads, and nothing else.
+        // Only responses to reads.
         Ok(Reply { no_cache: reply.status == 200, ..reply })
     }
 

@@ -1,4 +1,4 @@
-//! How requests to the Queue service are signed, and what its tokens and roles open.
+//! How requests to the Queue service are signed, and what its tokens and roles permit.
 
 use crate::auth::accounts::Account;
 use crate::auth::bearer::{RoleGrant, RoleNames};
@@ -19,7 +19,7 @@ use lazuli_wire::sas::{
 use lazuli_wire::shared_key::{CanonicalRequest, Scheme};
 use lazuli_wire::uri::split_account;
 
-/// The letters that the roles of a user may permit on messages, the frequent ones first.
+/// The sets of permissions on messages that a user's roles may give, the frequent ones first.
 const DELEGATED: [&str; 10] = ["raudp", "r", "rp", "a", "", "rap", "ra", "raup", "rup", "p"];
 
 const READ: Permissions = Permissions::READ;
@@ -79,7 +79,7 @@ pub(crate) const ROLES: &RoleNames = &RoleNames {
     ],
 };
 
-/// A token of the Queue service, and the queue that the URL names, which is part of what it signs.
+/// A token of the Queue service, and the queue in the URL, which is part of the string to sign.
 pub(crate) struct Token<'q> {
     pub(crate) queue: &'q str,
     pub(crate) sas: TokenKind<'q>,
@@ -184,7 +184,7 @@ impl Credentials for QueueApi {
                 let owner = delegation::owner_permissions(account, &sas.key, &DELEGATED, verify);
                 Ok(owner.and_then(|owner| Ok(sas.grant(queue, caller)?.within(owner))))
             }
-            // Nobody can have such a token: we give out no keys to sign it with (A-13.30).
+            // Nobody can have such a token: we issue no keys to sign it with (A-13.30).
             TokenKind::UserDelegation(_) => Ok(Err(SasError::Signature)),
         }
     }
@@ -258,7 +258,7 @@ fn canonical<'a>(account: &'a Account, presented: &Presented<'a>) -> CanonicalRe
 }
 
 impl QueueApi {
-    /// The stored policies of the queue a token is for, if it names one of them.
+    /// The stored policies of the token's queue, if the token names one.
     async fn stored_policies(
         &self,
         account: &Account,
@@ -279,7 +279,7 @@ impl QueueApi {
 impl Grant for QueueGrant {
     type Resource = Resource;
 
-    /// An operation that no such token opens is refused with another code than a letter that lacks
+    /// An operation that no such token permits has another error code than a missing permission
     /// (Q-10.6, Q-10.7, TQ-58).
     fn permit(&self, facts: &Facts, resource: &Resource) -> ApiResult<()> {
         let (Some(queue), Some(needed)) = (resource.queue(), facts.service_sas) else {
@@ -304,8 +304,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// What a token signed with a delegation key permits is found by trying: each set that some roles
-    /// together give must be there.
+    /// The permissions behind a delegation key are found by trial: every set that some combination
+    /// of roles gives must be included.
     #[test]
     fn every_set_of_letters_that_roles_give_is_tried() {
         let tried: BTreeSet<_> =

@@ -1,4 +1,4 @@
-//! From the causes of the Queue service to answers: which code a failure is answered with.
+//! Maps errors of the Queue service to error codes.
 
 use crate::error::ApiError;
 use lazuli_engine::EngineError;
@@ -54,7 +54,7 @@ impl From<QueueError> for ApiError {
     }
 }
 
-/// A parameter whose value lies outside its range.
+/// A parameter whose value is out of range.
 pub(crate) fn parameter_out_of_range(name: &str, value: &str, min: i64, max: i64) -> ApiError {
     ApiError::from(ErrorCode::OutOfRangeQueryParameterValue).with_details([
         ("QueryParameterName", name.to_owned()),
@@ -64,14 +64,14 @@ pub(crate) fn parameter_out_of_range(name: &str, value: &str, min: i64, max: i64
     ])
 }
 
-/// A parameter that the operation needs and the request lacks.
+/// A missing required parameter.
 pub(crate) fn missing_parameter(name: &str) -> ApiError {
     let code = ErrorCode::MissingRequiredQueryParameter;
     ApiError::with_text(code, message::QUERY_PARAMETER_MISSING)
         .with_details([("QueryParameterName", name.to_owned())])
 }
 
-/// A resource that does not have the method.
+/// A method that the resource does not support.
 pub(crate) fn unsupported_verb() -> ApiError {
     ApiError::with_text(ErrorCode::UnsupportedHttpVerb, message::VERB_NOT_SUPPORTED)
 }

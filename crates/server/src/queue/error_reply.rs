@@ -1,4 +1,4 @@
-//! How the Queue service answers a request that failed: in XML, with details after the message (8).
+//! Error responses of the Queue service: XML, with details after the message (8).
 
 use crate::error::ApiError;
 use crate::http::reply::Reply;
@@ -39,7 +39,7 @@ pub(crate) fn of_request(failed: &Failed<'_>) -> Reply {
     }
 }
 
-/// Whether an explanation of ours takes the place of the service's own (`--explain-auth`).
+/// Whether our explanation replaces the service's own detail (`--explain-auth`).
 fn is_explained(error: &ApiError, context: &ResponseContext) -> bool {
     error.explanation.is_some() && context.trailer().explain
 }

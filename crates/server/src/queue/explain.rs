@@ -1,4 +1,4 @@
-//! The mistakes that clients make when they sign for the Queue service.
+//! Common mistakes of clients that sign for the Queue service.
 
 use crate::auth::credentials::Presented;
 use crate::auth::explain::{self, Keyring, Mistake, SasMistake, edit, encode, mismatch};
@@ -7,7 +7,7 @@ use crate::queue::credentials::{Token, TokenKind};
 use lazuli_wire::shared_key::{CanonicalRequest, Scheme};
 use lazuli_wire::uri::percent_decode_lenient;
 
-/// Explains a Shared Key signature that is not that of `request`.
+/// Explains a Shared Key signature that does not match `request`.
 pub(crate) fn shared_key<'a>(
     request: &CanonicalRequest<'a>,
     scheme: Scheme,
@@ -49,12 +49,12 @@ pub(crate) fn token(token: &Token<'_>, keys: &Keyring<'_>) -> String {
 
 const NO_DELEGATION_KEY: &str = "No user delegation key of this account signed the token.";
 
-/// The string a client may have signed, with what it is made of.
+/// A string that a client may have signed, with its parts.
 #[derive(Clone)]
 struct Attempt<'a> {
     request: CanonicalRequest<'a>,
     scheme: Scheme,
-    /// What stands after the string.
+    /// What follows the string.
     end: &'static str,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// What a mistake may have taken from the request.
+/// The parts of the request that a mistake may use.
 struct Facts<'f, 'a> {
     account: &'f str,
     presented: &'f Presented<'a>,
@@ -131,7 +131,7 @@ const MISTAKES: &[Mistake<Make>] = &[
     ("with a line feed at the end", |attempt, _| Attempt { end: "\n", ..attempt }),
 ];
 
-/// In the string to sign of a token for a queue the resource is the fourth line.
+/// In a queue token's string to sign, the resource is the fourth line.
 const SAS_MISTAKES: &[SasMistake] = &[
     ("without /queue before the resource", |lines, _, _| {
         edit(lines, 3, |resource| {

@@ -1,4 +1,5 @@
-//! Handlers of queues: create, delete, list, metadata, access policies, and what all services have.
+//! Handlers for queues: create, delete, list, metadata, access policies, and the operations of all
+//! services.
 
 use crate::auth::permit::Principal;
 use crate::error::ApiResult;
@@ -18,10 +19,10 @@ use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::sas::QueueGrant;
 use lazuli_wire::xml::{self, QueueListing};
 
-/// How the names of headers with metadata begin.
+/// The prefix of metadata headers.
 const METADATA: &str = "x-ms-meta-";
 
-/// Runs an operation that the caller may do.
+/// Runs a permitted operation.
 pub(crate) async fn handle(
     api: &QueueApi,
     context: &RequestContext<'_>,
@@ -74,7 +75,7 @@ pub(crate) async fn handle(
     }
 }
 
-/// A queue that is there already, with the same metadata, is answered otherwise.
+/// An existing queue with the same metadata has another status.
 async fn create(
     api: &QueueApi,
     context: &RequestContext<'_>,
@@ -110,7 +111,7 @@ async fn set_properties(
     let account = &context.account.name;
     let patch = settings::read_properties(context, body)?;
     let outcome = api.queues.set_service_properties(account, patch).await;
-    // Also when the outcome is unknown: then the old ones may be stale.
+    // Also if the outcome is unknown: the cached ones may be stale.
     api.apply_changed_properties(account).await?;
     outcome?;
     Ok(Reply::xml(202, Vec::new()))
@@ -126,7 +127,7 @@ async fn list(
     let shows_metadata = includes_metadata(query)?;
     let prefix = value(query, "prefix").unwrap_or_default();
     let marker = value(query, "marker").unwrap_or_default();
-    // A marker is `/account/queue`, as pages give it, or the bare name.
+    // A marker is `/account/queue`, as in our pages, or the bare name.
     let before = format!("/{account}/");
     let from = marker.strip_prefix(&before).unwrap_or(marker);
     let mut queues = Vec::new();

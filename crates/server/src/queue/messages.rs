@@ -1,4 +1,4 @@
-//! Handlers of messages: put, get, peek, clear, update, delete.
+//! Handlers for messages: put, get, peek, clear, update, delete.
 
 use crate::error::{ApiError, ApiResult};
 use crate::http::reply::Reply;
@@ -51,7 +51,7 @@ pub(crate) async fn of_queue(
         Operation::PeekMessage | Operation::PeekMessages => {
             let max = number_of_messages(request.query)?;
             let peeked = api.queues.peek_messages(account, queue, max).await?;
-            // A peek shows no receipt.
+            // A peek returns no receipt.
             let none = PopReceipt::of_get(Timestamp::UNIX_EPOCH);
             let peeked = peeked.iter().map(|message| listed(message, none));
             Ok(document(|out| xml::write_messages(out, MessageForm::Peeked, peeked)))
@@ -75,12 +75,13 @@ pub(crate) async fn of_message(
 ) -> ApiResult<Reply> {
     let account = &context.account.name;
     let receipt = pop_receipt(request.query)?;
-    // An id of another form is looked for too: whether the queue is there decides the answer.
+    // An id in another format is looked up too: the response depends on whether the queue exists
+    //
     let id = id.unwrap_or(NO_MESSAGE);
     match operation {
         Operation::UpdateMessage => {
             let visibility = visibility_of_update(request.query)?;
-            // Without a body the text stays.
+            // Without a body the text is unchanged.
             let text = match request.body {
                 [] => None,
                 body => Some(read_text(body, context.version)?),
@@ -125,7 +126,7 @@ pub(crate) fn text_bytes_max(version: ApiVersion) -> usize {
     }
 }
 
-/// Old versions answer without a body (Q-2.16, TQ-9).
+/// Old versions return no body (Q-2.16, TQ-9).
 fn put_reply(put: &PutMessage, version: ApiVersion) -> Reply {
     if !version.has_put_message_body() {
         return Reply::xml(201, Vec::new());

@@ -1,4 +1,4 @@
-//! The operations of the Queue service, one row each, and what they are asked of.
+//! The operations of the Queue service, one row each, and their resources.
 //!
 //! What each needs of a credential is the table of section 10 of the Queue rules.
 
@@ -9,7 +9,7 @@ use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::sas::{Permissions, ResourceTypes};
 use lazuli_wire::version::ApiVersion;
 
-/// What a request addresses, its names already parsed.
+/// The resource of a request, with its names parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     /// `/?comp=list`
@@ -20,9 +20,9 @@ pub(crate) enum Resource {
     Metadata { queue: QueueName },
     /// `/name?comp=acl`
     Acl { queue: QueueName },
-    /// `/name/messages`; a read takes them or looks at them only, one or several.
+    /// `/name/messages`; a read gets or only peeks at one or several messages.
     Messages { queue: QueueName, is_peek: bool, is_several: bool },
-    /// `/name/messages/id`; an id that is no GUID names no message.
+    /// `/name/messages/id`; an id that is not a GUID names no message.
     Message { queue: QueueName, id: Option<MessageId> },
     /// `/?restype=service&comp=properties`
     ServiceProperties,
@@ -61,7 +61,7 @@ const CONTAINER: ResourceTypes = ResourceTypes::CONTAINER;
 const SERVICE: ResourceTypes = ResourceTypes::SERVICE;
 
 operations! {
-    /// What a request asks for. The frequent ones come first: the router looks from the top.
+    /// The operations. The frequent ones come first, because the router searches from the top.
     pub(crate) enum Operation on Resource {
         PutMessage: [Post] Resource::Messages { .. } => {
             name: "PutMessage",
@@ -148,7 +148,7 @@ operations! {
             role: Role::Object(READ),
         }
 
-        /// Of all messages it is `o` too (A-13.27, TQ-61).
+        /// For all messages the resource type is `o` too (A-13.27, TQ-61).
         ClearMessages: [Delete] Resource::Messages { .. } => {
             name: "ClearMessages",
             kind: Kind::Settings,
@@ -296,7 +296,7 @@ operations! {
     }
 }
 
-/// What the front answers to OPTIONS, for everybody.
+/// OPTIONS, which the front handles without a credential.
 pub(crate) const PREFLIGHT: Facts = Facts {
     name: "QueuePreflightRequest",
     kind: Kind::Settings,
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// The names of, but for GetQueue, which is no operation of the reference.
+    /// The names of, except GetQueue, which is not an operation of the reference.
     #[test]
     fn operations_are_called_as_analytics_call_them() {
         let mut names: BTreeSet<_> = Operation::ALL.iter().map(|o| o.facts().name).collect();
@@ -359,7 +359,8 @@ mod tests {
         assert_eq!(names, of_analytics);
     }
 
-    /// The secondary location is read-only, and what writes is a write in metrics or a setting.
+    /// The secondary location is read-only, and everything that writes counts as a write or a
+    /// setting in metrics.
     #[test]
     fn kinds_fit_what_operations_do() {
         for operation in Operation::ALL {

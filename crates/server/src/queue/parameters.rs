@@ -1,4 +1,4 @@
-//! What the query of a request to the Queue service says: numbers in their ranges, receipts, flags.
+//! The query parameters of the Queue service: numbers with ranges, receipts, flags.
 
 use crate::error::{ApiError, ApiResult, invalid_parameter};
 use crate::queue::error::{missing_parameter, parameter_out_of_range};
@@ -19,12 +19,13 @@ const POP_RECEIPT: &str = "popreceipt";
 const MAX_RESULTS: &str = "maxresults";
 const INCLUDE: &str = "include";
 
-/// Why a text is no number. The service's own words are not known.
+/// The reason for an invalid number. The service's own text is not known.
 const NOT_A_NUMBER: &str = "Not a valid integer";
-/// The largest time to live that an answer names. Larger ones are accepted.
+/// The largest time to live named in a response. Larger ones are accepted.
 const TIME_TO_LIVE_SHOWN_MAX: i64 = i32::MAX as i64;
 
-/// The value of a parameter; names have no case, and an empty value is none.
+/// The value of a parameter; names are case-insensitive, and an empty value counts as absent
+///
 pub(crate) fn value<'q>(query: &'q Query<'_>, name: &str) -> Option<&'q str> {
     query.find(name).filter(|value| !value.is_empty())
 }
@@ -47,7 +48,7 @@ pub(crate) fn visibility_of_get(
     Ok(VisibilityTimeout::of_get(seconds).unwrap_or(VisibilityTimeout::NONE))
 }
 
-/// The visibility timeout of Update Message, which must be given.
+/// The visibility timeout of Update Message, which is required.
 pub(crate) fn visibility_of_update(query: &Query<'_>) -> ApiResult<VisibilityTimeout> {
     visibility_of_put(query)?.ok_or_else(|| missing_parameter(VISIBILITY_TIMEOUT))
 }
@@ -87,15 +88,15 @@ fn time_to_live(query: &Query<'_>, version: ApiVersion) -> ApiResult<TimeToLive>
     TimeToLive::parse(seconds).ok_or_else(out_of_range)
 }
 
-/// The receipt that Update Message and Delete Message need. Its form is judged before anything stored is
-/// looked up (Q-6.41, Q-6.43, TQ-28, TQ-29).
+/// The receipt that Update Message and Delete Message need. Its format is checked before the store
+/// is read (Q-6.41, Q-6.43, TQ-28, TQ-29).
 pub(crate) fn pop_receipt(query: &Query<'_>) -> ApiResult<PopReceipt> {
     let text = value(query, POP_RECEIPT).ok_or_else(|| missing_parameter(POP_RECEIPT))?;
     pop_receipt::parse(text)
         .map_err(|error| invalid_parameter(POP_RECEIPT, text, &error.to_string()))
 }
 
-/// The queues of a page: the text as sent, and the number that counts.
+/// The page size of a listing: the text as sent, and the effective number.
 pub(crate) fn max_results<'q>(query: &'q Query<'_>) -> ApiResult<(&'q str, usize)> {
     let Some((text, number)) = number(query, MAX_RESULTS)? else {
         return Ok(("", QUEUES_PER_PAGE_MAX));
@@ -107,7 +108,7 @@ pub(crate) fn max_results<'q>(query: &'q Query<'_>) -> ApiResult<(&'q str, usize
     Ok((text, usize::try_from(number).unwrap_or(usize::MAX).min(QUEUES_PER_PAGE_MAX)))
 }
 
-/// Whether a listing shows metadata (Q-5.4, Q-5.6, Q-5.13, TQ-20).
+/// Whether a listing includes metadata (Q-5.4, Q-5.6, Q-5.13, TQ-20).
 pub(crate) fn includes_metadata(query: &Query<'_>) -> ApiResult<bool> {
     match value(query, INCLUDE) {
         None => Ok(false),

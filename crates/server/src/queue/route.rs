@@ -1,4 +1,4 @@
-//! From method, path and query to an [`Operation`] and its [`Resource`]; no I/O.
+//! Maps method, path and query to an [`Operation`] and its [`Resource`]; no I/O.
 
 use crate::error::{ApiResult, invalid_parameter};
 use crate::operation::Verb;
@@ -9,14 +9,14 @@ use lazuli_model::{MessageId, QueueName};
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::uri::Query;
 
-/// Names the operation and what it addresses. `path` is what follows the account, decoded once.
+/// Determines the operation and its resource. `path` follows the account, decoded once.
 pub(crate) fn resolve(
     verb: Verb,
     path: &str,
     query: &Query<'_>,
 ) -> ApiResult<(Operation, Resource)> {
     let path = path.strip_prefix('/').unwrap_or(path);
-    // A slash at the end does not count.
+    // A trailing slash is ignored.
     let path = path.strip_suffix('/').unwrap_or(path);
     let comp = value(query, "comp");
     let mut segments = path.splitn(3, '/');
@@ -67,7 +67,7 @@ fn queue_or_settings(queue: QueueName, comp: Option<&str>) -> ApiResult<Resource
     }
 }
 
-/// Every value of `peekonly` but `true` takes messages.
+/// Every value of `peekonly` except `true` gets messages.
 fn messages(queue: QueueName, query: &Query<'_>) -> Resource {
     let is_peek = value(query, "peekonly").is_some_and(|text| text.eq_ignore_ascii_case("true"));
     let is_several = value(query, NUM_OF_MESSAGES).is_some_and(|number| number != "1");
@@ -78,7 +78,7 @@ fn refuse_comp(comp: Option<&str>) -> ApiResult<()> {
     comp.map_or(Ok(()), |comp| Err(impossible("comp", comp)))
 }
 
-/// A value that the resource does not have.
+/// A value that the resource does not support.
 fn impossible(name: &str, value: &str) -> crate::error::ApiError {
     invalid_parameter(name, value, "")
 }

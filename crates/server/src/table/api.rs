@@ -25,7 +25,7 @@ use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri::ResourcePath;
 use std::sync::Arc;
 
-/// How the Table service behaves, in addition to what all services share.
+/// Options of the Table service, in addition to those that all services share.
 #[derive(Clone, Debug)]
 pub struct TableOptions {
     /// Names under which the account is the first label of the host, such as `table.localhost`.
@@ -47,7 +47,7 @@ pub struct TableApi {
     pub(crate) tables: TableService,
     host_suffixes: Vec<String>,
     analytics: Arc<Analytics>,
-    /// What the service is to do as it does now and then; most servers have none.
+    /// Simulated failures; most servers have none.
     simulator: Option<Simulator>,
     user_delegation: bool,
 }
@@ -71,17 +71,17 @@ impl TableApi {
         }
     }
 
-    /// What was counted of the requests answered here, and the tables that keep it.
+    /// The counted requests, and the tables that store the counts.
     pub fn analytics(&self) -> Arc<Analytics> {
         self.analytics.clone()
     }
 
-    /// Whether keys for user delegation are given out, and tokens signed with them taken.
+    /// Whether user delegation keys are issued, and tokens signed with them accepted.
     pub(crate) fn gives_delegation_keys(&self) -> bool {
         self.user_delegation
     }
 
-    /// Asks the simulator, if there is one, whether to go on.
+    /// Asks the simulator, if there is one, whether to continue.
     pub(crate) fn simulate(
         &self,
         check: impl FnOnce(&Simulator) -> ApiResult<()>,
@@ -89,7 +89,7 @@ impl TableApi {
         self.simulator.as_ref().map_or(Ok(()), check)
     }
 
-    /// The entities or tables that a page may look at.
+    /// The number of entities or tables that a page may examine.
     pub(crate) fn page_rows(&self) -> u64 {
         self.simulator.as_ref().map_or(u64::MAX, Simulator::page_rows)
     }
@@ -101,7 +101,7 @@ impl TableApi {
 }
 
 impl Front<TableApi> {
-    /// A front of the Table service alone, with its usual options.
+    /// A front of the Table service only, with default options.
     pub fn of_tables(
         tables: TableService,
         accounts: Arc<Accounts>,
@@ -135,8 +135,7 @@ impl Service for TableApi {
         route::resolve(request.verb, path, request.query, request.account, has_if_match)
     }
 
-    /// What is seldom or takes long anyway has its state in a box of its own, so that the state of a
-    /// point read stays small.
+    /// Rare or slow operations box their future, so that the future of a point read stays small.
     async fn handle(
         &self,
         shared: &Shared,
@@ -171,7 +170,7 @@ impl Service for TableApi {
         error_reply::of_request(failed)
     }
 
-    /// The table, also where it is named as one of `Tables`.
+    /// The table, also if it is named in `Tables('name')`.
     fn resource_name(path: &str) -> Option<&str> {
         let path = path.trim_start_matches('/');
         let name = match path.strip_prefix("Tables('") {

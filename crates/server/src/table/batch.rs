@@ -24,8 +24,8 @@ use lazuli_wire::multipart::{self, BatchBody, Part};
 use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri::{self, Query, ResourcePath, Target};
 
-/// Room for what is taken over from the body of a batch: an inserted entity is echoed with
-/// annotations, and keys stand in several addresses, escaped.
+/// Expected ratio of response to body size: an inserted entity is echoed with annotations, and its
+/// keys appear escaped in several URIs.
 const ANSWER_TO_BODY_EXPECTED: usize = 4;
 
 /// Runs a batch: one change set, or one query.
@@ -61,7 +61,7 @@ async fn answer_changes(
     let (steps, unnamed) = resolve_all(context, call, parts);
     let answers = match change(api, context, &steps, unnamed, principal).await {
         Ok(answers) => answers,
-        // A batch that was not even tried is refused whole.
+        // A batch that was not executed is refused as a whole.
         Err(fault) if fault.error.code == ErrorCode::ServerBusy => return Err(fault.error),
         Err(fault) => {
             fault.error.log(context.id, Operation::EntityGroupTransaction.facts().name);
@@ -86,7 +86,7 @@ async fn answer_query(
     };
     let reply = match outcome {
         Ok(reply) => reply,
-        // A query that fails names its index even though it is alone (T-6.55).
+        // A failed query names its index even though it is alone (T-6.55).
         Err(error) => {
             error.log(context.id, Operation::EntityGroupTransaction.facts().name);
             step.error_reply(context, &error, Some(0))
@@ -96,12 +96,12 @@ async fn answer_query(
     Ok(Reply { work, ..batch_answer::reply(context, &[step.answered(reply)], false) })
 }
 
-/// One operation of a batch: its part, read once.
+/// One operation of a batch, parsed once.
 struct Step<'a> {
     part: &'a Part<'a>,
     headers: PartHeaders<'a>,
     query: Query<'a>,
-    /// What it asks for, unless its line or its headers name no operation.
+    /// The request, unless its request line or headers name no operation.
     request: Option<(Operation, Resource)>,
 }
 
@@ -110,7 +110,7 @@ struct Step<'a> {
 struct PartHeaders<'a> {
     all: multipart::Headers<'a>,
     of_call: CallHeaders<'a>,
-    /// Echoed when it stands among the headers of the inner request (T-6.14).
+    /// Echoed if it is among the headers of the inner request (T-6.14).
     content_id: Option<&'a str>,
     /// Whether there is an `X-HTTP-Method`.
     is_tunnelled: bool,
@@ -132,8 +132,8 @@ impl<'a> PartHeaders<'a> {
 }
 
 impl<'a> Step<'a> {
-    /// Reads a part, and names its operation through the router that lone requests pass. Headers that
-    /// are those of the part before, as they mostly are, are not read again.
+    /// Parses a part, and finds its operation through the same router as single requests. Headers
+    /// that repeat those of the previous part, as most do, are not parsed again.
     fn read(
         context: &RequestContext<'_>,
         batch: &Call<'a>,
@@ -143,7 +143,7 @@ impl<'a> Step<'a> {
         let target = Target::parse(part.target);
         let repeated = before.map(|before| before.headers).filter(|h| h.all == part.headers);
         let headers = repeated.unwrap_or_else(|| PartHeaders::new(context, batch, part.headers));
-        // A query that cannot be read at all is ignored.
+        // An unreadable query string is ignored.
         let query = Query::parse_lenient(target.query.unwrap_or_default()).unwrap_or_default();
         let (request, outcome) = match resolve(context, part, &headers, target.path, &query) {
             Ok(request) => (Some(request), Ok(())),
@@ -170,14 +170,14 @@ impl<'a> Step<'a> {
         Reply { preference_applied, ..error_reply(error, form, index, context.trailer()) }
     }
 
-    /// The preference that a failure repeats (T-6.48).
+    /// The preference that an error repeats (T-6.48).
     fn preference(&self) -> Option<Preference> {
         let (operation, _) = self.request.as_ref()?;
         self.headers.of_call.preference(operation.facts().answer)
     }
 
-    /// The answer with what its part repeats of the request: its Content-ID, and a version that the
-    /// client understands (T-2.20).
+    /// The reply with what its part repeats of the request: its Content-ID, and a version that the
+    /// client supports (T-2.20).
     fn answered(&self, mut reply: Reply) -> Answered<'a> {
         if let Some(max) = self.headers.of_call.max_data_service_version {
             reply.data_service_version = reply.data_service_version.min(max);
@@ -186,7 +186,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Reads the parts of a change set, up to and with the first that names no operation.
+/// Parses the parts of a change set, up to and including the first that names no operation.
 fn resolve_all<'a>(
     context: &RequestContext<'_>,
     batch: &Call<'a>,
@@ -210,7 +210,7 @@ struct Fault {
 }
 
 impl Fault {
-    /// In a change set of one operation a fault found at execution has no index (T-6.39, T-6.40).
+    /// In a change set of one operation, an execution error has no index (T-6.39, T-6.40).
     fn reply<'a>(
         &self,
         context: &RequestContext<'_>,
@@ -232,7 +232,7 @@ impl Fault {
         }
     }
 
-    /// The operation that was read last, whose Content-ID the failing part repeats. At execution that
+    /// The last parsed operation, whose Content-ID the failed part repeats. During execution that
     /// is the last of the change set, whichever failed (T-6.49a).
     fn last_read<'s, 'a>(&self, steps: &'s [Step<'a>]) -> Option<&'s Step<'a>> {
         match self.error.stage {
@@ -248,7 +248,7 @@ impl From<BatchFailure> for Fault {
     }
 }
 
-/// Decodes every operation, applies all of them or none, and answers each.
+/// Decodes every operation, applies them atomically, and builds a reply for each.
 async fn change<'a>(
     api: &TableApi,
     context: &RequestContext<'_>,
@@ -257,14 +257,14 @@ async fn change<'a>(
     principal: &Principal<TableGrant>,
 ) -> Result<Vec<Answered<'a>>, Fault> {
     if steps.is_empty() {
-        // The service has nothing to say about nothing, and says so (recorded: an empty batch of
-        // an old client is answered 202 with an empty change set).
+        // An empty batch gets an empty response (recorded: an empty batch of an old client returns
+        // 202 with an empty change set).
         return Ok(Vec::new());
     }
     let (mutations, undecoded) = decode_all(api, context, steps, principal).await;
     let fault = undecoded.or(unnamed);
-    // An earlier operation that breaks a rule of the batch is reported before a later one that is bad
-    // in itself.
+    // An earlier operation that breaks a batch rule is reported before a later one that is invalid
+    // itself.
     let batch = match (assemble(context, mutations), fault) {
         (Err(broken), Some(fault)) if fault.index == 0 || broken.index >= fault.index => {
             return Err(fault);
@@ -280,7 +280,7 @@ async fn change<'a>(
     let (batch, timestamp) = transact(api, context, batch).await?;
     let answer = |(index, (step, mutation)): (usize, (&Step<'a>, &Mutation<'_>))| {
         let failed = |error| Fault { index, error };
-        // A step that asks for nothing was refused above.
+        // A step without an operation was refused above.
         let missing = || failed(ErrorCode::InternalError.into());
         let (operation, resource) = step.request.as_ref().ok_or_else(missing)?;
         let call = step.call(*operation, resource);
@@ -290,7 +290,7 @@ async fn change<'a>(
     steps.iter().zip(batch.mutations()).enumerate().map(answer).collect()
 }
 
-/// The mutations of the steps up to the first that is bad in itself, and what is wrong with that one.
+/// The mutations of the steps up to the first invalid one, and its error.
 async fn decode_all<'s>(
     api: &TableApi,
     context: &RequestContext<'_>,

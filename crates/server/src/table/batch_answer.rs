@@ -1,25 +1,25 @@
-//! The answer to a batch: the replies to its operations as the parts of one multipart body.
+//! The response to a batch: the replies to its operations as the parts of one multipart body.
 
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use lazuli_wire::multipart::BatchWriter;
 
-/// Room for what a part of an answer has in addition to its body and its location.
+/// Expected size of a response part without its body and location.
 pub(crate) const PART_BYTES_EXPECTED: usize = 512;
-/// The answer to one operation of a batch.
+/// The reply to one operation of a batch.
 pub(crate) struct Answered<'a> {
     pub(crate) reply: Reply,
-    /// Repeated by its part, also by one that failed (T-6.49).
+    /// Repeated by its part, even by a failed one (T-6.49).
     pub(crate) content_id: Option<&'a str>,
 }
 
-/// Writes the replies as the parts of one multipart answer (T-6.25 to T-6.35).
+/// Writes the replies as the parts of one multipart response (T-6.25 to T-6.35).
 pub(crate) fn reply(
     context: &RequestContext<'_>,
     answers: &[Answered<'_>],
     change_set: bool,
 ) -> Reply {
-    // The id of the request is as fresh a GUID as any, and ties the answer to the log.
+    // The request id is a fresh GUID too, and links the response to the log.
     let id = context.id.as_str();
     let part_bytes = |answer: &Answered<'_>| {
         let location = answer.reply.location.as_ref().map_or(0, String::len);
@@ -43,8 +43,8 @@ pub(crate) fn reply(
     Reply { content_type: Some(content_type.into()), failure, body, ..Reply::odata(202) }
 }
 
-/// The headers of a part, in the recorded order, which is not the same with and without a body. An
-/// empty `etag` is left out.
+/// The headers of a part, in the recorded order, which differs with and without a body. An empty
+/// `etag` is left out.
 fn part_headers<'r>(
     reply: &'r Reply,
     content_id: Option<&'r str>,

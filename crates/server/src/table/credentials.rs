@@ -1,4 +1,4 @@
-//! How requests to the Table service are signed, and what its tokens and roles open.
+//! How requests to the Table service are signed, and what its tokens and roles permit.
 
 use crate::auth::accounts::Account;
 use crate::auth::bearer::{RoleGrant, RoleNames};
@@ -19,7 +19,7 @@ use lazuli_wire::sas::{
 };
 use lazuli_wire::shared_key::{Scheme, SignedRequest};
 
-/// The letters that the roles of a user may permit on entities, the frequent ones first.
+/// The sets of permissions on entities that a user's roles may give, the frequent ones first.
 const DELEGATED: [&str; 16] = [
     "raud", "r", "", "a", "u", "d", "ra", "ru", "rd", "au", "ad", "ud", "rau", "rad", "rud", "aud",
 ];
@@ -101,8 +101,9 @@ impl Credentials for TableApi {
         }
     }
 
-    /// Before the challenge existed a token was a bad signature like any other (A-8.7). Where tokens are
-    /// not taken another would not help, so there is no challenge; the code is unverified (A-8.2).
+    /// Before the challenge existed, a token was an invalid signature like any other (A-8.7). If
+    /// tokens are not accepted, another one would not help, so there is no challenge; the code is
+    /// unverified (A-8.2).
     fn refused_bearer(presented: &Presented<'_>, refusal: BearerRefusal) -> ErrorCode {
         match refusal {
             BearerRefusal::Token if presented.version.has_bearer_challenge() => {
@@ -162,7 +163,7 @@ impl Credentials for TableApi {
                 let owner = delegation::owner_permissions(account, &sas.key, &DELEGATED, verify);
                 Ok(owner.and_then(|owner| Ok(sas.grant(caller)?.within(owner))))
             }
-            // Nobody can have such a token: we give out no keys to sign it with (A-7.8).
+            // Nobody can have such a token: we issue no keys to sign it with (A-7.8).
             TableToken::UserDelegation(_) => Ok(Err(SasError::Signature)),
         }
     }
@@ -188,7 +189,7 @@ fn signed_request<'a>(account: &'a Account, presented: &Presented<'a>) -> Signed
 }
 
 impl TableApi {
-    /// The stored policies of the table a token is for, if it names one of them.
+    /// The stored policies of the token's table, if the token names one.
     async fn stored_policies(
         &self,
         account: &Account,
@@ -236,7 +237,7 @@ impl Principal<TableGrant> {
         }
     }
 
-    /// The entities a query may show; it leaves out the others without an error (A-4.15).
+    /// The entities that a query may return; others are left out without an error (A-4.15).
     pub(crate) fn bounds(&self) -> KeyBounds {
         match self {
             Self::Owner { .. } | Self::Account(_) | Self::Bearer(..) => KeyBounds::default(),

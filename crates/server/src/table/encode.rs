@@ -1,4 +1,4 @@
-//! Writes OData answers in the negotiated format.
+//! Writes OData responses in the negotiated format.
 
 use crate::http::reply::{DataServiceVersion, Reply};
 use crate::http::request::RequestContext;
@@ -6,14 +6,14 @@ use lazuli_model::{EntityKey, TableName, Timestamp, ValueRef};
 use lazuli_wire::media::{AtomForm, Format, MetadataLevel};
 use lazuli_wire::odata::{Context, Select, atom, json};
 
-/// Room for a small answer, so that most are written without growing the buffer.
+/// Expected size of a small response, so that the buffer rarely grows.
 const BODY_BYTES_EXPECTED: usize = 2048;
-/// Room for what follows the account in the URI of an entity.
+/// Expected size of an entity's URI after the account.
 const URI_BYTES_EXPECTED: usize = 128;
-/// Room for a page of a query.
+/// Expected size of a query page.
 const PAGE_BYTES_EXPECTED: usize = 64 * 1024;
 
-/// Writes what an operation returns.
+/// Writes the result of an operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Encoder<'a> {
     pub(crate) context: &'a RequestContext<'a>,
@@ -22,12 +22,12 @@ pub(crate) struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// The answer that is one table or entity.
+    /// The reply for one table or entity.
     fn reply(&self, status: u16, body: Vec<u8>) -> Reply {
         Reply::odata_body(status, self.format.content_type(), self.data_service_version, body)
     }
 
-    /// The answer to a query.
+    /// The reply to a query.
     fn collection_reply(&self, body: Vec<u8>) -> Reply {
         let content_type = self.format.collection_content_type();
         Reply::odata_body(200, content_type, self.data_service_version, body)
@@ -121,7 +121,7 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// A list of tables while it is written.
+/// A list of tables being written.
 pub(crate) struct Tables<'a> {
     encoder: Encoder<'a>,
     body: Vec<u8>,
@@ -154,7 +154,7 @@ impl Tables<'_> {
     }
 }
 
-/// A page of entities while it is written.
+/// A page of entities being written.
 pub(crate) struct Entities<'a> {
     encoder: Encoder<'a>,
     context: Context<'a>,

@@ -1,4 +1,4 @@
-//! From the causes of the Table service to answers: which code a failure is answered with.
+//! Maps errors of the Table service to error codes.
 
 use crate::error::{ApiError, Stage};
 use lazuli_engine::EngineError;
@@ -53,7 +53,7 @@ pub(crate) fn url_key_error(error: KeyError) -> ApiError {
     }
 }
 
-/// A `$filter` that cannot be understood; the message repeats it (T-4.24).
+/// An invalid `$filter`; the message repeats it (T-4.24).
 pub(crate) fn filter_error(error: &FilterError, filter: &str) -> ApiError {
     match *error {
         FilterError::Syntax { position } => {
@@ -94,7 +94,7 @@ impl From<TableError> for ApiError {
             TableError::TableNotFound => Self::from(ErrorCode::TableNotFound).while_parsing(),
             TableError::TableAlreadyExists => Self::at_execution(ErrorCode::TableAlreadyExists),
             TableError::TableBeingDeleted => Self::at_execution(ErrorCode::TableBeingDeleted),
-            // The live service never says EntityNotFound (T-4.4).
+            // The live service never returns EntityNotFound (T-4.4).
             TableError::EntityNotFound => Self::at_execution(ErrorCode::ResourceNotFound),
             TableError::EntityAlreadyExists => Self::at_execution(ErrorCode::EntityAlreadyExists),
             TableError::ConditionNotMet => {

@@ -1,4 +1,4 @@
-//! How the Table service answers a request that failed: in OData JSON, OData XML or plain XML.
+//! Error responses of the Table service: OData JSON, OData XML or plain XML.
 
 use crate::error::{ApiError, Stage};
 use crate::http::reply::{DataServiceVersion, Reply};
@@ -12,8 +12,8 @@ use lazuli_wire::uri::Query;
 use lazuli_wire::version::ApiVersion;
 use std::borrow::Cow;
 
-/// The answer to a request that failed. Old versions name the code only where nothing else does: in
-/// the answer to a HEAD, which has no body (T-2.60, T-7.8).
+/// The answer to a request that failed. Old versions send the code header only if nothing else
+/// names the code: in the response to a HEAD, which has no body (T-2.60, T-7.8).
 pub(crate) fn of_request(failed: &Failed<'_>) -> Reply {
     let (reply, context) = (written(failed), failed.context);
     let version = context.version.as_ref();
@@ -40,12 +40,12 @@ fn written(failed: &Failed<'_>) -> Reply {
         _ => ErrorForm::of(accepted, context.version.as_ref().map(|version| version.parsed)),
     };
     let reply = error_reply(error, form, None, context.trailer());
-    // The answer to a HEAD has no body to name the error (T-7.8).
+    // The response to a HEAD has no body to name the error (T-7.8).
     let error_code = reply.error_code.or(context.is_head.then(|| error.code.name()));
     Reply { preference_applied: preference_applied(failed), error_code, ..reply }
 }
 
-/// The preference in force, which errors repeat once the request was read (T-2.55).
+/// The preference in force, which errors repeat once the request was parsed (T-2.55).
 fn preference_applied(failed: &Failed<'_>) -> Option<&'static str> {
     let Failed { error, headers, context, .. } = failed;
     context.received.filter(|_| error.stage != Stage::Parsing)?;
@@ -53,9 +53,9 @@ fn preference_applied(failed: &Failed<'_>) -> Option<&'static str> {
     headers.preference(context.operation?.answer).map(Preference::text)
 }
 
-/// Another part of the service answers failed authentication, with its own headers (T-7.3). It also
-/// answers a refused preflight, a path that names nothing, and a body too large to be read: the tests
-/// of the official Java client find the message of the last in the status line.
+/// Another part of the live service handles failed authentication, with its own headers (T-7.3). It
+/// also handles refused preflights, paths that name nothing, and bodies that are too large: the
+/// tests of the official Java client expect the message of the last in the status line.
 fn early_reply(error: &ApiError, accepted: Accepted, is_xml: bool, trailer: Trailer) -> Reply {
     let shape = match accepted {
         Accepted::Json(_) if !is_xml => Shape::Json,
@@ -75,7 +75,7 @@ fn early_reply(error: &ApiError, accepted: Accepted, is_xml: bool, trailer: Trai
     }
 }
 
-/// How the body of an error is written.
+/// The format of an error body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorForm {
     /// `{"odata.error":…}` with the negotiated content type (T-7.2).
@@ -90,7 +90,7 @@ pub(crate) enum ErrorForm {
 }
 
 impl ErrorForm {
-    /// The form that an OData operation's client accepts at `version`.
+    /// The format that the client of an OData operation accepts in `version`.
     pub(crate) fn of(accepted: Accepted, version: Option<ApiVersion>) -> Self {
         match accepted {
             Accepted::Json(level) => Self::Json(level),
@@ -100,7 +100,7 @@ impl ErrorForm {
 }
 
 /// An error in one of the three forms of the OData and XML operations. In a batch the message
-/// begins with the index of the operation that failed (T-6.38).
+/// begins with the index of the failed operation (T-6.38).
 pub(crate) fn error_reply(
     error: &ApiError,
     form: ErrorForm,

@@ -1,4 +1,4 @@
-//! The mistakes that clients make when they sign for the Table service.
+//! Common mistakes of clients that sign for the Table service.
 
 use crate::auth::credentials::Presented;
 use crate::auth::explain::{Keyring, Mistake, SasMistake, edit, encode, mismatch, token};
@@ -7,7 +7,7 @@ use lazuli_wire::sas::{TableSas, UserDelegationSas};
 use lazuli_wire::shared_key::{Scheme, SignedRequest};
 use lazuli_wire::uri::percent_decode_lenient;
 
-/// Explains a Shared Key signature that is not that of `request`.
+/// Explains a Shared Key signature that does not match `request`.
 pub(crate) fn shared_key(
     request: &SignedRequest<'_>,
     scheme: Scheme,
@@ -46,7 +46,7 @@ pub(crate) fn user_delegation_sas(sas: &UserDelegationSas<'_>, keys: &Keyring<'_
     }
 }
 
-/// The string a client may have signed, with the parts it is made of.
+/// A string that a client may have signed, with its parts.
 #[derive(Clone)]
 struct Attempt {
     scheme: Scheme,
@@ -56,11 +56,11 @@ struct Attempt {
     date: String,
     path: String,
     comp: Option<String>,
-    /// What stands after the string.
+    /// What follows the string.
     end: &'static str,
 }
 
-/// What a mistake may have taken from the request.
+/// The parts of the request that a mistake may use.
 struct Facts<'a> {
     account: &'a str,
     presented: &'a Presented<'a>,
@@ -122,7 +122,7 @@ const SHARED_KEY_MISTAKES: &[SharedKeyMistake] = &[
     ("with a line feed at the end", |attempt, _| attempt.end = "\n"),
 ];
 
-/// In the string to sign of a token for a table the resource is the fourth line.
+/// In a table token's string to sign, the resource is the fourth line.
 const TABLE_SAS_MISTAKES: &[SasMistake] = &[
     ("with the table's name as tn spells it, where it is in lower case", |lines, _, table| {
         edit(lines, 3, |resource| {

@@ -1,6 +1,6 @@
-//! The faults of requests to the Table service that the lenient profile lets pass.
+//! The faults of requests to the Table service that the lenient profile tolerates.
 //!
-//! `docs/portability.md` says the same to users.
+//! `docs/portability.md` documents them for users.
 
 use crate::error::ApiResult;
 use crate::http::profile::Tolerance;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 /// Declares the faults and the table of them.
 macro_rules! faults {
     ($($(#[$doc:meta])* $variant:ident $rule:literal)*) => {
-        /// A fault that the lenient profile lets pass.
+        /// A fault that the lenient profile tolerates.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Fault {
             $($(#[$doc])* $variant,)*
@@ -26,30 +26,30 @@ macro_rules! faults {
 
 faults! {
     /// A `$filter` with operators or literals in another case, double quotes, `null`, keys compared
-    /// with what is no string, or names with other marks in them.
+    /// with non-strings, or names with other characters.
     FilterDialect "TR-3, TR-4, TR-22, TR-26"
     /// `$top` over 1000: served as 1000.
     TopTooLarge "TR-16"
-    /// An OData option that the service does not have, such as `$orderby`: passed over.
+    /// An OData option that the service does not support, such as `$orderby`: ignored.
     UnsupportedOption "T-1.36, T-4.46"
     /// An empty `NextRowKey`: as if it were absent.
     EmptyContinuation "TR-20"
     /// More than 252 properties.
     TooManyProperties "TR-29"
-    /// A property name that is no identifier, or longer than 255 characters.
+    /// A property name that is not an identifier, or is longer than 255 characters.
     PropertyName "TR-30"
     /// A date before 1601.
     EarlyDate "TR-36"
-    /// A batch across partitions of one table: still applied all or nothing.
+    /// A batch across partitions of one table: still applied atomically.
     SeveralPartitions "TR-69"
     /// `Accept: */*` on Set Table ACL.
     WildcardAccept "TR-87"
-    /// `If-Match` or `If-None-Match` on a table, which has no etag: passed over.
+    /// `If-Match` or `If-None-Match` on a table, which has no etag: ignored.
     ConditionOnTable "T-5.11"
 }
 
 impl Tolerance {
-    /// The limits that the properties of a request must keep.
+    /// The limits on the properties of a request.
     pub(crate) fn property_limits(
         &self,
         pairs: &[(Cow<'_, str>, Value<'_>)],
@@ -63,7 +63,7 @@ impl Tolerance {
         }
     }
 
-    /// Goes on with the limits of storage when `error` is of the service's alone.
+    /// Continues with the limits of storage if only the service's limits are violated.
     pub(crate) fn tolerate_properties(&self, error: EntityError) -> ApiResult<PropertyLimits> {
         let fault = match &error {
             EntityError::TooManyProperties => Fault::TooManyProperties,

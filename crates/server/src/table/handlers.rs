@@ -1,4 +1,4 @@
-//! Handlers of the OData operations: decode, call the service, encode.
+//! Handlers for the OData operations: decode, call the service, encode.
 
 use crate::auth::permit::Principal;
 use crate::error::{ApiError, ApiResult};
@@ -26,7 +26,7 @@ use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri::{self, Query};
 use lazuli_wire::version::ApiVersion;
 
-/// One operation with what it was sent, alone or as a part of a batch.
+/// One operation and its input, alone or as a part of a batch.
 pub(crate) struct Call<'a> {
     pub(crate) operation: Operation,
     pub(crate) resource: &'a Resource,
@@ -50,7 +50,7 @@ impl Call<'_> {
         Ok(Encoder { context, format, data_service_version: self.version_of(format, context) })
     }
 
-    /// The OData version of an answer in `format`: Atom repeats what the request says (T-2.20).
+    /// The OData version of a response in `format`: Atom repeats that of the request (T-2.20).
     fn version_of(&self, format: Format, context: &RequestContext<'_>) -> DataServiceVersion {
         let highest = || DataServiceVersion::highest_at(context.version);
         match format {
@@ -59,8 +59,8 @@ impl Call<'_> {
         }
     }
 
-    /// The version of an answer that has no body because the client prefers none. Where no format can
-    /// be negotiated, none is needed, and the answer counts as JSON.
+    /// The version of a response without a body because the client prefers none. If no format can
+    /// be negotiated, none is needed, and the response counts as JSON.
     pub(crate) fn version_without_body(&self, context: &RequestContext<'_>) -> DataServiceVersion {
         let is_update = self.operation.facts().answer == Answer::NoContent;
         match response_format(self.accepted(), context.version) {
@@ -71,7 +71,7 @@ impl Call<'_> {
     }
 }
 
-/// Runs an operation on tables or entities that `principal` may do.
+/// Runs a permitted operation of `principal` on tables or entities.
 pub(crate) async fn handle(
     api: &TableApi,
     context: &RequestContext<'_>,
@@ -268,7 +268,7 @@ async fn get_entity(
     Ok(Reply { etag: Some(ETag(entity.timestamp)), work, ..reply })
 }
 
-/// What metrics and logs call a plan.
+/// The name of a plan in metrics and logs.
 fn plan(kind: PlanKind) -> Plan {
     match kind {
         PlanKind::Point => Plan::Point,
@@ -294,7 +294,7 @@ fn refuse_condition_on_table(
     }
 }
 
-/// A table that is asked for itself, and not for its entities, is a resource (T-1.12).
+/// A table requested by itself, not for its entities, is a resource (T-1.12).
 fn listed_table_error(error: TableError) -> ApiError {
     match error {
         TableError::TableNotFound => ApiError::at_execution(ErrorCode::ResourceNotFound),
@@ -320,7 +320,7 @@ fn filter(
     Ok(Some(filter))
 }
 
-/// Refuses operations on a partition whose rate is exceeded, where rates are simulated.
+/// Refuses operations on a partition that exceeds its simulated rate limit.
 pub(crate) fn admit(
     api: &TableApi,
     context: &RequestContext<'_>,
@@ -334,7 +334,7 @@ pub(crate) fn admit(
     })
 }
 
-/// Versions without `$select` take it for an option they do not know (T-4.45c).
+/// Versions without `$select` treat it as an unknown option (T-4.45c).
 fn select(query: &Query<'_>, version: ApiVersion) -> ApiResult<Option<Select>> {
     match query.get("$select") {
         None => Ok(None),
@@ -358,7 +358,7 @@ fn top(query: &Query<'_>, tolerance: &Tolerance) -> ApiResult<usize> {
     }
 }
 
-/// The place a query goes on from; an empty or forged token is refused (T-4.54 to T-4.59, T-4.69).
+/// Where a query continues; an empty or forged token is refused (T-4.54 to T-4.59, T-4.69).
 fn entity_continuation(
     query: &Query<'_>,
     tolerance: &Tolerance,

@@ -1,4 +1,4 @@
-//! Changes of entities, alone and in batches: from the call to the change, and to its answer.
+//! Entity changes, alone and in batches: from the call to the mutation, and to its reply.
 
 use crate::error::{ApiError, ApiResult};
 use crate::http::reply::Reply;
@@ -19,7 +19,7 @@ use lazuli_wire::odata::{self, EntityBody};
 use lazuli_wire::uri;
 use lazuli_wire::version::ApiVersion;
 
-/// Changes one entity. That a merge makes it too wide is found out where it is stored (TR-29).
+/// Changes one entity. Only the store can find that a merge makes it too wide (TR-29).
 pub(crate) async fn apply(
     api: &TableApi,
     context: &RequestContext<'_>,
@@ -38,8 +38,8 @@ pub(crate) async fn apply(
     }
 }
 
-/// Whether the table exists is checked before whether an entity has its keys: the official clients
-/// recognise by that answer a table name in the URL of an account.
+/// The existence of the table is checked before the keys of an entity: official clients use this
+/// error to detect a table name in the account URL.
 pub(crate) async fn check_table_first(
     api: &TableApi,
     context: &RequestContext<'_>,
@@ -55,7 +55,7 @@ pub(crate) async fn check_table_first(
     }
 }
 
-/// Turns a call into the change it asks for; the same for a lone request and a part of a batch.
+/// Turns a call into a mutation; the same for a single request and a part of a batch.
 pub(crate) fn decode<'a>(
     context: &RequestContext<'_>,
     call: &Call<'a>,
@@ -67,14 +67,14 @@ pub(crate) fn decode<'a>(
     };
     let kind = kind(call, context.version)?;
     if matches!(kind, MutationKind::Insert) && call.preference() != Some(Preference::NoContent) {
-        // The answer will have a body, so its format must be one we may use (T-2.14).
+        // The response will have a body, so its format must be acceptable (T-2.14).
         response_format(call.accepted(), context.version)?;
     }
     let body = match kind {
         MutationKind::Delete(_) => EntityBody::default(),
         _ => decode_entity(context, call)?,
     };
-    // The keys of the URL win over those of the body (T-3.51, T-3.52).
+    // The keys in the URL override those in the body (T-3.51, T-3.52).
     let key = match url_key {
         Some(key) => key.clone(),
         None => body_key(&body)?,
@@ -84,7 +84,7 @@ pub(crate) fn decode<'a>(
     Ok((table, Mutation::new(key, kind, properties)?))
 }
 
-/// The answer to a change that was made.
+/// The reply to an applied change.
 pub(crate) fn reply(
     context: &RequestContext<'_>,
     call: &Call<'_>,
@@ -164,7 +164,7 @@ fn kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind> {
         ),
     };
     match (call.operation, condition) {
-        // An update that must name its condition, like a delete (T-5.40).
+        // An update that requires a condition, like a delete (T-5.40).
         (_, None) if !version.has_upsert() => Err(ErrorCode::MissingRequiredHeader.into()),
         (Operation::InsertOrReplaceEntity, None) => Ok(MutationKind::InsertOrReplace),
         (Operation::InsertOrMergeEntity, None) => Ok(MutationKind::InsertOrMerge),
@@ -175,8 +175,8 @@ fn kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind> {
     }
 }
 
-/// An `If-Match` that names no version is refused while the request is read, whether the entity
-/// exists or not (T-5.5, T-5.6).
+/// An `If-Match` that names no version is refused during request parsing, whether or not the entity
+/// exists (T-5.5, T-5.6).
 fn if_match_error(error: IfMatchError, text: &str) -> ApiError {
     match error {
         IfMatchError::Foreign => ErrorCode::ConditionNotMet.into(),

@@ -1,4 +1,4 @@
-//! The operations of the Table service, one row each, and what they are asked of.
+//! The operations of the Table service, one row each, and their resources.
 
 use crate::http::service;
 use crate::operation::{Access, AccountSas, Answer, Body, Facts, Kind, Role, operations};
@@ -7,7 +7,7 @@ use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::sas::{Permissions, ResourceTypes};
 use lazuli_wire::version::ApiVersion;
 
-/// What a request addresses, its names already parsed.
+/// The resource of a request, with its names parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resource {
     /// `/Tables`
@@ -34,14 +34,14 @@ pub(crate) enum Resource {
 }
 
 impl Resource {
-    /// The table whose entities or policies it is of.
+    /// The table whose entities or policies are addressed.
     pub(crate) const fn table(&self) -> Option<&TableName> {
         match self {
             Self::Entities { table }
             | Self::Entity { table, .. }
             | Self::KeyedNested { table }
             | Self::Acl { table } => Some(table),
-            // A table that is asked for itself, and not for what it holds, is no such thing.
+            // A table addressed by itself does not count.
             Self::Table { .. }
             | Self::Tables
             | Self::Batch
@@ -66,7 +66,7 @@ const OBJECT_OR_CONTAINER: ResourceTypes = OBJECT.union(CONTAINER);
 const SERVICE: ResourceTypes = ResourceTypes::SERVICE;
 
 operations! {
-    /// What a request asks for. The frequent ones come first: the router looks from the top.
+    /// The operations. The frequent ones come first, because the router searches from the top.
     pub(crate) enum Operation on Resource {
         QueryEntity: [Get] Resource::Entity { .. } => {
             name: "QueryEntity",
@@ -153,7 +153,7 @@ operations! {
             role: Role::Object(DELETE),
         }
 
-        /// Whether a query of entities is of a container or an object, sources disagree.
+        /// Sources disagree on whether a query is of type container or object.
         QueryEntities: [Get] Resource::Entities { .. } => {
             name: "QueryEntities",
             kind: Kind::Query,
@@ -166,7 +166,7 @@ operations! {
             role: Role::Object(READ),
         }
 
-        /// Each part is judged by the row of its own operation.
+        /// Each part is authorized by the row of its own operation.
         EntityGroupTransaction: [Post] Resource::Batch => {
             name: "EntityGroupTransaction",
             kind: Kind::Batch,
@@ -315,7 +315,7 @@ operations! {
     }
 }
 
-/// What the front answers to OPTIONS, for everybody.
+/// OPTIONS, which the front handles without a credential.
 pub(crate) const PREFLIGHT: Facts = Facts {
     name: "TablePreflightRequest",
     kind: Kind::Settings,
@@ -342,8 +342,8 @@ impl service::Operation for Operation {
     }
 }
 
-/// Whether an operation would drop or fill an analytics table, which clients only read and empty
-/// (T-9.47).
+/// Whether an operation would drop or fill an analytics table; clients may only read it and delete
+/// entities (T-9.47).
 pub(crate) fn writes_metrics(operation: Operation, resource: &Resource) -> bool {
     let table = match (operation, resource) {
         (Operation::DeleteTable, Resource::Table { table }) => Some(table),
@@ -372,7 +372,8 @@ mod tests {
         assert_eq!(names.len(), Operation::ALL.len());
     }
 
-    /// The secondary location is read-only, and what writes is a write in metrics or a setting.
+    /// The secondary location is read-only, and everything that writes counts as a write or a
+    /// setting in metrics.
     #[test]
     fn kinds_fit_what_operations_do() {
         for operation in Operation::ALL {

@@ -1,4 +1,4 @@
-//! What the head of a request says to the Table service: conditions, preferences, formats, options.
+//! The request head of the Table service: conditions, preferences, formats, options.
 
 use crate::error::{ApiError, ApiResult};
 use crate::headers::{NO_ETAG, RequestHeaders};
@@ -41,7 +41,7 @@ impl<'a> CallHeaders<'a> {
         }
     }
 
-    /// Takes in one header of a part. Of a header that comes twice the first counts.
+    /// Adds one header of a part. If a header occurs twice, the first counts.
     pub(crate) fn add(&mut self, name: &str, value: &'a str) {
         let slot = match name.len() {
             6 if name.eq_ignore_ascii_case("accept") => &mut self.accept,
@@ -67,7 +67,7 @@ impl<'a> CallHeaders<'a> {
         slot.get_or_insert(value);
     }
 
-    /// A part of a batch inherits what it does not say from the whole request.
+    /// A part of a batch inherits missing headers from the whole request.
     pub(crate) fn within(self, batch: &Self) -> Self {
         Self {
             accept: self.accept.or(batch.accept),
@@ -79,12 +79,12 @@ impl<'a> CallHeaders<'a> {
         }
     }
 
-    /// The headers that count at `version` (the table of 2.2).
+    /// The headers that `version` supports (the table of 2.2).
     pub(crate) fn known_at(self, version: ApiVersion) -> Self {
         Self { prefer: self.prefer.filter(|_| version.has_prefer()), ..self }
     }
 
-    /// What the client prefers, where an operation with such an `answer` heeds it (T-2.51 to T-2.54,
+    /// The client's preference, if an operation with this `answer` honours it (T-2.51 to T-2.54,
     /// T-2.57); unknown preferences are ignored.
     pub(crate) fn preference(&self, answer: Answer) -> Option<Preference> {
         let preference = match self.prefer?.trim() {
@@ -121,7 +121,7 @@ pub(crate) fn response_format(accepted: Accepted, version: ApiVersion) -> ApiRes
     match accepted {
         Accepted::Json(level) if version.has_json() => Ok(Format::Json(level)),
         Accepted::Json(_) => Err(ErrorCode::JsonFormatNotSupported.into()),
-        // `*/*` is Atom as long as there is Atom (2.4).
+        // `*/*` is Atom in versions that support Atom (2.4).
         Accepted::Any | Accepted::Atom | Accepted::Absent if version.has_atom() => {
             Ok(Format::Atom(version.atom_form()))
         }
@@ -141,7 +141,7 @@ pub(crate) fn body_format(
 ) -> ApiResult<BodyFormat> {
     let unsupported = || ApiError::from(ErrorCode::MediaTypeNotSupported);
     let media = match content_type.ok_or_else(unsupported)? {
-        // What nearly all clients send, without taking it apart.
+        // Fast path for what nearly all clients send.
         JSON => JSON,
         text => text.split(';').next().unwrap_or_default().trim(),
     };
@@ -166,7 +166,7 @@ pub(crate) enum BodyFormat {
     Atom,
 }
 
-/// Refuses OData options we do not know or the service does not have (T-1.36, T-4.46).
+/// Refuses unknown OData options and those that the service does not support (T-1.36, T-4.46).
 pub(crate) fn check_options(query: &Query<'_>, tolerance: &Tolerance) -> ApiResult<()> {
     for (name, _) in query.iter() {
         let code = match name {

@@ -1,4 +1,4 @@
-//! From method, path and query to an [`Operation`] and its [`Resource`]; no I/O.
+//! Maps method, path and query to an [`Operation`] and its [`Resource`]; no I/O.
 
 use crate::error::{ApiError, ApiResult};
 use crate::operation::Verb;
@@ -11,7 +11,7 @@ use lazuli_wire::uri::{PathError, Query, ResourcePath};
 /// What the path of a request names, or why it names nothing.
 pub(crate) type PathOutcome<'a> = Result<ResourcePath<'a>, PathError<'a>>;
 
-/// Names the operation and what it addresses. `path` is what follows the account, decoded.
+/// Determines the operation and its resource. `path` follows the account, decoded.
 pub(crate) fn resolve(
     verb: Verb,
     path: PathOutcome<'_>,
@@ -67,7 +67,7 @@ fn named_by_path(path: ResourcePath<'_>, verb: Verb, has_if_match: bool) -> ApiR
             Ok(Resource::Entity { table, key, has_if_match })
         }
         ResourcePath::Batch => Ok(Resource::Batch),
-        // Whether the table exists decides between two answers (T-1.13, T-1.14); the handler asks.
+        // The error depends on whether the table exists (T-1.13, T-1.14); the handler checks.
         ResourcePath::Nested { table, keyed: true } => {
             Ok(Resource::KeyedNested { table: TableName::parse_any(table)? })
         }
@@ -93,7 +93,7 @@ fn named_by_comp(path: &ResourcePath<'_>, comp: &str, query: &Query<'_>) -> ApiR
     }
 }
 
-/// A table name that breaks the rules is reported before a predicate that does (T-1.17).
+/// An invalid table name is reported before an invalid predicate (T-1.17).
 fn path_error(error: PathError<'_>, account: &AccountName) -> ApiError {
     match TableName::parse_any(error.resource) {
         Err(name) if error.resource != "Tables" => name.into(),

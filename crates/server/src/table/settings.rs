@@ -1,4 +1,5 @@
-//! Handlers of the XML operations: access policies, service properties, statistics, delegation keys.
+//! Handlers for the XML operations: access policies, service properties, statistics, delegation
+//! keys.
 
 use crate::auth::permit::Principal;
 use crate::error::ApiResult;
@@ -37,7 +38,7 @@ pub(crate) async fn handle(
         (Operation::SetServiceProperties, _) => {
             let patch = settings::read_properties(context, call.body)?;
             let outcome = api.tables.set_service_properties(account, patch).await;
-            // Also when the outcome is unknown: then the old ones may be stale.
+            // Also if the outcome is unknown: the cached ones may be stale.
             api.apply_changed_properties(account).await?;
             outcome?;
             Ok(Reply::xml(202, Vec::new()))
@@ -57,7 +58,7 @@ async fn set_policies(
     call: &Call<'_>,
     table: &TableName,
 ) -> ApiResult<Reply> {
-    // The service takes no wildcard here (T-2.15a, TR-87).
+    // The service accepts no wildcard here (T-2.15a, TR-87).
     if call.headers.accept.is_some_and(|accept| accept.trim() == "*/*") {
         let error = ErrorCode::MediaTypeNotSupported.into();
         context.tolerance.tolerate(Fault::WildcardAccept, error, || Some(()))?;

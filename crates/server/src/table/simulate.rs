@@ -1,7 +1,7 @@
-//! What the service does now and then, done on demand, so that clients can be tested against it.
+//! Reproduces occasional behaviour of the service on demand, to test clients.
 //!
-//! Pages that end early, tables that stay in deletion, the documented limit of a filter, and
-//! throttling: each is off unless the operator turns it on. Nothing here is kept in the store.
+//! Pages that end early, tables that are being deleted, the documented filter limit, and
+//! throttling: each is off unless the operator enables it. Nothing here is stored.
 
 use crate::error::{ApiError, ApiResult};
 use lazuli_model::{AccountName, Filter, TableName, Timestamp};
@@ -15,9 +15,9 @@ use std::sync::{Mutex, PoisonError};
 /// Which of these behaviours are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimulateOptions {
-    /// Pages end early, and some are empty, at places that this seed decides (T-4.53).
+    /// Pages end early, and some are empty, at places chosen by this seed (T-4.53).
     pub early_pages: Option<u64>,
-    /// A deleted table cannot be created again for so many seconds (T-3.7).
+    /// A deleted table cannot be recreated for this many seconds (T-3.7).
     pub table_deletion_seconds: Option<NonZeroU64>,
     /// More comparisons in one filter are refused; the reference says 15 (T-4.26).
     pub filter_comparisons_max: Option<NonZeroU32>,
@@ -27,12 +27,12 @@ pub struct SimulateOptions {
     pub partition_rate_max: Option<NonZeroU32>,
 }
 
-/// Tables in deletion that are remembered; one more is gone at once.
+/// Maximum number of tables being deleted; a further one is deleted immediately.
 const DELETIONS_MAX: usize = 10_000;
-/// Rows that a page looks at when it ends early.
+/// Maximum rows that an early page examines.
 const EARLY_ROWS_MAX: u64 = 8;
 
-/// The behaviours that are on, and what they have to remember.
+/// The enabled behaviours and their state.
 #[derive(Debug, Default)]
 pub(crate) struct Simulator {
     options: SimulateOptions,
@@ -54,9 +54,10 @@ impl Simulator {
         Self { options, ..Self::default() }
     }
 
-    /// The rows that the next page may look at.
+    /// The rows that the next page may examine.
     ///
-    /// Of two pages one at the most looks at none, so a client that follows the tokens comes to the end.
+    /// Of two successive pages at most one examines none, so a client that follows the tokens
+    /// reaches the end.
     pub(crate) fn page_rows(&self) -> u64 {
         let Some(seed) = self.options.early_pages else { return u64::MAX };
         let page = self.pages.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +77,7 @@ impl Simulator {
         }
     }
 
-    /// Remembers that a table was deleted.
+    /// Records that a table was deleted.
     pub(crate) fn table_deleted(&self, account: &AccountName, table: &TableName, now: Timestamp) {
         let Some(seconds) = self.options.table_deletion_seconds else { return };
         let mut deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +107,7 @@ impl Simulator {
         }
     }
 
-    /// Counts a request, and refuses one too many.
+    /// Counts a request, and refuses it above the limit.
     pub(crate) fn admit(&self, account: &AccountName, now: Timestamp) -> ApiResult<()> {
         let Some(max) = self.options.account_rate_max else { return Ok(()) };
         let mut second = self.second(now);
@@ -120,8 +121,8 @@ impl Simulator {
         }
     }
 
-    /// Counts operations on entities of a partition, and refuses them if they are too many. A
-    /// transaction counts as many as it has (T-11.2).
+    /// Counts entity operations on a partition, and refuses them above the limit. A transaction
+    /// counts once per operation (T-11.2).
     pub(crate) fn admit_to_partition(
         &self,
         account: &AccountName,
@@ -135,7 +136,7 @@ impl Simulator {
         let key = (account.clone(), table.lower().into(), partition.into());
         let count = second.partitions.entry(key).or_default();
         let more = u32::try_from(operations).ok().and_then(|more| count.checked_add(more));
-        // One transaction always fits, or it never would.
+        // One transaction always fits, or it would never succeed.
         match more.filter(|more| *more <= max.get() || *count == 0) {
             Some(more) => {
                 *count = more;
@@ -145,7 +146,7 @@ impl Simulator {
         }
     }
 
-    /// The second of `now`. What earlier ones counted is forgotten, so a second is all there is.
+    /// The counts of the current second; earlier ones are dropped.
     fn second(&self, now: Timestamp) -> std::sync::MutexGuard<'_, Second> {
         let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
         if second.began != now.unix_seconds() {
@@ -155,7 +156,7 @@ impl Simulator {
     }
 }
 
-/// SplitMix64: turns consecutive numbers into ones without a pattern.
+/// SplitMix64: turns consecutive numbers into pseudo-random ones.
 const fn scramble(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
