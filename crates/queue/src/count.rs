@@ -1,14 +1,14 @@
-//! How many messages a queue holds, by the hundredth of a second in which they expire.
+//! The message count of a queue, by the hundredth of a second in which messages expire.
 
 use lazuli_model::Timestamp;
 use std::collections::BTreeMap;
 
-/// Ticks that are counted together: a hundredth of a second.
+/// Ticks per slot: a hundredth of a second.
 const TICKS_PER_SLOT: u64 = 100_000;
 
-/// Counts of messages by when they expire. Hundredths of a second that are over are not counted, so
-/// that the count is at most one of them behind the truth, and never below it (Q-4.10, TQ-23). Messages
-/// put in one burst share an entry; at worst there is an entry for each message.
+/// Counts of messages by when they expire. Slots in the past do not count, so the count lags by at
+/// most one slot, and is never too low (Q-4.10, TQ-23). Messages put in one burst share an entry;
+/// at worst there is an entry for each message.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     by_slot: BTreeMap<u64, u64>,
@@ -25,7 +25,7 @@ impl Tally {
         self.total += 1;
     }
 
-    /// Takes a message out. One whose time is over was taken out by [`Tally::live`].
+    /// Removes a message. [`Tally::live`] has already removed expired ones.
     pub(crate) fn remove(&mut self, expires: Timestamp) {
         let slot = slot(expires);
         if let Some(count) = self.by_slot.get_mut(&slot) {
@@ -42,7 +42,7 @@ impl Tally {
         slot(expires) >= slot(now)
     }
 
-    /// The messages that are not expired; forgets the others.
+    /// The number of unexpired messages; drops the others.
     pub(crate) fn live(&mut self, now: Timestamp) -> u64 {
         while let Some(first) = self.by_slot.first_entry() {
             if *first.key() >= slot(now) {
@@ -54,12 +54,12 @@ impl Tally {
     }
 }
 
-/// What this process knows of the count of a queue to which it alone writes.
+/// What this process knows about the count of a queue of which it is the only writer.
 #[derive(Debug, Default)]
 pub(crate) enum Count {
     #[default]
     Unknown,
-    /// The messages of a view are being counted: what was added and removed since.
+    /// The messages of a view are being counted: the changes since.
     Loading(Vec<Delta>),
     Known(Tally),
 }
@@ -70,7 +70,7 @@ pub(crate) enum Delta {
     Removed(Timestamp),
 }
 
-/// Changes that a load gathers before it is given up: the next one has fewer to wait for.
+/// Maximum changes during a load; beyond it the load is abandoned.
 const DELTAS_MAX: usize = 1 << 20;
 
 impl Count {
@@ -83,12 +83,12 @@ impl Count {
         }
     }
 
-    /// Whether it is known to be `count`, expired messages that were not forgotten yet included.
+    /// Whether it is known to be `count`, including expired messages that were not dropped yet.
     pub(crate) fn is_known_to_be(&self, count: u64) -> bool {
         matches!(self, Self::Known(tally) if tally.total == count)
     }
 
-    /// Ends a load with what it counted, unless it was given up. Returns the count.
+    /// Finishes a load with its result, unless it was abandoned. Returns the count.
     pub(crate) fn finish(&mut self, mut tally: Tally, now: Timestamp) -> u64 {
         match std::mem::take(self) {
             Self::Loading(deltas) => {

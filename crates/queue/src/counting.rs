@@ -1,4 +1,4 @@
-//! Counts the messages of a queue: once by a scan, then by what is added and removed.
+//! Counts the messages of a queue: once by a scan, then incrementally.
 
 use crate::count::Tally;
 use crate::error::QueueError;
@@ -11,7 +11,7 @@ use lazuli_model::Timestamp;
 use lazuli_service::{Rows, key_range, step};
 
 impl QueueService {
-    /// How many messages a queue holds, visible or not, without those that expired.
+    /// The number of messages in a queue, visible or not, without expired ones.
     pub(crate) async fn count(&self, generation: Generation) -> Result<u64, QueueError> {
         if !self.only_we_write() {
             return self.count_spread(generation).await;
@@ -26,8 +26,8 @@ impl QueueService {
         if let Some(count) = dispenser.known_count(now) {
             return Ok(count);
         }
-        // While the gate is held, no commit that changes the count is on its way: each is in the view,
-        // or is gathered.
+        // While the gate is held, no commit that changes the count is pending: each is in the view,
+        // or is recorded.
         let (load, view) = {
             let _all = dispenser.gate.write().await;
             (dispenser.begin_count(self.clock()), self.store.engine.view().await?)
@@ -48,7 +48,7 @@ impl QueueService {
         while let Some(range) = next.take() {
             let mut visit = |_: &[u8], value: &[u8], _| {
                 let expires = MessageRecord::decode_expires(value)?;
-                // As the tally itself counts: the removal of each that it holds is reported.
+                // Same rule as in the tally: the removal of each counted message is reported.
                 if Tally::counts(expires, now) {
                     tally.add(expires);
                 }

@@ -14,16 +14,16 @@ use lazuli_service::{Rows, key_range, step};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Messages that one step of a scan shows.
+/// Maximum messages per scan step.
 const SCAN_ROWS_MAX: usize = 128;
 
 /// Why messages were not delivered.
 pub(crate) enum Undelivered {
-    /// This one is no longer what was read of it.
+    /// This message has changed since it was read.
     Stale(usize),
-    /// The queue is no longer what it was when it was opened.
+    /// The queue has changed since it was opened.
     QueueChanged,
-    /// Another commit was in the way.
+    /// A conflict with another commit.
     Conflict,
     Error(QueueError),
 }
@@ -50,7 +50,7 @@ impl QueueService {
         }
     }
 
-    /// Peek Messages: up to `max` visible messages, which stay as they are.
+    /// Peek Messages: up to `max` visible messages, which stay unchanged.
     pub async fn peek_messages(
         &self,
         account: &AccountName,
@@ -64,7 +64,7 @@ impl QueueService {
         }
     }
 
-    /// Moves messages to where they become visible again, if all are still as they were read.
+    /// Moves messages to their new visibility time, if none has changed since it was read.
     pub(crate) async fn deliver(
         &self,
         queue: &OpenQueue,
@@ -109,8 +109,8 @@ impl QueueService {
         }
     }
 
-    /// The texts of messages, those that lie apart in one read. Each change of a message changes its
-    /// revision, so that the check of the commit holds for the text as well.
+    /// The texts of messages; separately stored ones take one read. Each change of a message
+    /// changes its revision, so the check of the commit covers the text too.
     async fn load_texts(
         &self,
         generation: Generation,
@@ -137,7 +137,7 @@ impl QueueService {
         Ok(texts)
     }
 
-    /// A message whose text is not there was changed meanwhile, or is corrupt.
+    /// A message without its text was changed meanwhile, or is corrupt.
     async fn without_text(
         &self,
         generation: Generation,
@@ -154,7 +154,7 @@ impl QueueService {
         }
     }
 
-    /// Messages of a view as Peek Messages shows them.
+    /// Messages of a view as Peek Messages returns them.
     pub(crate) async fn peeked(
         &self,
         view: &dyn View,
@@ -187,14 +187,14 @@ fn peeked(position: Position, record: &MessageRecord, text: MessageText) -> Peek
     }
 }
 
-/// What a scan for visible messages found, and where it can go on.
+/// The result of a scan for visible messages, and where to continue.
 pub(crate) struct Gathered {
     pub(crate) taken: Vec<Taken>,
-    /// The place after the last message looked at; `None` when all of the range were.
+    /// The position after the last message examined; `None` at the end of the range.
     pub(crate) reached: Option<Position>,
 }
 
-/// Gathers messages from `range` that are not expired at `now`, until there are `wanted` or no more.
+/// Collects unexpired messages from `range` at `now`, until there are `wanted` or no more.
 pub(crate) async fn gather(
     view: &dyn View,
     range: Range<Vec<u8>>,
@@ -230,7 +230,7 @@ pub(crate) async fn gather(
 }
 
 /// `tick`, or the first after it that none of the messages has or had: a receipt names a message by
-/// its tick, so an old one must not become good again.
+/// its tick, so an old receipt must not become valid again.
 pub(crate) fn free_tick<'r>(
     mut tick: Timestamp,
     messages: impl IntoIterator<Item = (Position, &'r MessageRecord)> + Clone,
@@ -247,12 +247,12 @@ pub(crate) fn free_tick<'r>(
     tick
 }
 
-/// How far a clock may step back while the server is stopped, or lie behind that of another server,
-/// so that no void receipt is given again, in seconds.
+/// How far a clock may step back while the server is stopped, or lag behind that of another server,
+/// without reissuing a void receipt, in seconds.
 const CLOCK_ERROR_SECONDS: u64 = 60;
 
-/// The record of a message that leaves `position` at `now`. It remembers void receipts whose tick may
-/// come up again: those that lie ahead, or only a little back.
+/// The record of a message that leaves `position` at `now`. It records void receipts whose tick may
+/// recur: those in the future or the recent past.
 pub(crate) fn revoid(
     mut record: MessageRecord,
     position: Position,
@@ -261,7 +261,7 @@ pub(crate) fn revoid(
     record.voided.push(position.next_visible);
     record.voided.retain(|voided| voided.plus_seconds(CLOCK_ERROR_SECONDS) > now);
     if record.voided.len() > VOIDED_MAX {
-        // The earliest is the first that cannot be given again.
+        // The earliest is the first that cannot recur.
         record.voided.sort_unstable();
         record.voided.remove(0);
     }

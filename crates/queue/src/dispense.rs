@@ -1,5 +1,5 @@
-//! Delivery where this process alone writes: messages come from the queue's [`Dispenser`], so that
-//! consumers of one queue neither scan the same messages nor meet in a commit.
+//! Delivery if this process is the only writer: messages come from the queue's [`Dispenser`], so
+//! that consumers of one queue neither scan the same messages nor conflict in a commit.
 
 use crate::deliver::{Undelivered, gather};
 use crate::dispenser::{Claim, Dispenser, Stored};
@@ -76,7 +76,7 @@ impl QueueService {
         }
     }
 
-    /// `None` when the queue is not what it was.
+    /// `None` if the queue has changed.
     async fn peek_from_floor(
         &self,
         queue: &OpenQueue,
@@ -84,7 +84,7 @@ impl QueueService {
         max: usize,
     ) -> Result<Option<Vec<PeekedMessage>>, QueueError> {
         self.settle_doubts(dispenser).await?;
-        // The floor before the view: what a message moves to later lies ahead of it.
+        // Take the floor before the view: messages that move later are ahead of it.
         let floor = dispenser.floor();
         let view = self.store.engine.view().await?;
         let record = view.get(queue.lives.key.as_slice()).await?;
@@ -98,8 +98,8 @@ impl QueueService {
         Ok(Some(self.peeked(&*view, queue.generation, taken).await?))
     }
 
-    /// Answers that there is no message, if the queue lives. It did when none was found: its record has
-    /// not changed since before.
+    /// Returns no messages, if the queue still exists. Then it existed when none was found: its
+    /// record has not changed in between.
     async fn empty_if_it_lives<T: Default>(
         &self,
         queue: &OpenQueue,
@@ -111,7 +111,7 @@ impl QueueService {
         }
     }
 
-    /// Claims up to `max` messages, after a scan for more if the buffer has not enough.
+    /// Claims up to `max` messages, after a scan if the buffer has too few.
     async fn claim(&self, dispenser: &Arc<Dispenser>, max: usize) -> Result<Claim, QueueError> {
         let now = dispenser.now(self.clock());
         let mut claim = dispenser.claim(max, now);
@@ -129,7 +129,7 @@ impl QueueService {
         Ok(claim)
     }
 
-    /// Scans on from the cursor until `wanted` messages are found, or all that are visible.
+    /// Continues the scan from the cursor until `wanted` messages are found, or all visible ones.
     async fn refill(
         &self,
         dispenser: &Dispenser,
@@ -149,7 +149,7 @@ impl QueueService {
         Ok(())
     }
 
-    /// Looks up messages whose commit nobody waited for.
+    /// Looks up messages in doubt.
     async fn settle_doubts(&self, dispenser: &Dispenser) -> Result<(), QueueError> {
         let clock = self.clock();
         let doubts = dispenser.doubts_to_look_up(clock);

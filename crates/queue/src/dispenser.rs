@@ -1,18 +1,18 @@
-//! [`Dispenser`]: what this process knows of the messages of one queue, and who is to get which.
+//! [`Dispenser`]: what this process knows about the messages of one queue, and which request gets
+//! which.
 //!
-//! In an engine that only this process writes to, every live message of a queue is at each moment
+//! If this process is the only writer, every live message of a queue is at each moment
 //!
 //! - at or after the *cursor*, where the next scan finds it; or
-//! - in the *buffer* of messages that a scan found and nobody took; or
+//! - in the *buffer* of messages that a scan found and no request took; or
 //! - in a [`Claim`], which puts it back into the buffer unless it was delivered or is stale; or
 //! - being written by a request, which hands it over when the commit is done ([`Sending`]); or
-//! - in *doubt*: written by a commit whose outcome nobody waited for. Doubts are looked up by their
-//!   keys until the commit must have ended.
+//! - in *doubt*: written by a commit whose request was cancelled. Doubts are looked up by key until
+//!   the commit must have ended.
 //!
-//! So a scan begins where the last one ended, and passes each deleted message once; and where the queue
-//! is known to be empty, the cursor passes them without a scan. What is remembered need only be
-//! complete, not exact: a message that is taken twice fails the check of the second commit, and is
-//! dropped there.
+//! So a scan begins where the last one ended, and skips each deleted message once; if the queue is
+//! known to be empty, the cursor skips them without a scan. The state need only be complete, not
+//! exact: a message that is taken twice fails the check of the second commit, and is dropped there.
 
 mod holds;
 
@@ -26,15 +26,15 @@ use lazuli_model::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Messages held in memory for one queue; more are left to the next scan.
+/// Maximum messages in memory per queue; more are left to the next scan.
 const BUFFER_MAX: usize = 1024;
-/// How long after its request a commit may still happen: twice what a request may take.
+/// How long after its request a commit may still happen: twice the request timeout.
 const DOUBT_MS: u64 = 2 * lazuli_model::limits::REQUEST_MS_MAX;
 /// How often a doubt is looked up.
 const DOUBT_LOOK_MS: u64 = 1_000;
-/// Doubts that one look reads.
+/// Doubts looked up at a time.
 const DOUBTS_PER_LOOK: usize = 64;
-/// Doubts of one queue. With more, the next scan begins at the oldest instead.
+/// Maximum doubts of one queue. With more, the next scan begins at the oldest instead.
 const DOUBTS_MAX: usize = 4096;
 
 /// A stored message.
@@ -44,7 +44,7 @@ pub(crate) struct Stored {
     pub(crate) revision: Revision,
 }
 
-/// A message that someone is to get.
+/// A message for delivery.
 #[derive(Clone, Debug)]
 pub(crate) struct Taken {
     pub(crate) position: Position,
@@ -54,26 +54,28 @@ pub(crate) struct Taken {
 pub(crate) struct Dispenser {
     pub(crate) generation: Generation,
     state: Mutex<State>,
-    /// Held by the one request that scans for more messages.
+    /// Held by the request that scans for more messages.
     pub(crate) refilling: tokio::sync::Mutex<()>,
-    /// Held by the one request that counts.
+    /// Held by the request that counts.
     pub(crate) counting: tokio::sync::Mutex<()>,
-    /// Held shared by what changes the count, exclusively while a view to count is opened.
+    /// Held shared by commits that change the count, exclusively while the view for counting is
+    /// opened.
     pub(crate) gate: tokio::sync::RwLock<()>,
 }
 
 struct State {
-    /// The last tick that was given out.
+    /// The last tick issued.
     last: Timestamp,
     cursor: Position,
-    /// Where the scan that is under way began; the cursor is already at its end.
+    /// Where the current scan began; the cursor is already at its end.
     scanning: Option<Position>,
     buffer: BTreeMap<Position, Stored>,
-    /// How many claims have taken each position.
+    /// The number of claims on each position.
     claimed: BTreeMap<Position, usize>,
     doubts: BTreeMap<Position, Doubt>,
     count: Count,
-    /// Until then the count is not kept, for a commit of unknown outcome may still change it.
+    /// Until then the count is not maintained, because a commit of unknown outcome may still change
+    /// it.
     uncounted_until: Timestamp,
     hint: Hint,
 }
@@ -84,7 +86,8 @@ struct Doubt {
     looked: Option<Timestamp>,
 }
 
-/// Where several processes write: where the first message was, and how far apart they take theirs.
+/// State for several writers: where the first message was, and the window from which to take
+/// messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hint {
     pub(crate) start: Timestamp,
@@ -141,14 +144,14 @@ impl Dispenser {
         }
     }
 
-    /// The time of this queue: the clock's, but not before any tick that was given out. It stands
-    /// while the clock is behind, and never steps back.
+    /// The time of this queue: the clock, but not before any tick issued. It stands still while the
+    /// clock is behind, and never steps back.
     pub(crate) fn now(&self, clock: Timestamp) -> Timestamp {
         self.state().last.max(clock)
     }
 
-    /// A tick after all that were given out, and not before the clock. Messages put one after another
-    /// are so in order, also within one tick of the clock.
+    /// A tick after all issued ones, and not before the clock. So messages put one after another
+    /// are in order, even within one clock tick.
     pub(crate) fn tick(&self, clock: Timestamp) -> Timestamp {
         let mut state = self.state();
         state.last = next_tick(state.last).max(clock);
@@ -160,8 +163,8 @@ impl Dispenser {
         Claim::new(self, max, now)
     }
 
-    /// Begins a scan for what is visible at `now`. Messages that are written from here on are handed
-    /// over by their writers, so that it does not matter whether the scan sees them.
+    /// Begins a scan for what is visible at `now`. Writers hand over messages written from here on,
+    /// so it does not matter whether the scan sees them.
     pub(crate) fn begin_refill(&self, now: Timestamp) -> Refill<'_> {
         let mut state = self.state();
         let start = state.cursor;
@@ -171,7 +174,7 @@ impl Dispenser {
         Refill::new(self, start, now)
     }
 
-    /// Whether no message is live, or on its way: then there is nothing to scan for.
+    /// Whether no message is live or being written: then there is nothing to scan for.
     pub(crate) fn is_empty(&self, now: Timestamp) -> bool {
         let mut state = self.state();
         if let Count::Known(tally) = &mut state.count {
@@ -180,12 +183,12 @@ impl Dispenser {
         state.is_empty()
     }
 
-    /// The queue is about to be created by this process: nothing is in it.
+    /// This process is about to create the queue, which is empty.
     pub(crate) fn begins_empty(&self) {
         self.state().count = Count::Known(Tally::default());
     }
 
-    /// The position before which no message is live, but for those in doubt.
+    /// The position before which no message is live, except those in doubt.
     pub(crate) fn floor(&self) -> Position {
         let state = self.state();
         let buffered = state.buffer.keys().next().copied();
@@ -203,7 +206,7 @@ impl Dispenser {
         self.state().change_count(delta);
     }
 
-    /// Doubts that it is time to look up.
+    /// Doubts that are due.
     pub(crate) fn doubts_to_look_up(&self, clock: Timestamp) -> Vec<Position> {
         let state = self.state();
         let is_due = |doubt: &Doubt| {
@@ -213,7 +216,7 @@ impl Dispenser {
         due.map(|(position, _)| *position).take(DOUBTS_PER_LOOK).collect()
     }
 
-    /// A doubt was looked up: the message is there, or is not yet, or never will be.
+    /// A doubt was looked up: the message exists, or not yet, or never will.
     pub(crate) fn looked_up(&self, position: Position, found: Option<Stored>, clock: Timestamp) {
         let mut state = self.state();
         match found {
@@ -233,7 +236,7 @@ impl Dispenser {
         }
     }
 
-    /// Begins to load the count: from here on changes are gathered.
+    /// Begins to load the count: from here on changes are recorded.
     pub(crate) fn begin_count(&self, clock: Timestamp) -> CountLoad<'_> {
         let mut state = self.state();
         let is_settled = state.uncounted_until <= clock;
@@ -249,12 +252,12 @@ impl Dispenser {
         change(&mut self.state().hint);
     }
 
-    /// Whether forgetting it could lose sight of a message.
+    /// Whether dropping it could lose a message.
     pub(crate) fn is_needed(&self) -> bool {
         !self.state().doubts.is_empty()
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -274,8 +277,8 @@ impl State {
     fn happened(&mut self, written: Vec<(Position, MessageRecord)>, revision: Revision) {
         let is_alone = self.count.is_known_to_be(1) && self.doubts.is_empty();
         if let ([(first, _)], true) = (&written[..], is_alone) {
-            // The only message there is. One that was put with a delay lies far ahead, and the next
-            // may come before it.
+            // The only message. If it has a delay, it is far ahead, and the next one may come
+            // before it.
             self.cursor = self.cursor.max(Position::first_at(self.last).min(*first));
         }
         for (position, record) in written {
@@ -284,7 +287,7 @@ impl State {
     }
 
     fn arrived(&mut self, position: Position, stored: Stored) {
-        // What lies ahead of the cursor, the next scan finds.
+        // The next scan finds messages ahead of the cursor.
         if position < self.cursor {
             self.buffer.insert(position, stored);
             self.trim();
@@ -325,7 +328,7 @@ impl State {
             && first.key().next_visible <= now
         {
             let (position, stored) = first.remove_entry();
-            // An expired message is left to the chore that deletes them.
+            // Expired messages are left to the background task that deletes them.
             if stored.record.expires > now {
                 *self.claimed.entry(position).or_default() += 1;
                 taken.push(Taken { position, stored });

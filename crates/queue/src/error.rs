@@ -1,4 +1,4 @@
-//! Why the service could not do what it was asked, in the words of the service.
+//! Errors of the queue service.
 
 use lazuli_engine::{CommitError, EngineError};
 use lazuli_layout::CorruptRecord;
@@ -17,7 +17,7 @@ pub enum QueueError {
     /// An update would make the message visible only after its expiry.
     #[error("the message expires before it would be visible")]
     VisibilityPastExpiry,
-    /// The store failed, or is busy, or nobody knows what became of the write.
+    /// The store failed or is busy, or the outcome of the write is unknown.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

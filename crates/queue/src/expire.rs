@@ -1,6 +1,6 @@
-//! Deletes expired messages, a few at a time, going round all queues.
+//! Deletes expired messages, a few at a time, in all queues in turn.
 //!
-//! No verb shows an expired message, so this is about space alone, and nothing waits for it.
+//! No operation returns an expired message, so this only frees space, and nothing waits for it.
 
 use crate::count::Delta;
 use crate::error::QueueError;
@@ -17,15 +17,15 @@ use lazuli_layout::{Generation, Position, key};
 use lazuli_model::Timestamp;
 use lazuli_service::{Rows, key_range, step};
 
-/// Messages that one step looks at.
+/// Maximum messages examined per step.
 const STEP_ROWS_MAX: usize = 1024;
 
-/// How far the round has come.
+/// The progress of a round.
 #[derive(Default)]
 pub(crate) struct Sweep {
-    /// The catalog keys of queues that are still to come in this round.
+    /// The catalog keys of the remaining queues of this round.
     queues: Option<KeyRange>,
-    /// The messages still to come of the first of them, if it was begun.
+    /// The remaining messages of the first of them, if it was started.
     messages: Option<(Generation, KeyRange)>,
 }
 
@@ -36,7 +36,7 @@ struct Expired {
 }
 
 impl QueueService {
-    /// Looks at some messages and deletes those that are expired. Says [`Reclaimed::Fully`] at the end
+    /// Examines some messages and deletes the expired ones. Returns [`Reclaimed::Fully`] at the end
     /// of a round, and [`Reclaimed::Partly`] before.
     pub async fn expire_some(&self) -> Result<Reclaimed, QueueError> {
         let Ok(mut sweep) = self.sweep.try_lock() else { return Ok(Reclaimed::Fully) };
@@ -75,7 +75,7 @@ impl QueueService {
         if expired.is_empty() {
             return Ok(());
         }
-        // A count that is loaded later does not hold them any more.
+        // A count that is loaded later does not include them.
         let dispenser = self.dispensers.existing(queue.generation);
         let _counted = match &dispenser {
             Some(dispenser) => Some(dispenser.gate.read().await),
@@ -102,7 +102,7 @@ impl QueueService {
                 }
                 Ok(())
             }
-            // Another process was faster, or the queue is gone: what is left, the next round finds.
+            // Another process won, or the queue is gone: the next round finds the rest.
             Err(
                 CommitError::GuardFailed { .. }
                 | CommitError::CheckFailed { .. }
@@ -124,7 +124,7 @@ async fn first_queue(view: &dyn View, queues: KeyRange) -> Result<Option<OpenQue
     first.map(|(catalog, found)| OpenQueue::new(catalog.into(), &found)).transpose()
 }
 
-/// The expired messages among the next of `range`, and what is left of it.
+/// The expired messages in the next part of `range`, and the rest of the range.
 async fn gather_expired(
     view: &dyn View,
     range: KeyRange,

@@ -1,19 +1,18 @@
-//! The queue service: queues, their messages, and who gets them.
+//! The queue service: queues, messages and delivery.
 //!
-//! Typed in, typed out: no HTTP, no XML, no status. [`QueueService`] turns each verb into reads and
-//! one conditional commit of the engine; `lazuli-layout` says what the stored bytes look like.
+//! A typed interface: no HTTP, no XML, no status. [`QueueService`] turns each verb into reads and
+//! one conditional commit of the engine; `lazuli-layout` defines the stored bytes.
 //!
-//! # What must hold
+//! # Invariants
 //!
-//! - A message lies under one key: the tick at which it becomes visible, and its id. Whoever gets,
-//!   updates or deletes it commits on the condition that this key still holds what was read. So two
-//!   consumers never get one message within its visibility, whatever this process believes.
-//! - Every commit under a queue is guarded by its catalog record. A put that races the deletion or the
+//! - A message is stored under one key: the tick at which it becomes visible, and its id. Get,
+//!   update and delete commit on the condition that the value of this key is unchanged. So two
+//!   consumers never get one message within its visibility timeout, whatever the in-memory state.
+//! - The catalog record guards every commit to its queue. A put that races with the deletion or
 //!   clearing of its queue happens before it or finds it gone.
-//! - Delete Queue and Clear Messages are one small commit, whatever the queue holds.
-//! - Where this process alone writes, it remembers where the first message can be, and each deleted
-//!   message is passed over at most once: see `dispenser.rs`. Where others write too, what it remembers
-//!   is a hint: see `spread.rs`.
+//! - Delete Queue and Clear Messages are one small commit, whatever the size.
+//! - A sole writer remembers where the first message can be, and skips each deleted message at most
+//!   once: see `dispenser.rs`. With other writers this memory is a hint: see `spread.rs`.
 
 mod count;
 mod counting;

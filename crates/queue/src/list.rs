@@ -14,11 +14,11 @@ use std::ops::Bound;
 /// Which queues to list.
 #[derive(Clone, Debug)]
 pub struct ListQueues {
-    /// How the names begin.
+    /// The prefix of the names.
     pub prefix: String,
-    /// The name to begin at, whether a queue has it or not.
+    /// The name to start at, whether or not such a queue exists.
     pub from: String,
-    /// Queues in the page; more than [`QUEUES_PER_PAGE_MAX`] count as that.
+    /// Queues in the page; capped at [`QUEUES_PER_PAGE_MAX`].
     pub max: usize,
 }
 
@@ -38,12 +38,12 @@ pub struct QueueItem {
 /// How a page ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListEnd {
-    /// The first queue that was not shown; `None` at the end of the list.
+    /// The first queue not returned; `None` at the end of the list.
     pub next: Option<QueueName>,
 }
 
 impl QueueService {
-    /// List Queues: shows one page to `sink`, in the order of names.
+    /// List Queues: passes one page to `sink`, sorted by name.
     pub async fn list_queues(
         &self,
         account: &AccountName,

@@ -18,7 +18,7 @@ use lazuli_model::{
 use lazuli_service::StoreError;
 use std::sync::Arc;
 
-/// What Put Message answers.
+/// The result of Put Message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PutMessage {
     pub id: MessageId,
@@ -28,7 +28,7 @@ pub struct PutMessage {
     pub receipt: PopReceipt,
 }
 
-/// A message as Peek Messages shows it.
+/// A message as Peek Messages returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeekedMessage {
     pub id: MessageId,
@@ -46,13 +46,13 @@ pub struct ReceivedMessage {
     pub receipt: PopReceipt,
 }
 
-/// What Update Message answers.
+/// The result of Update Message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpdatedMessage {
     pub receipt: PopReceipt,
 }
 
-/// A message as its receipt found it.
+/// A message found by its receipt.
 struct Held {
     queue: OpenQueue,
     dispenser: Arc<Dispenser>,
@@ -123,8 +123,8 @@ impl QueueService {
         }
     }
 
-    /// Update Message: makes a message invisible until `visibility` from now, and gives it another
-    /// text if there is one.
+    /// Update Message: makes a message invisible for `visibility`, and replaces its text if one is
+    /// given.
     pub async fn update_message(
         &self,
         account: &AccountName,
@@ -227,7 +227,7 @@ impl QueueService {
                 dispenser.left(position);
                 Attempt::Done(Ok(()))
             }
-            // The message is as it was: nothing happened, and it may be tried again.
+            // The message is unchanged: nothing happened, and a retry is safe.
             Err(CommitError::Undetermined(_))
                 if self.store.did_not_happen(not_before, &[key]).await =>
             {
@@ -237,7 +237,7 @@ impl QueueService {
         }
     }
 
-    /// Finds the message that an id and a receipt name. One read finds both it and its queue.
+    /// Finds the message that an id and a receipt name. One read returns both it and its queue.
     async fn find_held(
         &self,
         account: &AccountName,
@@ -270,7 +270,7 @@ impl QueueService {
         Ok(Held { queue, dispenser, position, stored })
     }
 
-    /// A commit under the condition that the message at `position` is as it was read.
+    /// A commit on the condition that the message at `position` is unchanged.
     fn commit_of(
         &self,
         queue: &OpenQueue,
@@ -286,7 +286,7 @@ impl QueueService {
         }
     }
 
-    /// What to do after a commit that failed: look again if something has changed meanwhile.
+    /// What to do after a failed commit: look again if something has changed meanwhile.
     pub(crate) fn after_failure<T>(
         &self,
         queue: &OpenQueue,
@@ -305,7 +305,7 @@ impl QueueService {
 
 /// Why a message was not found by its receipt.
 enum NotHeld {
-    /// What was remembered of the queue was wrong.
+    /// The cached queue was outdated.
     Again,
     Error(QueueError),
 }
@@ -325,7 +325,7 @@ impl<E: Into<QueueError>> From<E> for NotHeld {
     }
 }
 
-/// The write of a text that does not fit its message.
+/// The write of a separately stored text.
 fn text_apart(
     generation: Generation,
     id: MessageId,

@@ -1,15 +1,15 @@
-//! What is counted of messages.
+//! Metrics of messages.
 
 use crate::messages::ReceivedMessage;
 use crate::service::QueueService;
 use lazuli_meter::{Counter, Family, PerLabel, Source};
 
-/// A message that was received so often is likely never deleted by those who receive it.
+/// A message that was received this often is probably never deleted by its consumers.
 const POISON_DEQUEUE_COUNT: u32 = 5;
 
 lazuli_meter::label! {
-    /// What happens to messages. Those that Clear Messages or the deletion of their queue removes are
-    /// not counted: nobody looks at them one by one.
+    /// What happens to messages. Messages removed by Clear Messages or Delete Queue are not
+    /// counted, because they are not read individually.
     pub(crate) enum Event {
         Put => "put",
         Received => "received",

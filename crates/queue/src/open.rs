@@ -1,4 +1,4 @@
-//! Finds queues, and remembers where they were found and what is in use of them.
+//! Finds queues, and caches their records and dispensers.
 
 use crate::dispenser::Dispenser;
 use crate::error::QueueError;
@@ -10,10 +10,10 @@ use lazuli_model::{AccountName, QueueName};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Queues whose records are remembered; with more, all are forgotten.
+/// Maximum number of cached records; beyond it the cache is cleared.
 const KNOWN_MAX: usize = 4096;
-/// Queues whose messages are kept track of. With more, those not in use are forgotten, the longest
-/// unused first, until this many less are left.
+/// Maximum number of dispensers. Beyond it, idle ones are dropped, the least recently used first,
+/// until this many fewer are left.
 const DISPENSERS_MAX: usize = 1024;
 const DISPENSERS_FORGOTTEN: usize = 256;
 
@@ -21,7 +21,7 @@ const DISPENSERS_FORGOTTEN: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct OpenQueue {
     pub(crate) generation: Generation,
-    /// Holds as long as the queue is not deleted, cleared or given other metadata.
+    /// Holds until the queue is deleted, cleared or gets other metadata.
     pub(crate) lives: Check,
 }
 
@@ -31,14 +31,14 @@ impl OpenQueue {
         Ok(Self { generation, lives: Check { key: catalog, expect: Expect::At(found.revision) } })
     }
 
-    /// Whether `found`, read at the catalog key, is the record that the queue was opened by.
+    /// Whether `found`, read at the catalog key, is the record with which the queue was opened.
     pub(crate) fn is_proven_by(&self, found: Option<&Found>) -> bool {
         self.lives.expect.holds(found.map(|found| found.revision))
     }
 }
 
-/// Records that were found, by their catalog keys. Each use proves what it takes from here: by a guard
-/// of its commit, or by reading the record again.
+/// Cached records, by catalog key. Each use verifies the record: with a guard of its commit, or by
+/// reading it again.
 #[derive(Default)]
 pub(crate) struct KnownQueues(Mutex<HashMap<Key, OpenQueue>>);
 
@@ -89,7 +89,7 @@ impl OpenQueues {
         Arc::clone(dispenser)
     }
 
-    /// The dispenser of a queue that is in use already.
+    /// The existing dispenser of a queue.
     pub(crate) fn existing(&self, generation: Generation) -> Option<Arc<Dispenser>> {
         self.lock().dispensers.get(&generation).map(|(dispenser, _)| Arc::clone(dispenser))
     }
@@ -100,8 +100,8 @@ impl OpenQueues {
 }
 
 impl InUse {
-    /// What a dispenser knows can be found again by a scan from the beginning, unless a request holds
-    /// it or a commit is in doubt.
+    /// A scan from the beginning can rebuild a dispenser, unless a request holds it or a commit is
+    /// in doubt.
     fn forget_idle(&mut self) {
         let idle = self.dispensers.iter().filter(|(_, (dispenser, _))| {
             Arc::strong_count(dispenser) == 1 && !dispenser.is_needed()
@@ -115,7 +115,7 @@ impl InUse {
 }
 
 impl QueueService {
-    /// Finds a queue as it is now, or was: the caller proves what it does with it.
+    /// Finds a queue as it is now, or was: the caller must verify it.
     pub(crate) async fn open(
         &self,
         account: &AccountName,
@@ -137,12 +137,12 @@ impl QueueService {
         Ok((queue, found))
     }
 
-    /// Forgets a queue that is not what was remembered of it.
+    /// Removes an outdated queue from the cache.
     pub(crate) fn forget(&self, queue: &OpenQueue) {
         self.known.forget(&queue.lives.key);
     }
 
-    /// Whether a queue is still what it was when it was opened; forgets it if not.
+    /// Whether a queue is unchanged since it was opened; removes it from the cache if not.
     pub(crate) async fn lives(&self, queue: &OpenQueue) -> Result<bool, QueueError> {
         let found = self.store.read_one(&queue.lives.key).await?;
         let lives = queue.is_proven_by(found.as_ref());

@@ -1,4 +1,4 @@
-//! Creates, deletes and clears queues, keeps their metadata and access policies.
+//! Creates, deletes and clears queues; reads and sets their metadata and access policies.
 
 use crate::error::QueueError;
 use crate::open::OpenQueue;
@@ -12,20 +12,20 @@ use lazuli_layout::{Generation, QueueId, key};
 use lazuli_model::{AccessPolicies, AccountName, Metadata, QueueName};
 use lazuli_service::StoreError;
 
-/// What Create Queue did.
+/// The result of Create Queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Created {
     Created,
-    /// The queue was there, with the same metadata, and nothing changed.
+    /// The queue exists with the same metadata, and nothing changed.
     AlreadyThere,
 }
 
-/// What Get Queue Metadata shows.
+/// The result of Get Queue Metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueInfo {
     pub metadata: Metadata,
-    /// Messages, visible or not, but for those that expired: exact, but that a message is counted
-    /// until the hundredth of a second of its expiry is over.
+    /// Messages, visible or not, without expired ones: exact, except that a message counts until
+    /// the end of the hundredth of a second in which it expires.
     pub messages: u64,
 }
 
@@ -38,7 +38,7 @@ impl QueueService {
         metadata: &Metadata,
     ) -> Result<Created, QueueError> {
         let catalog = Key::from(key::queue::catalog(account, name));
-        // Most creations of a queue that exists end here, without an id.
+        // Most attempts to create an existing queue end here, without using an id.
         match self.compare_metadata(&catalog, metadata).await {
             Err(QueueError::QueueNotFound) => {}
             other => return other,
@@ -92,7 +92,7 @@ impl QueueService {
         })
     }
 
-    /// Delete Queue: one small commit, whatever the queue holds. The space is given back by
+    /// Delete Queue: one small commit, whatever the size. The space is reclaimed by
     /// [`reclaim_some`](Self::reclaim_some).
     pub async fn delete_queue(
         &self,
@@ -109,7 +109,7 @@ impl QueueService {
         .await
     }
 
-    /// Clear Messages: one small commit, as [`delete_queue`](Self::delete_queue).
+    /// Clear Messages: one small commit, like [`delete_queue`](Self::delete_queue).
     pub async fn clear_messages(
         &self,
         account: &AccountName,
@@ -117,7 +117,7 @@ impl QueueService {
     ) -> Result<(), QueueError> {
         self.commit_under(account, name, |queue, record| {
             let Generation { queue: id, epoch } = queue.generation;
-            // The first epochs are long reclaimed when the number comes round.
+            // When the number wraps around, the first epochs are long reclaimed.
             let generation = Generation { queue: id, epoch: epoch.wrapping_add(1) };
             let record = QueueRecord { generation, ..record };
             vec![
@@ -185,13 +185,13 @@ impl QueueService {
         .await
     }
 
-    /// The mark by which a chore finds what no queue holds any more.
+    /// The tombstone from which a background task finds the dropped messages.
     fn drop_messages(&self, generation: Generation) -> Write {
         let dropped = stored::encode_reclaim(self.clock());
         Write::Put(key::queue::reclaim(generation).into(), dropped.into())
     }
 
-    /// Commits what `writes` says for a queue and its record, on the condition that the record stands
+    /// Commits `writes` for a queue and its record, on the condition that the record is unchanged
     /// at that very point: a guard would let two deletions both succeed, and policies outlive their
     /// queue.
     async fn commit_under(

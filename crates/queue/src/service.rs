@@ -1,9 +1,8 @@
 //! [`QueueService`], and what its verbs share.
 //!
-//! The verbs stand where their meaning does: `queues.rs` creates, deletes and clears queues and keeps
-//! their metadata and policies, `list.rs` lists them, `messages.rs` puts, updates and deletes
-//! messages, `deliver.rs` hands them out, `expire.rs` and [`QueueService::reclaim_some`] give space
-//! back.
+//! The verbs are in other files: `queues.rs` creates, deletes and clears queues and sets their
+//! metadata and policies, `list.rs` lists them, `messages.rs` puts, updates and deletes messages,
+//! `deliver.rs` delivers them, `expire.rs` and [`QueueService::reclaim_some`] free space.
 
 use crate::dispenser::{Dispenser, Sending};
 use crate::error::QueueError;
@@ -19,13 +18,13 @@ use lazuli_model::{AccountName, Clock, ServiceProperties, ServicePropertiesPatch
 use lazuli_service::Store;
 use std::sync::Arc;
 
-/// Where message ids get their random part from: any number, another with each call.
+/// The source of the random part of message ids: each call returns another number.
 pub type Random = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The queue service of every account, on one engine. Cheap to clone.
 ///
-/// On an engine that only this process writes to ([`Nature::only_we_change_it`]), the service and its
-/// clones must be the only ones that write to queues.
+/// On an engine that only this process writes to ([`Nature::only_we_change_it`]), the service and
+/// its clones must be the only writers of queues.
 #[derive(Clone)]
 pub struct QueueService {
     pub(crate) store: Store,
@@ -48,13 +47,13 @@ impl QueueService {
         }
     }
 
-    /// The same service, which waits by `pace` before it tries a commit again. Engines that others
-    /// write to want one that takes time.
+    /// The same service, which waits with `pace` before it retries a commit. Engines with other
+    /// writers need a real one.
     pub fn with_pace(self, pace: Arc<dyn Pace>) -> Self {
         Self { store: self.store.with_pace(pace), ..self }
     }
 
-    /// What the service's engine is like.
+    /// The nature of the service's engine.
     pub fn nature(&self) -> Nature {
         self.store.nature()
     }
@@ -78,8 +77,8 @@ impl QueueService {
         Ok(self.store.set_service_properties(key, patch).await?)
     }
 
-    /// Gives back some of the space of deleted and cleared queues. Says [`Reclaimed::Fully`] when
-    /// there is none that could be given back now.
+    /// Reclaims some of the space of deleted and cleared queues. Returns [`Reclaimed::Fully`] if
+    /// nothing can be reclaimed now.
     pub async fn reclaim_some(&self) -> Result<Reclaimed, QueueError> {
         let Some(mark) = self.store.settled_mark(key::queue::reclaim_range()).await? else {
             return Ok(Reclaimed::Fully);
@@ -90,7 +89,7 @@ impl QueueService {
         Ok(Reclaimed::Partly)
     }
 
-    /// Whether what this process remembers of messages is complete.
+    /// Whether the in-memory state of messages is complete.
     pub(crate) fn only_we_write(&self) -> bool {
         self.nature().only_we_change_it()
     }
@@ -103,8 +102,8 @@ impl QueueService {
         self.dispensers.of(generation)
     }
 
-    /// A commit that writes `written` is about to be sent. Where others write too, no message is
-    /// remembered that could be in doubt, and a count lasts a second at most.
+    /// A commit that writes `written` is about to be sent. With other writers, no message in doubt
+    /// is tracked, and a count is valid for at most a second.
     pub(crate) fn sending(
         &self,
         dispenser: &Arc<Dispenser>,
@@ -117,7 +116,7 @@ impl QueueService {
         }
     }
 
-    /// Tries until an attempt is done, or the service is busy.
+    /// Retries until an attempt is done, or the service is busy.
     pub(crate) async fn retry<T, F>(&self, attempt: impl FnMut() -> F) -> Result<T, QueueError>
     where
         F: Future<Output = Attempt<Result<T, QueueError>>>,

@@ -1,10 +1,10 @@
-//! Delivery where other processes write too, or where what was acknowledged may vanish: nothing that is
-//! remembered is believed.
+//! Delivery if there are other writers, or acknowledged commits may be lost: the in-memory state is
+//! only a hint.
 //!
-//! Each Get looks at a view, from a little before where the first message was the last time, and takes
-//! messages under the condition that they are as the view shows them. One consumer takes the first, so
-//! that it gets messages in order. Consumers that meet take from a window at random, and double the
-//! window each time they meet: then the order is approximate, which the service allows.
+//! Each Get reads a view, from slightly before the last known first message, and takes messages on
+//! the condition that they are unchanged. A single consumer takes the first ones, so it gets
+//! messages in order. After a conflict a consumer picks at random from a window, and doubles the
+//! window with each conflict: then the order is approximate, which the service allows.
 
 use crate::deliver::{Undelivered, gather};
 use crate::dispenser::Dispenser;
@@ -18,12 +18,12 @@ use lazuli_layout::{Generation, Position, key};
 use lazuli_model::{AccountName, QueueName, Timestamp, VisibilityTimeout};
 use std::sync::Arc;
 
-/// Messages among which consumers that meet spread.
+/// Maximum size of the window.
 const WIDTH_MAX: usize = 256;
-/// How far before the first message a scan begins, in seconds: longer than a commit may take, and than
-/// the clocks of two servers differ.
+/// How far before the first message a scan begins, in seconds: longer than a commit may take, and
+/// than the clock skew between two servers.
 const LOOK_BACK_SECONDS: u64 = 60;
-/// How often a scan begins at the beginning, for what a recovered store brings back.
+/// How often a scan starts at the beginning, for messages that a recovered store restores.
 const FULL_SCAN_SECONDS: u64 = 300;
 
 impl QueueService {
@@ -94,9 +94,9 @@ impl QueueService {
         self.peeked(&*view, queue.generation, taken).await
     }
 
-    /// How many messages a queue holds: as counted within the last second, and what this process has
-    /// added and removed since. Messages added while it counts may be counted twice, so that the count is
-    /// never below what this process knows.
+    /// The number of messages in a queue: as counted within the last second, plus the changes of
+    /// this process since. Messages added during the count may be counted twice, so that the count
+    /// is never lower than what this process knows.
     pub(crate) async fn count_spread(&self, generation: Generation) -> Result<u64, QueueError> {
         let dispenser = self.dispenser(generation);
         let now = dispenser.now(self.clock());

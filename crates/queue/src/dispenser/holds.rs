@@ -1,5 +1,4 @@
-//! What a request holds of a [`Dispenser`] while it waits, and gives back when it is dropped at any
-//! point.
+//! What a request holds of a [`Dispenser`], and releases when it is dropped at any point.
 
 use super::{DOUBT_MS, Dispenser, Taken};
 use crate::count::{Count, Delta, Tally};
@@ -9,7 +8,7 @@ use lazuli_layout::queue::MessageRecord;
 use lazuli_model::Timestamp;
 use std::sync::Arc;
 
-/// Messages taken out of the buffer. Those that are still in it when it is dropped go back.
+/// Messages taken from the buffer. Those still in the claim when it is dropped go back.
 pub(crate) struct Claim {
     dispenser: Arc<Dispenser>,
     taken: Vec<Taken>,
@@ -32,7 +31,7 @@ impl Claim {
         self.taken.extend(more);
     }
 
-    /// The message is no longer what the buffer held.
+    /// The message has changed.
     pub(crate) fn forget(&mut self, index: usize) {
         if index < self.taken.len() {
             let stale = self.taken.remove(index);
@@ -60,8 +59,8 @@ impl Drop for Claim {
     }
 }
 
-/// A scan for more messages. If it is dropped before it is finished, the next one begins where it
-/// did.
+/// A scan for more messages. If it is dropped before it finishes, the next one begins at the same
+/// position.
 pub(crate) struct Refill<'d> {
     dispenser: &'d Dispenser,
     pub(crate) start: Position,
@@ -80,7 +79,7 @@ impl<'d> Refill<'d> {
         let mut state = self.dispenser.state();
         state.scanning = None;
         for Taken { position, stored } in found {
-            // A claim that ends without delivery gives its messages back itself.
+            // A claim that ends without delivery returns its messages itself.
             if !state.claimed.contains_key(&position) {
                 state.buffer.insert(position, stored);
             }
@@ -126,8 +125,8 @@ impl Drop for CountLoad<'_> {
     }
 }
 
-/// A commit on its way that writes messages. Unless its outcome becomes known, what it would have
-/// written is in doubt, and so is the count.
+/// A pending commit that writes messages. Unless its outcome becomes known, its messages are in
+/// doubt, and so is the count.
 pub(crate) struct Sending {
     dispenser: Arc<Dispenser>,
     written: Vec<(Position, MessageRecord)>,
@@ -143,14 +142,14 @@ impl Sending {
         delta: Option<Delta>,
         clock: Timestamp,
     ) -> Self {
-        // Added before it can be removed, so that the count is never below the truth.
+        // Added before it can be removed, so that the count is never too low.
         if let Some(added @ Delta::Added(_)) = delta {
             dispenser.counted(added);
         }
         Self { dispenser: Arc::clone(dispenser), written, delta, clock, is_known: false }
     }
 
-    /// The commit has ended so. What may have happened all the same stays in doubt.
+    /// The commit ended this way. Writes that may have happened anyway stay in doubt.
     pub(crate) fn ended(mut self, outcome: &Result<Revision, CommitError>) {
         let mut state = self.dispenser.state();
         match (outcome, self.delta) {
@@ -172,7 +171,7 @@ impl Sending {
     }
 }
 
-/// Whether a commit that failed so has not happened and will not.
+/// Whether a commit with this error has not happened and will not.
 fn did_not_happen(error: &CommitError) -> bool {
     matches!(
         error,
