@@ -1,16 +1,16 @@
-//! The framing of answers: status, length, continuation; no more is looked at.
+//! The framing of responses: status, length, continuation; nothing else is parsed.
 
 use crate::request::encoded;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read};
 
-/// What a buffer starts with; most answers fit.
+/// Initial buffer size; most responses fit.
 const BUFFER_BYTES: usize = 16 * 1024;
-/// No answer of the service is larger.
+/// No response of the service is larger.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const HEADERS_MAX: usize = 64;
 
-/// Receives one answer after another into a buffer that it keeps.
+/// Receives responses one after another into a reused buffer.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     buffer: Vec<u8>,
@@ -23,19 +23,20 @@ struct Head {
     status: u16,
     body_start: usize,
     framing: Framing,
-    /// What to add to the query to go on, such as `&NextPartitionKey=1!4!cA--`; empty at the end.
+    /// What to add to the query to continue, such as `&NextPartitionKey=1!4!cA--`; empty at the
+    /// end.
     continuation: String,
 }
 
 #[derive(Debug)]
 enum Framing {
-    /// The answer ends here.
+    /// The response ends here.
     Length(usize),
-    /// The next chunk begins here, and the body taken out of its chunks ends here.
+    /// The next chunk begins here, and the reassembled body ends here.
     Chunked { next: usize, body_end: usize },
 }
 
-/// An answer that is complete.
+/// A complete response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
@@ -52,7 +53,7 @@ impl Default for Receiver {
 }
 
 impl Receiver {
-    /// Reads what there is. True when the answer is complete; false when more must come.
+    /// Reads what is available. True if the response is complete; false if more must come.
     pub(crate) fn receive(&mut self, stream: &mut impl Read) -> io::Result<bool> {
         loop {
             let room = self.buffer.get_mut(self.filled..).unwrap_or_default();
@@ -68,7 +69,7 @@ impl Receiver {
             if self.advance()? {
                 return Ok(true);
             }
-            // A short read has taken all there was; the next bytes will announce themselves.
+            // A short read has taken everything available; an event announces the next bytes.
             if read < room_bytes {
                 return Ok(false);
             }
@@ -76,7 +77,7 @@ impl Receiver {
         }
     }
 
-    /// The answer that [`Self::receive`] said is complete.
+    /// The response that [`Self::receive`] completed.
     pub(crate) fn answer(&self) -> Option<Answer<'_>> {
         let head = self.head.as_ref()?;
         let end = match head.framing {
@@ -91,13 +92,13 @@ impl Receiver {
         })
     }
 
-    /// Makes ready for the next answer.
+    /// Prepares for the next response.
     pub(crate) fn clear(&mut self) {
         self.filled = 0;
         self.head = None;
     }
 
-    /// Looks at what has come. True when the answer is complete.
+    /// Parses what has arrived. True if the response is complete.
     fn advance(&mut self) -> io::Result<bool> {
         let received = self.buffer.get_mut(..self.filled).unwrap_or_default();
         if self.head.is_none() {
@@ -111,7 +112,7 @@ impl Receiver {
         }
     }
 
-    /// Makes room for what is known to come, or for as much again.
+    /// Grows the buffer to the known length, or doubles it.
     fn grow(&mut self) -> io::Result<()> {
         let wanted = match self.head.as_ref().map(|head| &head.framing) {
             Some(Framing::Length(end)) => *end,
@@ -125,7 +126,7 @@ impl Receiver {
     }
 }
 
-/// `None` when the head is not complete yet.
+/// `None` if the head is not complete yet.
 fn parse_head(bytes: &[u8]) -> io::Result<Option<Head>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
@@ -156,7 +157,7 @@ fn parse_head(bytes: &[u8]) -> io::Result<Option<Head>> {
     Ok(Some(Head { status, body_start, framing, continuation }))
 }
 
-/// Moves the content of the chunks that have come whole together. True after the last one.
+/// Joins the content of complete chunks. True after the last one.
 fn take_chunks(bytes: &mut [u8], next: &mut usize, body_end: &mut usize) -> io::Result<bool> {
     loop {
         let rest = bytes.get(*next..).unwrap_or_default();
@@ -206,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Whatever the pieces, the answer is the same.
+    /// Whatever the pieces, the response is the same.
     #[track_caller]
     fn check(text: &str, status: u16, body: &str, continuation: &str) {
         for size in [1, 2, 7, text.len()] {

@@ -1,7 +1,7 @@
 //! Compares two builds of Lazuli: before and after a change.
 //!
-//! The speed of a machine changes from minute to minute by more than most changes bring. So both
-//! builds are measured in turns of short windows, and what counts is the ratio within each turn.
+//! The speed of a machine varies from minute to minute by more than most changes gain. So both
+//! builds are measured in turns of short windows, and the result is the ratio within each turn.
 
 use crate::interrupt::Interrupt;
 use crate::measure::{Case, Figures, measure, median};
@@ -17,7 +17,7 @@ use std::time::Duration;
 const QUIET: Duration = Duration::from_secs(1);
 const SETTLE_MAX: Duration = Duration::from_secs(30);
 
-/// What was measured of one case.
+/// The measurements of one case.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     pub(crate) case: Case,
@@ -31,11 +31,11 @@ pub(crate) struct Turn {
     pub(crate) now: Figures,
 }
 
-/// A figure now, divided by the same before: the median of all turns and how far they lie apart.
+/// A figure now, divided by the same before: the median of all turns and their spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) median: f64,
-    /// A quarter of the turns lies below, and a quarter above.
+    /// A quarter of the turns is below, and a quarter above.
     pub(crate) quartiles: (f64, f64),
 }
 

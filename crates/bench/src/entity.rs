@@ -1,7 +1,7 @@
 //! The entities that the benchmark loads and writes: about 1 KiB, ten properties of every type.
 //!
-//! Everything about an entity follows from its number, so that a workload knows beforehand how many
-//! entities each of its queries must find.
+//! An entity's number determines its content, so a workload knows in advance how many entities each
+//! query must find.
 
 use lazuli_testkit::seed::Seeded;
 use lazuli_wire::odata::json;
@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 
 /// Entities of one partition.
 pub(crate) const PARTITION_ROWS: usize = 5_000;
-/// One entity in so many, in every partition, has a given `Quantity`.
+/// One entity in this many, in every partition, has a given `Quantity`.
 pub(crate) const QUANTITIES: usize = 1_000;
 
-/// Words, so that the text compresses about as well as text does.
+/// Words, so that the text compresses like real text.
 const WORDS: [&str; 32] = [
     "amber", "basin", "cobalt", "delta", "ember", "fjord", "granite", "harbour", "indigo",
     "jasper", "kestrel", "lagoon", "marble", "nectar", "opal", "pebble", "quartz", "river",
@@ -23,14 +23,14 @@ const DESCRIPTION_BYTES: usize = 680;
 const THUMBNAIL_BYTES: usize = 120;
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The entities that a table holds: whole partitions.
+/// The entities in a table: whole partitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dataset {
     pub(crate) partitions: usize,
 }
 
 impl Dataset {
-    /// At least so many entities, and at least one partition.
+    /// At least this many entities, and at least one partition.
     pub(crate) fn of(entities: usize) -> Self {
         Self { partitions: entities.div_ceil(PARTITION_ROWS).max(1) }
     }
@@ -97,7 +97,7 @@ pub(crate) fn merge_body(number: usize, version: u64) -> String {
     format!("{{\"Active\":{},{}}}", random.one_in(2), price(&mut random))
 }
 
-/// The bytes that key and value of entity `number` take where Lazuli stores them.
+/// The stored size of key and value of entity `number` in Lazuli.
 pub(crate) fn stored_bytes(number: usize) -> usize {
     let (partition, row) = key(number);
     let body = body(&partition, &row, number, 0);

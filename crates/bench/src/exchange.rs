@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long one answer may take.
+/// How long one response may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) fn create_table(address: SocketAddr, table: &str) -> Result<()> {
@@ -31,7 +31,7 @@ pub(crate) fn expect_status(address: SocketAddr, request: &Plain<'_>, expected: 
     })
 }
 
-/// Sends `request` on a connection of its own and shows the answer to `look`.
+/// Sends `request` on a new connection and passes the response to `look`.
 pub(crate) fn exchange<T>(
     address: SocketAddr,
     request: &[u8],

@@ -12,7 +12,7 @@ pub(crate) struct Goal {
     pub(crate) measure: String,
     pub(crate) bound: Bound,
     pub(crate) unit: Unit,
-    /// `None` when what it needs was not measured.
+    /// `None` if its inputs were not measured.
     pub(crate) measured: Option<f64>,
 }
 

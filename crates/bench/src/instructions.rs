@@ -1,8 +1,8 @@
 //! Instructions that the server executes for one operation, counted by valgrind's callgrind.
 //!
-//! Seconds differ from minute to minute; instructions do not, whatever else the machine is doing. So
-//! this is the figure that shows a change of a percent. It does not see what waiting for memory or
-//! for the kernel costs: `--before` without `--instructions` measures that.
+//! Times vary from minute to minute; instruction counts do not, whatever else the machine is doing.
+//! So this figure shows a change of one percent. It does not include waiting for memory or the
+//! kernel: `--before` without `--instructions` measures that.
 
 use crate::entity::Dataset;
 use crate::exchange::create_table;
@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// Entities in the table: few enough that they stay in the write buffer of both builds, so that no
-/// flush or compaction falls into a count.
+/// Entities in the table: few enough to stay in the write buffer of both builds, so that no flush
+/// or compaction happens during a count.
 const ENTITIES: usize = 5_000;
-/// Counts of each workload. The smallest is taken: timers and chores only ever add.
+/// Counts per workload. The smallest is used: timers and background tasks only add.
 const ROUNDS: usize = 3;
 
-/// A workload whose operations are counted, and how many make one count.
+/// A workload whose operations are counted, and how many per count.
 struct Case {
     workload: Workload,
     operations: u64,
@@ -87,7 +87,7 @@ struct Counted {
 
 impl Counted {
     fn start(binary: &Path, directory: &Path, service: Service) -> Result<Self> {
-        fs::create_dir_all(directory).context("make a directory for counts")?;
+        fs::create_dir_all(directory).context("create a directory for counts")?;
         let mut launcher = Command::new("valgrind");
         launcher.args(["--quiet", "--tool=callgrind"]);
         launcher.arg(format!("--callgrind-out-file={}", directory.join("counts").display()));
@@ -146,7 +146,7 @@ impl Counted {
                 None => Ok(()),
             }
         };
-        // What runs for the first time looks things up that later operations find.
+        // First runs fill caches that later operations use.
         if self.service == Service::Queue || (round == 0 && !case.workload.inserts()) {
             run(case.operations / 5)?;
         }

@@ -1,4 +1,4 @@
-//! Waiting that a signal ends, so that everything started is also stopped.
+//! Interruptible waits, so that everything started is also stopped.
 
 use anyhow::{Result, bail};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -15,7 +15,7 @@ impl Interrupt {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let raised = interrupt.clone();
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            // A signal that cannot be listened for ends the program in its own way.
+            // A signal that cannot be handled ends the program in its default way.
             if runtime.block_on(signal()).is_ok() {
                 raised.raise();
             }

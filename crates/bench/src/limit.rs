@@ -1,8 +1,8 @@
 //! The limits: servers that do as little as possible behind the same HTTP front.
 //!
-//! Both run as processes of their own, with the runtime, the allocator, the hyper settings and the
-//! answers of Lazuli itself: what was recorded from it is sent back to the byte. They check nothing
-//! and know nothing. What a measured server uses beyond them is the price of what it does.
+//! Both run as separate processes, with Lazuli's runtime, allocator and hyper settings, and send
+//! its recorded responses byte for byte. They check nothing. What a measured server uses beyond
+//! them is the price of its work.
 
 mod log;
 
@@ -26,13 +26,13 @@ use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What the benchmark starts this program as: a limit, or a launcher of another program.
+/// The roles in which the benchmark starts this program: a limit, or a launcher of another program.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub(crate) enum Limit {
-    /// Answer every request with a recorded answer
+    /// Send a recorded response to every request
     #[command(hide = true)]
     BareHttp { answer: PathBuf },
-    /// Append every body to a log, sync it, then answer with a recorded answer
+    /// Append every body to a log, sync it, then send a recorded response
     #[command(hide = true)]
     BareLog {
         log: PathBuf,
@@ -50,11 +50,11 @@ pub(crate) enum Limit {
     },
 }
 
-/// What a limit prints before its address, once it listens.
+/// The text that a limit prints before its address, once it listens.
 pub(crate) const LISTENING: &str = "listening on ";
 
 impl Limit {
-    /// Serves until a signal or the end of the process that started it.
+    /// Serves until a signal, or until its parent process ends.
     pub(crate) fn serve(self) -> Result<()> {
         let end = rustix::process::Signal::KILL;
         rustix::process::set_parent_process_death_signal(Some(end)).context("follow the parent")?;
@@ -88,7 +88,7 @@ impl Limit {
 
 enum Front {
     Http(Recorded),
-    /// The answers to an insert and to a batch, each with the bytes that are logged of its body.
+    /// The responses to an insert and to a batch, each with the number of bytes to log.
     Log {
         log: Log,
         insert: (Recorded, usize),
@@ -120,7 +120,7 @@ impl Front {
     }
 }
 
-/// An answer recorded from a server.
+/// A response recorded from a server.
 struct Recorded {
     status: StatusCode,
     headers: HeaderMap,
@@ -177,7 +177,7 @@ async fn listen(front: Arc<Front>) -> Result<()> {
     }
 }
 
-/// As Lazuli serves a connection.
+/// Serves a connection like Lazuli.
 async fn serve_connection(stream: TcpStream, front: Arc<Front>) {
     let _ = stream.set_nodelay(true);
     let options = ListenOptions::default();

@@ -1,7 +1,7 @@
-//! Measures Lazuli beside Azurite and beside bare servers, the limits of the machine.
+//! Measures Lazuli, Azurite and bare servers, which show the limits of the machine.
 //!
 //! `cargo xtask bench` builds everything and starts it; docs/performance.md explains what is measured
-//! and how. The servers run as processes of their own, on loopback, and end with this one.
+//! and how. The servers run as separate processes on loopback, and stop with this one.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measures")]
 

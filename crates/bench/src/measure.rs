@@ -14,8 +14,8 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Azurite saves all its data every five seconds, if any has changed, and does nothing else at that
-/// time. A window must hold one such cycle to show what its writes cost.
+/// Azurite saves all changed data every five seconds, and does nothing else during that time. A
+/// window must include one such cycle to show the cost of its writes.
 const AZURITE_CYCLE: Duration = Duration::from_secs(5);
 
 /// How long measurements take.
@@ -32,18 +32,19 @@ pub(crate) struct Case {
     pub(crate) connections: usize,
 }
 
-/// What one round of a measurement says.
+/// The figures of one round of a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Figures {
     pub(crate) operations_per_second: f64,
-    /// Where an operation is more than one entity.
+    /// For operations on more than one entity.
     pub(crate) entities_per_second: Option<f64>,
     pub(crate) p50_us: f64,
     pub(crate) p99_us: f64,
     /// User and system time of the server's process.
     pub(crate) server_cpu_us_per_operation: f64,
     pub(crate) server_resident_mib: f64,
-    /// The part of its threads' time that the client used; near 1 the client may be the limit.
+    /// The share of time in which the client's threads were busy; near 1 the client may be the
+    /// limit.
     pub(crate) client_busy: f64,
 }
 
@@ -118,8 +119,8 @@ fn measure_table(
     let signer = Signer::new(target.address)?;
     let scripts = case.workload.scripts(&signer, case.connections, dataset, &own_table);
     let measured = measure_scripts(target, case, dataset, pace, scripts, interrupt)?;
-    // Azurite holds every table in memory and saves all of them every few seconds: a table that
-    // stayed would slow down the next measurement.
+    // Azurite keeps every table in memory and saves all of them every few seconds: a leftover table
+    // would slow down the next measurement.
     if own && target.name == TargetName::Azurite {
         delete_table(target.address, &own_table)?;
     }
@@ -152,7 +153,7 @@ fn bounds(target: TargetName, case: Case, dataset: Dataset, pace: Pace) -> Bound
     Bounds {
         warm_up: pace.warm_up,
         window,
-        // Connections that started together tend to end together; a few turns even that out.
+        // Connections that start together tend to finish together; a few operations even that out.
         operations_min: 4 * case.connections as u64,
         window_max: window * 4,
         operations_max: match target.stores() && writes {
@@ -187,7 +188,7 @@ fn figures(outcome: &Outcome, workload: Workload, dataset: Dataset, resident: u6
 }
 
 impl Figures {
-    /// The median of each figure on its own.
+    /// The median of each figure separately.
     pub(crate) fn median(rounds: &[Self]) -> Self {
         let of = |figure: fn(&Self) -> f64| median(rounds.iter().map(figure).collect());
         let entities: Vec<f64> = rounds.iter().filter_map(|it| it.entities_per_second).collect();

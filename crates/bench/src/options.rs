@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Measure Lazuli beside Azurite and beside bare servers, the limits of the machine
+/// Measure Lazuli, Azurite and bare servers, which show the limits of the machine
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench", args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
@@ -34,11 +34,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) only: Vec<Workload>,
 
-    /// Load more and more entities into Lazuli and measure how cost grows
+    /// Load more and more entities into Lazuli and measure how it scales
     #[arg(long)]
     pub(crate) scale: bool,
 
-    /// Entities that --scale loads at most
+    /// Maximum number of entities for --scale
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_count)]
     pub(crate) scale_max: usize,
 
@@ -47,7 +47,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = parse_count, visible_alias = "messages")]
     pub(crate) entities: Option<usize>,
 
-    /// Rounds; the median counts [default: 3, quick: 1, before: 11]
+    /// Rounds; the result is the median [default: 3, quick: 1, before: 11]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<usize>,
 
@@ -55,11 +55,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "S")]
     pub(crate) seconds: Option<f64>,
 
-    /// Numbers of connections, such as 1,16,64,256, instead of the workload's own
+    /// Numbers of connections, such as 1,16,64,256 [default: those of the workload]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) connections: Vec<usize>,
 
-    /// Leave Azurite out
+    /// Skip Azurite
     #[arg(long)]
     pub(crate) no_azurite: bool,
 
@@ -71,12 +71,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "scale"])]
     pub(crate) before: Option<PathBuf>,
 
-    /// Count the instructions of one operation under valgrind, beside --before if given, and
-    /// measure nothing else
+    /// Count the instructions per operation under valgrind, also for --before if given, and measure
+    /// nothing else
     #[arg(long, conflicts_with_all = ["quick", "scale", "entities", "rounds", "seconds", "connections"])]
     pub(crate) instructions: bool,
 
-    /// Directory for results, data and Azurite; must be on a disk for syncs to mean anything
+    /// Directory for results, data and Azurite; must be on a disk for syncs to be meaningful
     #[arg(long, value_name = "DIR", default_value = "target/bench")]
     pub(crate) out: PathBuf,
 }
@@ -84,19 +84,19 @@ pub(crate) struct Options {
 /// What a run measures, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// Names the files of the results.
+    /// The name of the result files.
     pub(crate) name: &'static str,
     pub(crate) service: Service,
     pub(crate) dataset: Dataset,
     pub(crate) rounds: usize,
     pub(crate) pace: Pace,
     pub(crate) cases: Vec<Case>,
-    /// Messages that pass through one queue before gets are measured in it.
+    /// Messages that pass through a queue before its gets are measured.
     pub(crate) used_messages: Option<usize>,
 }
 
 impl Options {
-    /// Fails when a workload is named that the wanted service does not have.
+    /// Fails if a named workload does not belong to the service.
     pub(crate) fn check(&self) -> Result<()> {
         for workload in &self.only {
             let hint = if self.queue { "leave out --queue" } else { "add --queue" };
@@ -147,7 +147,7 @@ impl Options {
 
     pub(crate) fn pace(&self) -> Pace {
         let default = if self.quick || self.before.is_some() { 1.0 } else { 3.0 };
-        // A signature is good for fifteen minutes, and a measurement may take four windows.
+        // A signature is valid for fifteen minutes, and a measurement may take four windows.
         let window = Duration::from_secs_f64(self.seconds.unwrap_or(default).clamp(0.1, 120.0));
         Pace { warm_up: window / 5, window }
     }

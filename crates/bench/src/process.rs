@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// How long a program may take until it listens.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Names a process that somebody else owns.
+/// A process owned by someone else.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessId(u32);
 
@@ -30,7 +30,7 @@ impl ProcessId {
         Self(std::process::id())
     }
 
-    /// User and system time of all its threads, also of those that have ended.
+    /// User and system time of all its threads, including those that have ended.
     pub(crate) fn cpu(self) -> Result<Duration> {
         let stat = self.read("stat")?;
         let ticks = parse_ticks(&stat).with_context(|| format!("read the times in {stat:?}"))?;
@@ -42,7 +42,7 @@ impl ProcessId {
         self.status("VmRSS:")
     }
 
-    /// The most resident memory it ever had, in bytes.
+    /// Its peak resident memory, in bytes.
     pub(crate) fn resident_peak(self) -> Result<u64> {
         self.status("VmHWM:")
     }
@@ -74,7 +74,7 @@ impl ProcessId {
     }
 }
 
-/// User and system time in ticks. The name of the program, in parentheses, may hold anything.
+/// User and system time in ticks. The name of the program, in parentheses, may contain anything.
 fn parse_ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     // utime and stime are fields 14 and 15 of all, 12 and 13 after the name.
@@ -135,7 +135,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // Both fail only when the process has already ended, which is what is wanted.
+        // Both fail only if the process has already ended, which is the goal.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

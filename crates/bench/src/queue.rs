@@ -1,4 +1,4 @@
-//! The queues of one measurement: made, filled, and what connections send to them.
+//! The queues of one measurement: creates and fills them, and builds the requests.
 
 mod message;
 pub(crate) mod used;
@@ -24,7 +24,7 @@ const PUTS: usize = 4 * 1024;
 /// Connections that fill a queue, and messages that they put with one signature.
 const FILLERS: usize = 64;
 const FILL_STEP: usize = 100_000;
-/// Longer than any run, so that a message that was got does not come back in it.
+/// Longer than any run, so that a received message does not reappear.
 const INVISIBLE_SECONDS: usize = 24 * 3600;
 
 /// Messages that wait in the queues when a workload begins.
@@ -69,7 +69,7 @@ impl Queues {
         self.names.iter().try_for_each(delete).context("delete a queue")
     }
 
-    /// Puts `messages` in all, as many into each queue.
+    /// Puts `messages` in total, evenly over the queues.
     pub(crate) fn fill(
         &self,
         target: &Target,
@@ -103,7 +103,7 @@ impl Queues {
         Ok(())
     }
 
-    /// Scripts that put `messages` in all.
+    /// Scripts that put `messages` in total.
     fn fillers(&self, signer: &Signer, messages: usize) -> Vec<Script> {
         let queues = self.names.len().max(1);
         let each = FILLERS.div_ceil(queues);
@@ -153,7 +153,7 @@ impl Queues {
     }
 }
 
-/// What the part called `number` gets when `whole` is divided evenly.
+/// The share of part `number` when `whole` is divided evenly.
 fn share(whole: usize, parts: usize, number: usize) -> usize {
     whole * (number + 1) / parts - whole * number / parts
 }

@@ -1,4 +1,4 @@
-//! What one connection sends, and how it judges the answers.
+//! What one connection sends, and how it checks the responses.
 //!
 //! What is measured is built and signed before the clock starts. Inserts, which need a new key each
 //! time, get it written into the finished bytes; the signature does not cover a body. Only the deletion

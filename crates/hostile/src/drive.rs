@@ -1,5 +1,5 @@
-//! A fuzzer for stable Rust: it changes inputs of the corpus, as its seed says. Unlike libFuzzer it
-//! does not see which code runs; it needs no tool.
+//! A fuzzer for stable Rust: it mutates inputs of the corpus, driven by a seed. Unlike libFuzzer it
+//! is not guided by coverage, but it needs no tool.
 
 use crate::Target;
 use lazuli_testkit::seed::Seeded;
@@ -8,12 +8,12 @@ use std::io;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
-/// Bytes of an input at most; the tests of limits find a parser that is slow on longer ones.
+/// Maximum bytes of an input; the tests of limits cover longer ones.
 const INPUT_BYTES_MAX: usize = 8 * 1024;
-/// Changes made to one input at most.
+/// Maximum mutations of one input.
 const CHANGES_MAX: usize = 6;
 
-/// An input that broke what must hold.
+/// An input that violated an assertion.
 #[derive(Debug)]
 pub struct Finding {
     pub input: Vec<u8>,

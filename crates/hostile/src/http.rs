@@ -1,6 +1,6 @@
 //! Malformed HTTP against a live server, while an ordinary client must still be served.
 //!
-//! An [`Attack`] opens its own connections, sends what no client should, and accepts any answer.
+//! An [`Attack`] opens its own connections, sends what no client should, and accepts any response.
 //! Others check that the server continues to work: a [`Witness`] sends ordinary requests during the
 //! attacks, and the caller checks the server's memory and log.
 
@@ -15,17 +15,17 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long an attacker waits for an answer that may never come.
+/// How long an attacker waits for a response that may never arrive.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// What an attack saw.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen {
-    /// Answers with a status of success.
+    /// Responses with a success status.
     pub done: usize,
-    /// Answers that refuse.
+    /// Refusals.
     pub refused: usize,
-    /// Connections that ended without an answer, or did not answer in time.
+    /// Connections that ended without a response, or timed out.
     pub silent: usize,
 }
 
@@ -37,7 +37,7 @@ impl std::ops::AddAssign for Seen {
     }
 }
 
-/// Opens so many connections that send nothing, or as many as the system lets it.
+/// Opens this many connections that send nothing, or as many as the system allows.
 pub fn idle_connections(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current < maximum {
@@ -64,12 +64,12 @@ impl Raw {
         let _ = self.0.write_all(bytes);
     }
 
-    /// Says that nothing more comes.
+    /// Closes the sending side.
     fn end(&self) {
         let _ = self.0.shutdown(Shutdown::Write);
     }
 
-    /// Reads until the server closes, falls silent, or has said too much.
+    /// Reads until the server closes, falls silent, or sends too much.
     fn answers(mut self) -> Seen {
         const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
         let mut bytes = Vec::new();

@@ -1,8 +1,8 @@
 //! Hostile input: what every parser must survive, and malformed HTTP for a live server.
 //!
-//! A [`Target`] feeds bytes to one parser and asserts what must hold for any bytes: the parser does
-//! not panic, and a value that was read and written again reads the same. libFuzzer (`fuzz/`), our own
-//! fuzzer ([`drive`]) and the ordinary tests run the same targets, from one corpus.
+//! A [`Target`] feeds bytes to one parser and asserts invariants for any input: the parser does not
+//! panic, and a value survives a round trip. libFuzzer (`fuzz/`), our own fuzzer ([`drive`]) and
+//! the ordinary tests run the same targets, from one corpus.
 
 #[cfg(feature = "drive")]
 pub mod drive;
@@ -16,13 +16,13 @@ mod wire;
 pub struct Target {
     /// The name of its fuzz target and of its corpus.
     pub name: &'static str,
-    /// Panics when something does not hold.
+    /// Panics if an assertion fails.
     pub run: fn(&[u8]),
-    /// Words of its language, for fuzzers to insert.
+    /// Keywords of its language, for fuzzers to insert.
     pub words: &'static [&'static str],
 }
 
-/// Every parser that strangers, or a damaged disk, can feed.
+/// Every parser of untrusted input, from clients or a damaged disk.
 pub const TARGETS: [Target; 10] = [
     wire::FILTER,
     wire::MULTIPART,

@@ -26,7 +26,7 @@ struct Cli {
 enum What {
     /// Feed generated input to one parser, or to each in turn
     Fuzz {
-        /// The parser; without it, each in turn
+        /// The parser [default: each in turn]
         target: Option<String>,
         /// The directory that has a corpus for each parser
         #[arg(long)]
@@ -51,7 +51,7 @@ struct Bounds {
     /// Seconds for each parser, or for all attacks together
     #[arg(long, default_value_t = 10)]
     seconds: u64,
-    /// Repeat the choices of an earlier run
+    /// Reproduce the choices of an earlier run
     #[arg(long)]
     seed: Option<u64>,
 }

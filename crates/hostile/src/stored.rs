@@ -1,5 +1,4 @@
-//! Targets of the storage formats: what a damaged disk can feed, and what a client can make us
-//! store.
+//! Targets for the storage formats: input from a damaged disk, and what a client can make us store.
 
 use crate::Target;
 use lazuli_layout::{EntityRecord, entity, key, table};
@@ -54,7 +53,7 @@ pub(crate) const RECORD: Target = Target {
     ],
 };
 
-/// A record is read whole or not at all, and reads the same when written again.
+/// A record is read entirely or refused, and survives a round trip.
 fn stored_record(input: &[u8]) {
     let _ = table::CatalogRecord::decode(input);
     let _ = table::decode_next_table_id(input);
@@ -72,7 +71,7 @@ fn stored_record(input: &[u8]) {
     }
 }
 
-/// Properties that may be stored read back as they were.
+/// Storable properties survive a round trip.
 pub(crate) fn stores(properties: &Properties<'_>) {
     let bytes = entity::encode(properties.iter());
     let Ok(record) = EntityRecord::parse(&bytes) else { panic!("corrupt as written: {bytes:?}") };

@@ -1,4 +1,4 @@
-//! Targets of the protocol: everything a client can send.
+//! Targets for the protocol: everything a client can send.
 
 use crate::Target;
 use lazuli_model::{EntityKey, Filter, Properties, Row, Timestamp, Value, ValueRef};
@@ -50,7 +50,7 @@ pub(crate) const FILTER: Target = Target {
     ],
 };
 
-/// A filter that was understood means the same when it is printed and read again.
+/// A parsed filter keeps its meaning when it is printed and parsed again.
 fn filter_text(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let _ = Select::parse(text);
@@ -244,7 +244,7 @@ fn rewrite_atom(body: &EntityBody<'_>, form: AtomForm) {
     });
 }
 
-/// An entity that may be stored, written as an answer, reads back as what was sent.
+/// A storable entity, written as a response, reads back as sent.
 fn rewrite(body: &EntityBody<'_>, write: impl Fn(&mut Vec<u8>, &EntityBody<'_>, &Properties<'_>)) {
     let Ok(properties) = Properties::new(body.properties.clone()) else { return };
     let (partition, row) = keys(body);
@@ -334,7 +334,7 @@ pub(crate) const XML: Target = Target {
     ],
 };
 
-/// A document that was accepted is accepted again as we write it.
+/// An accepted document is accepted again after we write it.
 fn xml_document(input: &[u8]) {
     let mut out = Vec::new();
     if let Ok(policies) = xml::read_signed_identifiers(input) {
@@ -527,7 +527,7 @@ pub(crate) const CONTINUATION: Target = Target {
     ],
 };
 
-/// A token has one spelling only.
+/// A token has only one spelling.
 fn continuation_token(input: &[u8]) {
     let Ok(token) = std::str::from_utf8(input) else { return };
     let _ = (continuation::decode_key(token), continuation::decode_table(token));

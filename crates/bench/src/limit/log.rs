@@ -1,7 +1,7 @@
-//! A log and nothing else: append, one fdatasync for all waiting requests, answer.
+//! A bare log: append, one fdatasync for all waiting requests, respond.
 //!
-//! The file has its blocks and its zeros before the first append, and is written in rounds, so that
-//! a sync never has to write metadata: no log on a file system can be cheaper.
+//! The file is preallocated and zeroed before the first append, and reused in rounds, so that a
+//! sync never writes metadata: no log on a file system can be cheaper.
 
 use anyhow::{Context, Result, anyhow};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 
 const LOG_BYTES: u64 = 256 * 1024 * 1024;
-/// As many as Lazuli lets share one sync.
+/// As many commits per sync as in Lazuli.
 const GROUP_MAX: usize = 1024;
 
 /// Bodies on their way to the log.
@@ -32,7 +32,7 @@ impl Log {
         let file = preallocate(path).with_context(|| format!("make {}", path.display()))?;
         let (appends, waiting) = channel();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || {
-            // Waiting requests then learn that the log has ended.
+            // Waiting requests then get an error.
             let _ = run(file, &waiting);
         })?;
         Ok(Self { appends })
@@ -72,7 +72,7 @@ fn run(mut file: File, waiting: &Receiver<Append>) -> io::Result<()> {
         write_all(&mut file, &mut slices)?;
         file.sync_data()?;
         for append in group {
-            // A client that has gone does not wait for it.
+            // The client may have disconnected.
             let _ = append.durable.send(());
         }
     }

@@ -1,4 +1,4 @@
-//! Messages: what is put, what comes back, and how it is deleted.
+//! Messages: bodies to put, responses, and deletions.
 
 use crate::entity::push_text;
 use crate::request::{Plain, Signer, encoded};
@@ -6,10 +6,10 @@ use lazuli_testkit::seed::Seeded;
 use memchr::memmem;
 use std::sync::Arc;
 
-/// Bytes of each text: it lies in the record of its message, as texts up to 512 bytes do in Lazuli.
+/// Bytes of each text: stored in the message record, like texts up to 512 bytes in Lazuli.
 pub(crate) const TEXT_BYTES: usize = 400;
 
-/// The body of Put Message; the text follows from `number`.
+/// The body of Put Message; `number` determines the text.
 pub(super) fn body(number: usize) -> String {
     let mut out = String::from("<QueueMessage><MessageText>");
     push_text(&mut out, &mut Seeded::new(number as u64), TEXT_BYTES);
@@ -17,7 +17,7 @@ pub(super) fn body(number: usize) -> String {
     out
 }
 
-/// The one message of an answer. Peek shows no receipt.
+/// The one message of a response. Peek returns no receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message<'a> {
     id: &'a str,

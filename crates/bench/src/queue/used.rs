@@ -1,4 +1,5 @@
-//! What a queue costs when it is long, and when much has passed through it: one Lazuli, one queue.
+//! The cost of a long queue, and of a queue through which many messages have passed: one Lazuli,
+//! one queue.
 
 use super::Queues;
 use crate::entity::Dataset;
@@ -26,14 +27,14 @@ const SETTLE_MAX: Duration = Duration::from_secs(120);
 /// Windows of the fresh and of the used queue, in turns.
 const TURNS: usize = 7;
 
-/// The figures of a queue through which so many messages have passed.
+/// The figures of a queue through which this many messages have passed.
 #[derive(Debug, Serialize)]
 pub(crate) struct Used {
     pub(crate) messages: usize,
     pub(crate) put_per_second: f64,
     /// With all messages in the queue.
     pub(crate) resident_mib: f64,
-    /// The most until then.
+    /// The peak until then.
     pub(crate) resident_peak_mib: f64,
     pub(crate) get_delete_per_second: f64,
     /// Gets in a new queue of the same server, and in the used one.

@@ -13,7 +13,7 @@ pub struct Attack {
 }
 
 impl Attack {
-    /// Does it once. An error means that no connection could be opened.
+    /// Runs it once. An error means that no connection could be opened.
     pub fn run(&self, address: SocketAddr, random: &mut Seeded) -> io::Result<Seen> {
         (self.run)(address, random)
     }
@@ -40,7 +40,7 @@ pub const ATTACKS: [Attack; 14] = [
 const HOST: &str = "Host: localhost\r\n";
 const PATH: &str = "/devstoreaccount1/Orders()";
 
-/// Sends each text on a connection of its own, then closes the sending side.
+/// Sends each text on its own connection, then closes the sending side.
 fn each(address: SocketAddr, texts: &[impl AsRef<[u8]>]) -> io::Result<Seen> {
     let mut seen = Seen::default();
     for text in texts {
@@ -223,7 +223,7 @@ fn endless_chunks(address: SocketAddr, random: &mut Seeded) -> io::Result<Seen> 
     Ok(raw.answers())
 }
 
-/// Many requests before the first answer is read, some of them after one that is broken.
+/// Many requests before the first response is read, some of them after a broken one.
 fn pipelines(address: SocketAddr, random: &mut Seeded) -> io::Result<Seen> {
     let one = format!("GET {PATH} HTTP/1.1\r\n{HOST}\r\n");
     let last = format!("GET {PATH} HTTP/1.1\r\n{HOST}Connection: close\r\n\r\n");
@@ -248,7 +248,7 @@ fn half_closed(address: SocketAddr, random: &mut Seeded) -> io::Result<Seen> {
     each(address, &cuts)
 }
 
-/// Disconnects with the answer unread, or with the request half sent.
+/// Disconnects with the response unread, or with the request half sent.
 fn hang_up_early(address: SocketAddr, random: &mut Seeded) -> io::Result<Seen> {
     let request = format!("GET {PATH} HTTP/1.1\r\n{HOST}\r\n").repeat(50);
     for _ in 0..20 {

@@ -131,8 +131,8 @@ impl Reply {
 mod tests {
     use super::*;
 
-    /// A reply is moved some ten times on its way to the client. A move takes 29 instructions up to
-    /// 256 bytes, and 49 beyond.
+    /// A reply is moved about ten times before it reaches the client. A move takes 29 instructions
+    /// up to 256 bytes, and 49 beyond.
     #[test]
     fn a_reply_is_cheap_to_move() {
         assert!(size_of::<Reply>() <= 256, "{}", size_of::<Reply>());

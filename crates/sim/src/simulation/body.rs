@@ -1,4 +1,4 @@
-//! The body of a request on its way.
+//! The body of a request in transit.
 
 use super::executor::Handle;
 use bytes::Bytes;

@@ -17,7 +17,7 @@ pub struct Drift {
     pub apart: u64,
 }
 
-/// Simulated time from some day on, but for jumps.
+/// Simulated time from some day on, except for jumps.
 pub(super) struct QueueClock {
     handle: Handle,
     drift: Drift,

@@ -9,7 +9,8 @@ use lazuli_model::AccessPolicy;
 use lazuli_model::key::compare;
 use std::cmp::Ordering;
 
-/// A token for a table: the texts of its parameters, decoded. Empty means absent, save for the keys.
+/// A token for a table: the texts of its parameters, decoded. Empty means absent, except for the
+/// keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TableSas<'a> {
     /// `sv`
