@@ -83,3 +83,42 @@ fn a_bad_file_keeps_the_accounts_and_says_why() {
     wait_until("the new key", || status(&server, NEW) == 200);
     assert_eq!(status(&server, OLD), 403);
 }
+
+/// O-1.4, O-6.2: both tokens of the admin listener are read again, or both stay.
+#[test]
+fn tokens_of_the_admin_listener_rotate_without_a_restart() {
+    let data = tempfile::tempdir().unwrap();
+    let scratch = tempfile::tempdir().unwrap();
+    let [admin, metrics] = ["admin", "metrics"].map(|name| scratch.path().join(name));
+    fs::write(&admin, "old-admin\n").unwrap();
+    fs::write(&metrics, "old-metrics\n").unwrap();
+    let listener = ["--admin", "0.0.0.0:0", "--admin-insecure"];
+    let files = [
+        "--admin-token-file",
+        admin.to_str().unwrap(),
+        "--metrics-token-file",
+        metrics.to_str().unwrap(),
+    ];
+    let server = start(data.path(), &[&listener[..], &files].concat());
+    let opens = |token: &str| match server.ask_admin_with("/metrics", token).unwrap().0 {
+        200 => true,
+        401 => false,
+        status => panic!("{status}"),
+    };
+    assert!(opens("old-admin") && opens("old-metrics") && !opens("new-admin"));
+
+    fs::write(&admin, "new-admin\n").unwrap();
+    fs::remove_file(&metrics).unwrap();
+    server.signal("HUP").unwrap();
+    server.wait_for_log("accounts, certificate and tokens are unchanged").unwrap();
+    assert!(opens("old-admin") && opens("old-metrics") && !opens("new-admin"));
+
+    fs::write(&metrics, "new-metrics\n").unwrap();
+    server.signal("HUP").unwrap();
+    wait_until("the new token", || opens("new-admin"));
+    assert!(opens("new-metrics") && !opens("old-admin") && !opens("old-metrics"));
+    assert!(!data.path().join("admin-token").exists());
+    for token in ["old-admin", "old-metrics", "new-admin", "new-metrics"] {
+        assert!(!server.whole_log().contains(token), "{token} is in the log");
+    }
+}

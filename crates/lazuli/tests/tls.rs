@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,6 +27,10 @@ fn certificate(data: &Path) -> PathBuf {
 
 /// Shakes hands with a server called `name`, trusting the certificate in `file` and nothing else.
 fn handshake(server: &Server, name: &str, file: &Path) -> std::io::Result<TlsStream> {
+    handshake_at(server.address(), name, file)
+}
+
+fn handshake_at(address: SocketAddr, name: &str, file: &Path) -> std::io::Result<TlsStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(file).unwrap()).unwrap();
     let provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -37,17 +41,19 @@ fn handshake(server: &Server, name: &str, file: &Path) -> std::io::Result<TlsStr
         .with_no_client_auth();
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let client = ClientConnection::new(Arc::new(config), name).unwrap();
-    let mut stream = StreamOwned::new(client, connect(server.address())?);
+    let mut stream = StreamOwned::new(client, connect(address)?);
     stream.conn.complete_io(&mut stream.sock)?;
     Ok(stream)
 }
 
 /// What comes back on `stream` for a request without a body, until the server closes.
-fn ask(mut stream: impl Read + Write, target: &str) -> String {
-    let request = format!(
-        "GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: application/json\r\n\
-         Connection: close\r\n\r\n"
-    );
+fn ask(stream: impl Read + Write, target: &str) -> String {
+    ask_with(stream, target, "Accept: application/json\r\n")
+}
+
+fn ask_with(mut stream: impl Read + Write, target: &str, header: &str) -> String {
+    let request =
+        format!("GET {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{header}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -137,4 +143,36 @@ fn a_token_for_https_alone_opens_https_alone() {
     let server = start(data.path(), &[]);
     let answer = ask(connect(server.address()).unwrap(), &target);
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+}
+
+/// O-1.5: beyond loopback the admin listener speaks HTTPS with the service's certificate, and metrics
+/// need a token.
+#[test]
+fn the_admin_listener_speaks_https_beyond_loopback() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &["--tls", "--admin", "0.0.0.0:0"]);
+    let address = server.admin().unwrap();
+    let ask = |target: &str, header: &str| {
+        let stream = handshake_at(address, "127.0.0.1", &certificate(data.path())).unwrap();
+        ask_with(stream, target, header)
+    };
+    for (target, body) in [("/healthz", "ok"), ("/readyz", r#"{"ready":true,"reasons":[]}"#)] {
+        let answer = ask(target, "");
+        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(body), "{answer}");
+    }
+    assert!(ask("/metrics", "").starts_with("HTTP/1.1 401 "));
+    let token = fs::read_to_string(data.path().join("admin-token")).unwrap();
+    let metrics = ask("/metrics", &format!("Authorization: Bearer {}\r\n", token.trim()));
+    for listener in ["table", "queue", "admin"] {
+        let expiry = "lazuli_tls_certificate_expiry_timestamp_seconds";
+        let series = format!("{expiry}{{listener=\"{listener}\"}} ");
+        assert!(metrics.contains(&series), "{series}: {metrics}");
+    }
+    // Plain HTTP gets nothing of it.
+    let mut plain = connect(address).unwrap();
+    plain.write_all(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    // It may be closed, or reset.
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
 }

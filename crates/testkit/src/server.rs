@@ -116,9 +116,19 @@ impl Server {
 
     /// The admin listener's response to `GET path`: the status, and everything it sent.
     pub fn ask_admin(&self, path: &str) -> io::Result<(u16, String)> {
+        self.ask_admin_sending(path, "")
+    }
+
+    /// The same with a token.
+    pub fn ask_admin_with(&self, path: &str, token: &str) -> io::Result<(u16, String)> {
+        self.ask_admin_sending(path, &format!("Authorization: Bearer {token}\r\n"))
+    }
+
+    fn ask_admin_sending(&self, path: &str, header: &str) -> io::Result<(u16, String)> {
         let address = self.admin.ok_or_else(|| self.failure("has no admin listener"))?;
         let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        let head = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n");
         stream.write_all(head.as_bytes())?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;

@@ -3,6 +3,8 @@
 use crate::harness::{BINARY, Logged, PATIENCE, drive, insert, start};
 use lazuli_testkit::http::Request;
 use lazuli_testkit::server::Server;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -52,31 +54,70 @@ fn a_disk_below_the_reserve_refuses_writes_but_not_the_deletion_of_a_table() {
 }
 
 /// systemd's side of `Type=notify`, by hand.
+struct Manager {
+    socket: UnixDatagram,
+    directory: tempfile::TempDir,
+}
+
+impl Manager {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = UnixDatagram::bind(directory.path().join("notify")).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket, directory }
+    }
+
+    fn start(&self, data: &Path, watchdog_pid: Option<&str>) -> Server {
+        let mut command = Command::new(BINARY);
+        command.env("NOTIFY_SOCKET", self.directory.path().join("notify"));
+        command.env("WATCHDOG_USEC", "100000");
+        if let Some(pid) = watchdog_pid {
+            command.env("WATCHDOG_PID", pid);
+        }
+        Server::start_command(command, data, &[]).unwrap()
+    }
+
+    fn receive(&self) -> String {
+        let mut buffer = [0; 1024];
+        let bytes = self.socket.recv(&mut buffer).unwrap();
+        String::from_utf8_lossy(buffer.get(..bytes).unwrap()).into_owned()
+    }
+
+    fn wait_for(&self, part: &str) {
+        while !self.receive().contains(part) {}
+    }
+}
+
+/// O-6.3.
 #[test]
 fn the_service_manager_is_notified() {
     let data = tempfile::tempdir().unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("notify");
-    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(PATIENCE)).unwrap();
-    let wait_for = |part: &str| {
-        let mut buffer = [0; 1024];
-        loop {
-            let bytes = manager.recv(&mut buffer).unwrap();
-            if String::from_utf8_lossy(&buffer[..bytes]).contains(part) {
-                return;
-            }
-        }
-    };
-    let mut command = Command::new(BINARY);
-    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "100000");
-    let server = Server::start_command(command, data.path(), &[]).unwrap();
-    wait_for("READY=1");
-    wait_for("WATCHDOG=1");
+    let manager = Manager::new();
+    let server = manager.start(data.path(), None);
+    assert!(manager.receive().starts_with("STATUS="));
+    manager.wait_for("READY=1");
+    for _ in 0..3 {
+        manager.wait_for("WATCHDOG=1");
+    }
     server.signal("HUP").unwrap();
-    wait_for("RELOADING=1");
-    wait_for("READY=1");
+    manager.wait_for("RELOADING=1");
+    manager.wait_for("READY=1");
     server.signal("TERM").unwrap();
-    wait_for("STOPPING=1");
+    manager.wait_for("STOPPING=1");
     assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+/// O-6.3: `WATCHDOG_PID` names the process that systemd watches.
+#[test]
+fn a_watchdog_of_another_process_gets_no_signs_of_life() {
+    let data = tempfile::tempdir().unwrap();
+    let manager = Manager::new();
+    let server = manager.start(data.path(), Some("1"));
+    assert_eq!(server.terminate().unwrap().code(), Some(0));
+    let mut received = Vec::new();
+    while !received.last().is_some_and(|message: &String| message.contains("STOPPING=1")) {
+        received.push(manager.receive());
+    }
+    assert!(received.iter().any(|message| message.contains("READY=1")), "{received:?}");
+    assert!(!received.iter().any(|message| message.contains("WATCHDOG")), "{received:?}");
 }
