@@ -75,6 +75,7 @@ impl EngineMeter {
     pub(crate) fn committed(&self, result: &Result<Revision, CommitError>, waited: Duration) {
         self.commits.of(CommitOutcome::of(result)).increment();
         self.commit_wait.observe_duration(waited);
+        lazuli_meter::record_commit(waited);
     }
 
     pub(crate) fn grouped(&self, commits: usize) {

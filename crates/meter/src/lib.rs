@@ -8,10 +8,12 @@
 mod family;
 mod histogram;
 mod label;
+mod spent;
 
 pub use family::{Family, Labels, Measure, Sample, Source, Value};
 pub use histogram::{DURATION_BOUNDS, Distribution, Histogram};
 pub use label::{Label, PerLabel};
+pub use spent::{collect_commits, record_commit};
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

@@ -23,6 +23,10 @@ fn access_lines_have_their_fields_in_order() {
         assert!(line.contains(part), "{part}: {line}");
     }
     assert!(!line.contains("\"code\":") && !line.contains("\"ops\":"), "{line}");
+    assert!(!line.contains("\"commit_us\":"), "a read commits nothing: {line}");
+    let insert = logged.wait_for(&[r#""op":"InsertEntity""#, r#""status":201"#]);
+    let places = ["us", "commit_us", "in", "out"].map(|name| insert.find(&format!("\"{name}\":")));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{insert}");
     logged.wait_for(&[r#""op":"EntityGroupTransaction""#, r#""ops":2"#]);
     logged.wait_for(&[r#""status":409"#, r#""code":"EntityAlreadyExists""#]);
 }

@@ -73,7 +73,8 @@ impl AccessLog {
             path = path.as_ref(),
             status = record.status,
             code = record.failure.map(|failure| failure.code.name()),
-            us = u64::try_from(record.elapsed().as_micros()).unwrap_or(u64::MAX),
+            us = micros(record.elapsed()),
+            commit_us = some(micros(context.committing)),
             "in" = some(record.context.bytes_in),
             out = some(record.bytes_out),
             ops = some(work.operations.into()),
@@ -88,6 +89,10 @@ impl AccessLog {
             "request"
         );
     }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A number that is left out when it is zero.

@@ -25,6 +25,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body;
+use lazuli_meter::collect_commits;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::sas::Caller;
@@ -82,13 +83,18 @@ impl<S: Service> Front<S> {
         let headers = RequestHeaders::of(&parts.headers);
         let mut context = self.response_context(&parts, &headers);
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
+        let mut committing = Duration::ZERO;
         let outcome = {
             let span = tracing::debug_span!("request", request = context.id.as_str());
             let mut answer = pin!(self.answer(&parts, &headers, &mut body, peer, &mut context));
             // `Instrument` would move the reply once more.
-            let spanned = poll_fn(|task| span.in_scope(|| answer.as_mut().poll(task)));
+            let spanned = poll_fn(|task| {
+                let poll = || span.in_scope(|| answer.as_mut().poll(task));
+                collect_commits(&mut committing, poll)
+            });
             within(deadline, pin!(spanned)).await
         };
+        context.committing = committing;
         // A client that sent `Expect: 100-continue` sees the refusal and does not send the body.
         if !body.is_end_stream() && !headers.has_expect {
             body::discard(&mut body).await;

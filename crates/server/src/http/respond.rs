@@ -23,6 +23,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -59,6 +60,8 @@ pub(crate) struct ResponseContext {
     pub(crate) bytes_in: u64,
     /// When the whole request had arrived, if it had a body.
     pub(crate) received: Option<Timestamp>,
+    /// What commits took, from call to result.
+    pub(crate) committing: Duration,
     /// The operation, once it is known.
     pub(crate) operation: Option<&'static Facts>,
     /// The account and location that the URL names, once they are known.
@@ -93,6 +96,7 @@ impl ResponseContext {
             is_head: *method == Method::HEAD,
             bytes_in: 0,
             received: None,
+            committing: Duration::ZERO,
             operation: None,
             target: None,
             would_fail: None,
