@@ -42,7 +42,9 @@ impl Reload {
             self.log.reopen();
             // The files are small, and signals rare.
             match self.once() {
-                Ok(accounts) => tracing::info!(accounts, "reloaded accounts, certificate and tokens"),
+                Ok(accounts) => {
+                    tracing::info!(accounts, "reloaded accounts, certificate and tokens")
+                }
                 Err(error) => tracing::error!(
                     error = log_line(&error),
                     "reload failed; accounts, certificate and tokens are unchanged"
