@@ -1,7 +1,10 @@
-//! The Rust SDK (`azure_data_tables` 0.21, the last there is) through every operation it has.
+//! The Rust SDKs through every operation they have: tables (`azure_data_tables` 0.21, the last there is)
+//! here, queues in `queues.rs`.
 //!
 //! It asks for full metadata everywhere, merges with the MERGE verb, and sends transactions with
 //! bare line feeds and without a closing delimiter. Arguments name parts of the cases to run.
+
+mod queues;
 
 use azure_core::{RetryOptions, StatusCode};
 use azure_data_tables::clients::TableServiceClientBuilder;
@@ -17,7 +20,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 type Outcome = Result<(), Box<dyn Error>>;
-type Case = fn(TableServiceClient, TableClient) -> Pin<Box<dyn Future<Output = Outcome>>>;
+type Running = Pin<Box<dyn Future<Output = Outcome>>>;
+type Case = fn(TableServiceClient, TableClient) -> Running;
 
 const CASES: &[(&str, Case)] = &[
     ("tables_are_created_listed_and_deleted", |s, _| Box::pin(tables(s))),
@@ -34,13 +38,20 @@ const CASES: &[(&str, Case)] = &[
 #[tokio::main]
 async fn main() -> ExitCode {
     let parts: Vec<String> = std::env::args().skip(1).collect();
-    let service = connect().expect("a usable LAZULI_CONNECTION_STRING");
-    let (mut passed, mut failed) = (0, 0);
+    let text = std::env::var("LAZULI_CONNECTION_STRING").unwrap_or_default();
+    let connection = ConnectionString::new(&text).expect("a LAZULI_CONNECTION_STRING");
+    let service = connect(&connection).expect("a usable LAZULI_CONNECTION_STRING");
+    let mut tests: Vec<(String, Running)> = Vec::new();
     for (name, case) in CASES {
+        tests.push(((*name).to_owned(), Box::pin(run_one(service.clone(), *case))));
+    }
+    tests.extend(queues::cases(&connection).expect("queues in LAZULI_CONNECTION_STRING"));
+    let (mut passed, mut failed) = (0, 0);
+    for (name, test) in tests {
         if !parts.is_empty() && !parts.iter().any(|part| name.contains(part.as_str())) {
             continue;
         }
-        match run_one(&service, *case).await {
+        match test.await {
             Ok(()) => {
                 passed += 1;
                 println!("test {name} ... ok");
@@ -55,9 +66,7 @@ async fn main() -> ExitCode {
     if failed == 0 && passed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn connect() -> Result<TableServiceClient, Box<dyn Error>> {
-    let text = std::env::var("LAZULI_CONNECTION_STRING")?;
-    let connection = ConnectionString::new(&text)?;
+fn connect(connection: &ConnectionString) -> Result<TableServiceClient, Box<dyn Error>> {
     let location = CloudLocation::Custom {
         account: connection.account_name.ok_or("no account")?.to_owned(),
         uri: connection.table_endpoint.ok_or("no endpoint")?.to_owned(),
@@ -68,7 +77,7 @@ fn connect() -> Result<TableServiceClient, Box<dyn Error>> {
     Ok(builder.retry(RetryOptions::none()).build())
 }
 
-async fn run_one(service: &TableServiceClient, case: Case) -> Outcome {
+async fn run_one(service: TableServiceClient, case: Case) -> Outcome {
     let table = service.table_client(fresh_name("T"));
     table.create().await?;
     let outcome = case(service.clone(), table.clone()).await;
@@ -103,7 +112,8 @@ async fn tables(service: TableServiceClient) -> Outcome {
 }
 
 async fn insert_read_delete(table: TableClient) -> Outcome {
-    let entity = json!({"PartitionKey": "p", "RowKey": "r", "name": "x 😀", "n": 5, "d": 3.0, "ok": true});
+    let entity =
+        json!({"PartitionKey": "p", "RowKey": "r", "name": "x 😀", "n": 5, "d": 3.0, "ok": true});
     table.insert::<_, Value>(&entity)?.await?;
     equal(&stored(&table, "p", "r").await?, &entity)?;
     let echoed = json!({"PartitionKey": "p", "RowKey": "echo"});
@@ -180,8 +190,14 @@ async fn transaction(table: TableClient) -> Outcome {
         answer.operation_responses.iter().map(|part| part.status_code.into()).collect();
     equal(&statuses, &vec![201, 204, 204, 204, 204, 204])?;
     let rows = pages(&table, "true", 1000).await?;
-    equal(&rows[0], &["create", "merge", "replace", "upmerge", "upreplace"].map(str::to_owned).to_vec())?;
-    equal(&stored(&table, "p", "merge").await?, &with_keys("p", "merge", json!({"a": "1", "b": "2"})))?;
+    equal(
+        &rows[0],
+        &["create", "merge", "replace", "upmerge", "upreplace"].map(str::to_owned).to_vec(),
+    )?;
+    equal(
+        &stored(&table, "p", "merge").await?,
+        &with_keys("p", "merge", json!({"a": "1", "b": "2"})),
+    )?;
     equal(&stored(&table, "p", "replace").await?, &b("replace"))
 }
 
@@ -201,7 +217,9 @@ async fn failed_transaction(table: TableClient) -> Outcome {
 
 async fn keys(table: TableClient) -> Outcome {
     // No quotes: the SDK does not double them in the URL.
-    for key in ["plain", " ", "with space", "100%", "%20", "a+b", "a:b@c=d&e$f~g", "ô", "日本語", "😀"] {
+    for key in
+        ["plain", " ", "with space", "100%", "%20", "a+b", "a:b@c=d&e$f~g", "ô", "日本語", "😀"]
+    {
         let entity = with_keys(key, key, json!({"v": key}));
         table.insert::<_, Value>(&entity)?.await?;
         equal(&stored(&table, key, key).await?, &entity)?;
@@ -243,7 +261,8 @@ async fn pages(
     let mut stream = table.query().filter(filter).top(top).into_stream::<Value>();
     let mut pages = Vec::new();
     while let Some(page) = stream.next().await {
-        let rows = page?.entities.into_iter().map(|entity| entity["RowKey"].as_str().map(str::to_owned));
+        let rows =
+            page?.entities.into_iter().map(|entity| entity["RowKey"].as_str().map(str::to_owned));
         pages.push(rows.collect::<Option<_>>().ok_or("an entity without RowKey")?);
     }
     Ok(pages)
@@ -259,9 +278,12 @@ fn equal<T: PartialEq + Debug>(got: &T, expected: &T) -> Outcome {
 fn refused<T: Debug>(answer: azure_core::Result<T>, status: u16, code: &str) -> Outcome {
     let error = answer.err().ok_or_else(|| format!("accepted, where {status} {code} was due"))?;
     let http = error.as_http_error().ok_or_else(|| format!("no answer: {error}"))?;
-    let body = String::from_utf8_lossy(http.error_message().unwrap_or_default().as_bytes()).into_owned();
+    let body =
+        String::from_utf8_lossy(http.error_message().unwrap_or_default().as_bytes()).into_owned();
     let seen = http.error_code().unwrap_or_default();
-    if u16::from(http.status()) == status && (seen == code || format!("{error:?} {body}").contains(code)) {
+    if u16::from(http.status()) == status
+        && (seen == code || format!("{error:?} {body}").contains(code))
+    {
         return Ok(());
     }
     Err(format!("{} {seen}, where {status} {code} was due: {error:?}", http.status()).into())
