@@ -26,6 +26,29 @@ pub fn write_entity<'p>(
     close_object(out);
 }
 
+/// Writes the body of a request: the keys, unless the URL says them, and the properties, annotated where
+/// their type would not be inferred.
+pub fn write_request<'p>(
+    out: &mut Vec<u8>,
+    keys: Option<(&str, &str)>,
+    properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
+) {
+    out.push(b'{');
+    if let Some((partition_key, row_key)) = keys {
+        write_member(out, "PartitionKey", partition_key);
+        write_member(out, "RowKey", row_key);
+    }
+    properties.for_each(|(name, value)| write_property(out, MetadataLevel::Minimal, name, value));
+    close_object(out);
+}
+
+/// Writes the body of Create Table.
+pub fn write_table_name(out: &mut Vec<u8>, name: &str) {
+    out.push(b'{');
+    write_member(out, "TableName", name);
+    close_object(out);
+}
+
 /// Writes the response to Query Entities, one entity at a time.
 #[must_use = "the collection is not closed before `end`"]
 pub struct EntityCollection(());

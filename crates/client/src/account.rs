@@ -1,0 +1,361 @@
+//! An account: where its services are, who asks, and how (C-2).
+
+use crate::credential::{Credential, Kind};
+use crate::dialect::Dialect;
+use crate::env::Env;
+use crate::error::Error;
+use crate::retry::{Retry, RetryBudget};
+use crate::tables::Tables;
+use crate::transport::{HttpTransport, Transport};
+use arc_swap::ArcSwap;
+use http::HeaderValue;
+use lazuli_wire::connection_string::{
+    ConnectionCredential, ConnectionString, Endpoint, StorageService, secondary_of,
+};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+mod from_env;
+
+/// Endpoints and a credential, with one pool of connections. Cheap to clone; makes no request by itself.
+#[derive(Clone)]
+pub struct Account(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) name: Option<String>,
+    pub(crate) endpoints: [Option<Endpoint>; 3],
+    pub(crate) credential: ArcSwap<Credential>,
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) env: Env,
+    pub(crate) retry: Retry,
+    pub(crate) budget: RetryBudget,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) places: Semaphore,
+    pub(crate) user_agent: HeaderValue,
+    pub(crate) allow_token_over_http: bool,
+    /// Seconds that the service's clock is ahead of ours, as far as known.
+    pub(crate) skew_seconds: AtomicI64,
+    pub(crate) dialect: Dialect,
+    ignored_settings: Vec<String>,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    total: Duration,
+    attempt: Duration,
+    connect: Duration,
+}
+
+impl Default for Timeouts {
+    /// 60 s for an operation with all its attempts, 35 s for one attempt (the service ends at 30), 10 s
+    /// to connect.
+    fn default() -> Self {
+        Self {
+            total: Duration::from_secs(60),
+            attempt: Duration::from_secs(35),
+            connect: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Timeouts {
+    /// For an operation with all its attempts.
+    #[must_use]
+    pub fn total(self, total: Duration) -> Self {
+        Self { total, ..self }
+    }
+
+    /// For one attempt.
+    #[must_use]
+    pub fn attempt(self, attempt: Duration) -> Self {
+        Self { attempt, ..self }
+    }
+
+    /// To connect.
+    #[must_use]
+    pub fn connect(self, connect: Duration) -> Self {
+        Self { connect, ..self }
+    }
+
+    pub(crate) fn total_max(&self) -> Duration {
+        self.total
+    }
+
+    pub(crate) fn attempt_max(&self) -> Duration {
+        self.attempt
+    }
+}
+
+impl Account {
+    /// The account that a connection string names.
+    pub fn from_connection_string(text: &str) -> Result<Self, Error> {
+        AccountBuilder::from_connection_string(text)?.build()
+    }
+
+    /// The account that the environment names: `LAZULI_CONNECTION_STRING`, else
+    /// `AZURE_STORAGE_CONNECTION_STRING`, else `AZURE_STORAGE_ACCOUNT` with `AZURE_STORAGE_KEY` or
+    /// `AZURE_STORAGE_SAS_TOKEN`.
+    pub fn from_env() -> Result<Self, Error> {
+        from_env::builder(|name| std::env::var(name).ok())?.build()
+    }
+
+    /// Begins an account whose table service is at `table_endpoint`, such as
+    /// `https://orders.table.core.windows.net`.
+    pub fn builder(table_endpoint: &str) -> AccountBuilder {
+        AccountBuilder::new(table_endpoint)
+    }
+
+    /// The table service.
+    pub fn tables(&self) -> Tables {
+        Tables::new(self.clone())
+    }
+
+    /// The account's name, if it is known.
+    pub fn name(&self) -> Option<&str> {
+        self.0.name.as_deref()
+    }
+
+    /// Where the table service is.
+    pub fn table_endpoint(&self) -> Option<&str> {
+        self.0.endpoint(StorageService::Table).map(|endpoint| &*endpoint.primary)
+    }
+
+    /// Whose service this is.
+    pub fn dialect(&self) -> Dialect {
+        self.0.dialect
+    }
+
+    /// Uses another credential from now on, in all handles of this account: keys rotate without a
+    /// restart.
+    pub fn set_credential(&self, credential: Credential) {
+        self.0.credential.store(Arc::new(credential));
+    }
+
+    /// Names in the connection string that mean nothing to this library.
+    pub fn ignored_settings(&self) -> &[String] {
+        &self.0.ignored_settings
+    }
+}
+
+impl Inner {
+    pub(crate) fn endpoint(&self, service: StorageService) -> Option<&Endpoint> {
+        self.endpoints.get(service as usize)?.as_ref()
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account")
+            .field("name", &self.0.name)
+            .field("endpoints", &self.0.endpoints)
+            .field("credential", &self.0.credential)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An account that is being described.
+#[must_use = "nothing is made before `build`"]
+pub struct AccountBuilder {
+    name: Option<String>,
+    endpoints: [Option<Endpoint>; 3],
+    credential: Credential,
+    transport: Option<Arc<dyn Transport>>,
+    env: Env,
+    retry: Retry,
+    timeouts: Timeouts,
+    concurrency_max: usize,
+    application: Option<String>,
+    allow_token_over_http: bool,
+    dialect: Option<Dialect>,
+    ignored_settings: Vec<String>,
+}
+
+impl AccountBuilder {
+    fn new(table_endpoint: &str) -> Self {
+        Self::with_endpoints([None, None, None]).endpoint(StorageService::Table, table_endpoint)
+    }
+
+    fn with_endpoints(endpoints: [Option<Endpoint>; 3]) -> Self {
+        Self {
+            name: None,
+            endpoints,
+            credential: Credential::anonymous(),
+            transport: None,
+            env: Env::system(),
+            retry: Retry::default(),
+            timeouts: Timeouts::default(),
+            concurrency_max: 256,
+            application: None,
+            allow_token_over_http: false,
+            dialect: None,
+            ignored_settings: Vec::new(),
+        }
+    }
+
+    /// Begins with what a connection string says.
+    pub fn from_connection_string(text: &str) -> Result<Self, Error> {
+        let parsed = ConnectionString::parse(text)?;
+        let endpoints = [StorageService::Blob, StorageService::Queue, StorageService::Table]
+            .map(|service| parsed.endpoint(service).cloned());
+        let credential = match (parsed.credential, &parsed.account) {
+            (ConnectionCredential::Key(key), Some(account)) => {
+                Kind::SharedKey { account: (&**account).into(), key: Arc::new(*key) }
+            }
+            (ConnectionCredential::Sas(token), _) => Credential::sas(&token)?.0,
+            _ => Kind::Anonymous,
+        };
+        Ok(Self {
+            name: parsed.account,
+            credential: Credential(credential),
+            ignored_settings: parsed.ignored,
+            ..Self::with_endpoints(endpoints)
+        })
+    }
+
+    fn endpoint(mut self, service: StorageService, address: &str) -> Self {
+        let primary = address.trim_end_matches('/').to_owned();
+        if let Some(slot) = self.endpoints.get_mut(service as usize) {
+            *slot = Some(Endpoint { secondary: secondary_of(&primary), primary });
+        }
+        self
+    }
+
+    /// Where the queue service is.
+    pub fn queue_endpoint(self, address: &str) -> Self {
+        self.endpoint(StorageService::Queue, address)
+    }
+
+    /// Where the blob service is.
+    pub fn blob_endpoint(self, address: &str) -> Self {
+        self.endpoint(StorageService::Blob, address)
+    }
+
+    /// Who asks.
+    pub fn credential(mut self, credential: Credential) -> Self {
+        if let Kind::SharedKey { account, .. } = &credential.0 {
+            self.name.get_or_insert_with(|| account.as_ref().to_owned());
+        }
+        self.credential = credential;
+        self
+    }
+
+    /// How long things may take.
+    pub fn timeouts(self, timeouts: Timeouts) -> Self {
+        Self { timeouts, ..self }
+    }
+
+    /// How often and how soon a request is sent again.
+    pub fn retry(self, retry: Retry) -> Self {
+        Self { retry, ..self }
+    }
+
+    /// Requests under way at one time, 256 unless said otherwise; zero is taken for one.
+    pub fn concurrency_max(self, requests: usize) -> Self {
+        Self { concurrency_max: requests.clamp(1, Semaphore::MAX_PERMITS), ..self }
+    }
+
+    /// A word about the application, for the service's logs.
+    pub fn application(self, word: &str) -> Self {
+        Self { application: Some(word.to_owned()), ..self }
+    }
+
+    /// Another way out than this library's own HTTP client.
+    pub fn transport(self, transport: impl Transport) -> Self {
+        Self { transport: Some(Arc::new(transport)), ..self }
+    }
+
+    /// Another clock, timer and source of random numbers.
+    pub fn env(self, env: Env) -> Self {
+        Self { env, ..self }
+    }
+
+    /// Whose service it is, if the endpoint does not tell.
+    pub fn dialect(self, dialect: Dialect) -> Self {
+        Self { dialect: Some(dialect), ..self }
+    }
+
+    /// Sends bearer tokens without TLS: anybody on the way can read and use them.
+    pub fn allow_token_over_http(self) -> Self {
+        Self { allow_token_over_http: true, ..self }
+    }
+
+    /// Checks what was said. Makes no request.
+    pub fn build(self) -> Result<Account, Error> {
+        for endpoint in self.endpoints.iter().flatten() {
+            let uri: Result<http::Uri, _> = endpoint.primary.parse();
+            let scheme = uri.as_ref().ok().and_then(http::Uri::scheme_str);
+            if !matches!(scheme, Some("http" | "https")) {
+                let address = &endpoint.primary;
+                return Err(Error::config(format!("{address:?} is not an http or https address")));
+            }
+        }
+        let dialect = self.dialect.unwrap_or_else(|| {
+            let table = self.endpoints.get(StorageService::Table as usize);
+            table.and_then(Option::as_ref).map_or(Dialect::Azure, |e| Dialect::of(&e.primary))
+        });
+        let transport = match self.transport {
+            Some(transport) => transport,
+            None => Arc::new(HttpTransport::new(self.timeouts.connect).map_err(|source| {
+                Error::config("TLS cannot be set up").with(|context| context.source = Some(source))
+            })?),
+        };
+        let product = concat!("lazuli-client/", env!("CARGO_PKG_VERSION"));
+        let user_agent = match self.application {
+            Some(word) => format!("{product} {word}"),
+            None => product.to_owned(),
+        };
+        let user_agent = HeaderValue::try_from(user_agent)
+            .map_err(|_| Error::config("the word about the application is not a header value"))?;
+        Ok(Account(Arc::new(Inner {
+            name: self.name,
+            endpoints: self.endpoints,
+            credential: ArcSwap::from_pointee(self.credential),
+            transport,
+            env: self.env,
+            retry: self.retry,
+            budget: RetryBudget::new(),
+            timeouts: self.timeouts,
+            places: Semaphore::new(self.concurrency_max),
+            user_agent,
+            allow_token_over_http: self.allow_token_over_http,
+            skew_seconds: AtomicI64::new(0),
+            dialect,
+            ignored_settings: self.ignored_settings,
+        })))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_shows_where_it_is_and_no_secret() {
+        // CS-1, C-2.10.
+        let text = "AccountName=acct;AccountKey=c2VjcmV0;Colour=blue";
+        let account = Account::from_connection_string(text).unwrap();
+        let shown = format!("{account:?}");
+        assert!(shown.contains("https://acct.table.core.windows.net"), "{shown}");
+        assert!(!shown.contains("c2VjcmV0"), "{shown}");
+        assert_eq!(account.name(), Some("acct"));
+        assert_eq!(account.ignored_settings(), ["Colour"]);
+        assert_eq!(account.table_endpoint(), Some("https://acct.table.core.windows.net"));
+    }
+
+    #[test]
+    fn a_builder_checks_what_it_was_given() {
+        assert!(Account::builder("ftp://host").build().is_err());
+        assert!(Account::builder("host").build().is_err());
+        assert!(Account::builder("http://host").application("a\nb").build().is_err());
+        let account = Account::builder("http://127.0.0.1:10002/acct/")
+            .credential(Credential::shared_key("acct", "a2V5").unwrap())
+            .build()
+            .unwrap();
+        assert_eq!(account.table_endpoint(), Some("http://127.0.0.1:10002/acct"));
+        assert_eq!(account.name(), Some("acct"));
+    }
+}

@@ -1,0 +1,328 @@
+//! One operation: its attempts, and what their failures mean (C-13).
+
+mod request;
+
+use crate::account::Account;
+use crate::credential::{Kind, Secret};
+use crate::error::{Error, ErrorAnswer, ErrorKind};
+use crate::retry::Price;
+use crate::transport::{Sent, TransportError};
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+use http::header::{DATE, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use lazuli_model::Timestamp;
+use lazuli_wire::connection_string::StorageService;
+use lazuli_wire::error_body::ErrorText;
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+pub(crate) const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
+pub(crate) const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
+const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
+const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+const X_MS_ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
+
+/// Clocks that differ by more are refused.
+const SKEW_SECONDS_MAX: u64 = 15 * 60;
+
+/// What an operation sends, equal on all its attempts.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) service: StorageService,
+    /// The verb, for errors and spans.
+    pub(crate) operation: &'static str,
+    pub(crate) method: Method,
+    /// Follows the endpoint: begins with a slash, percent-encoded.
+    pub(crate) path: String,
+    /// Percent-encoded, without a question mark.
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Whether it changes nothing.
+    pub(crate) is_read: bool,
+    pub(crate) answer_bytes_max: usize,
+    pub(crate) options: CallOptions,
+}
+
+/// What a caller may say of any operation.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallOptions {
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) read_from: ReadFrom,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// Which location is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadFrom {
+    /// The primary.
+    #[default]
+    Primary,
+    /// The secondary: what is there may be some minutes old.
+    Secondary,
+    /// The primary first, the secondary from the second attempt on.
+    PrimaryThenSecondary,
+}
+
+/// The last answer to a call, whatever its status.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Whether an attempt before this one may have been carried out.
+    pub(crate) is_after_lost: bool,
+    pub(crate) attempts: u32,
+    pub(crate) client_request_id: String,
+}
+
+/// One attempt that has no answer.
+struct Failure {
+    sent: Sent,
+    kind: ErrorKind,
+    source: Option<crate::BoxError>,
+}
+
+impl Account {
+    /// Sends `call` until an answer comes that another attempt would not change.
+    pub(crate) async fn exchange(&self, call: &Call) -> Result<Answer, Error> {
+        let inner = &*self.0;
+        let env = &inner.env;
+        let client_request_id = env.guid().to_string();
+        let total = call.options.timeout.unwrap_or_else(|| inner.timeouts.total_max());
+        let deadline = env.elapsed().saturating_add(total);
+        let mut state = State::default();
+        loop {
+            state.attempts += 1;
+            let left = deadline.saturating_sub(env.elapsed());
+            let outcome = self.attempt(call, &client_request_id, &mut state, left).await?;
+            let next = match &outcome {
+                Ok(answer) => self.judge(answer, &mut state),
+                Err(failure) => Verdict::Again {
+                    pause: None,
+                    may_be_done: failure.sent == Sent::Maybe,
+                    price: match failure.kind {
+                        ErrorKind::Timeout => Price::Timeout,
+                        _ => Price::Ordinary,
+                    },
+                },
+            };
+            let (pause, price) = match next {
+                Verdict::Final => {
+                    inner.budget.earn();
+                    // Only an answer is final.
+                    let answer = outcome.map_err(|_| Error::protocol("no answer"))?;
+                    return Ok(state.finish(answer, client_request_id));
+                }
+                Verdict::AtOnce => continue,
+                Verdict::Again { pause, may_be_done, price } => {
+                    state.is_lost |= may_be_done && !call.is_read;
+                    let pause =
+                        pause.unwrap_or_else(|| inner.retry.pause_after(state.attempts, env));
+                    (pause, price)
+                }
+            };
+            let in_time = env.elapsed().saturating_add(pause) < deadline;
+            let may_try = state.attempts < inner.retry.attempts_max() && in_time;
+            if !may_try || !inner.budget.take(price) {
+                return Err(state.give_up(call, outcome, client_request_id));
+            }
+            tracing::debug!(
+                operation = call.operation,
+                attempt = state.attempts,
+                pause_ms = pause.as_millis() as u64,
+                "the request is sent again"
+            );
+            env.sleep(pause).await;
+        }
+    }
+
+    /// Sends once. The outer error is of our own making: no attempt would do better.
+    async fn attempt(
+        &self,
+        call: &Call,
+        client_request_id: &str,
+        state: &mut State,
+        left: Duration,
+    ) -> Result<Result<Answer, Failure>, Error> {
+        let inner = &*self.0;
+        let timeout = left.min(inner.timeouts.attempt_max());
+        let request = self.request(call, client_request_id, state, timeout).await?;
+        let place = inner.places.acquire();
+        let exchange = async {
+            // The semaphore is never closed.
+            let _place = place.await;
+            let answer = inner.transport.send(request).await?;
+            let (head, body) = answer.into_parts();
+            let body = body.read(call.answer_bytes_max).await;
+            let body = body.map_err(|source| TransportError { sent: Sent::Maybe, source })?;
+            Ok(Answer {
+                status: head.status,
+                headers: head.headers,
+                body,
+                is_after_lost: false,
+                attempts: 0,
+                client_request_id: String::new(),
+            })
+        };
+        Ok(match select(pin!(exchange), inner.env.sleep(timeout)).await {
+            Either::Left((Ok(answer), _)) => Ok(answer),
+            Either::Left((Err(error), _)) => {
+                let TransportError { sent, source }: TransportError = error;
+                Err(Failure { sent, kind: ErrorKind::Transport, source: Some(source) })
+            }
+            Either::Right(_) => {
+                Err(Failure { sent: Sent::Maybe, kind: ErrorKind::Timeout, source: None })
+            }
+        })
+    }
+
+    /// What an answer means for another attempt (C-13.2).
+    fn judge(&self, answer: &Answer, state: &mut State) -> Verdict {
+        let code = || header(&answer.headers, &X_MS_ERROR_CODE).unwrap_or_default();
+        match answer.status.as_u16() {
+            403 if !state.is_skew_set && self.set_skew(answer) => {
+                state.is_skew_set = true;
+                Verdict::AtOnce
+            }
+            401 if !state.is_token_renewed && self.has_token() => {
+                state.is_token_renewed = true;
+                Verdict::AtOnce
+            }
+            408 | 429 => self.again(answer, false),
+            500 if matches!(code(), "" | "InternalError" | "OperationTimedOut") => {
+                self.again(answer, true)
+            }
+            502..=504 => self.again(answer, true),
+            _ => Verdict::Final,
+        }
+    }
+
+    fn again(&self, answer: &Answer, may_be_done: bool) -> Verdict {
+        let pause = header(&answer.headers, &RETRY_AFTER).and_then(|text| {
+            let seconds = text.parse().ok().or_else(|| {
+                let until = Timestamp::parse_rfc1123(text)?;
+                Some(until.millis_since(self.0.env.now()).div_ceil(1000))
+            })?;
+            Some(Duration::from_secs(seconds))
+        });
+        Verdict::Again { pause, may_be_done, price: Price::Ordinary }
+    }
+
+    fn has_token(&self) -> bool {
+        matches!(self.0.credential.load().0, Kind::Token(_))
+    }
+
+    /// Takes over the service's clock if ours differs too much; false if it does not.
+    fn set_skew(&self, answer: &Answer) -> bool {
+        let theirs = header(&answer.headers, &DATE).and_then(Timestamp::parse_rfc1123);
+        let Some(theirs) = theirs.map(Timestamp::unix_seconds) else { return false };
+        let ours = self.0.env.now().unix_seconds();
+        let is_far = ours.abs_diff(theirs) > SKEW_SECONDS_MAX;
+        if is_far {
+            let skew = i64::try_from(theirs).unwrap_or(0) - i64::try_from(ours).unwrap_or(0);
+            self.0.skew_seconds.store(skew, Ordering::Relaxed);
+        }
+        is_far
+    }
+}
+
+/// What attempts leave to those after them.
+#[derive(Default)]
+struct State {
+    attempts: u32,
+    /// Whether an attempt may have been carried out.
+    is_lost: bool,
+    is_skew_set: bool,
+    is_token_renewed: bool,
+    /// The token that was sent last.
+    token: Option<Secret>,
+}
+
+impl State {
+    fn finish(self, answer: Answer, client_request_id: String) -> Answer {
+        // This answer is about this attempt; those before it may have been carried out.
+        let is_after_lost = self.is_lost;
+        Answer { is_after_lost, attempts: self.attempts, client_request_id, ..answer }
+    }
+
+    /// The error of a call whose attempts are used up.
+    fn give_up(
+        self,
+        call: &Call,
+        outcome: Result<Answer, Failure>,
+        client_request_id: String,
+    ) -> Error {
+        let is_lost = self.is_lost;
+        let error = match outcome {
+            Ok(answer) => self.finish(answer, client_request_id).into_error(call.operation),
+            Err(failure) => {
+                Error::new(failure.kind).at(call.operation, None, None).with(|context| {
+                    context.source = failure.source;
+                    context.attempts = self.attempts;
+                    context.client_request_id = Some(client_request_id);
+                })
+            }
+        };
+        if is_lost { error.with_kind(ErrorKind::OutcomeUnknown) } else { error }
+    }
+}
+
+enum Verdict {
+    Final,
+    AtOnce,
+    Again { pause: Option<Duration>, may_be_done: bool, price: Price },
+}
+
+impl Answer {
+    /// The error that this answer is.
+    pub(crate) fn into_error(self, operation: &'static str) -> Error {
+        let text = ErrorText::read(&self.body).unwrap_or_default();
+        let from_header = |name: &HeaderName| header(&self.headers, name).map(str::to_owned);
+        let code = from_header(&X_MS_ERROR_CODE).filter(|code| !code.is_empty());
+        let answer = ErrorAnswer {
+            status: self.status,
+            code: if text.code.is_empty() { code.unwrap_or_default() } else { text.code },
+            message: text.message,
+            request_id: from_header(&X_MS_REQUEST_ID).or(text.request_id),
+            details: text.details,
+        };
+        Error::new(kind_of(answer.status, &answer.code)).at(operation, None, None).with(|context| {
+            context.answer = Some(answer);
+            context.attempts = self.attempts;
+            context.client_request_id = Some(self.client_request_id);
+            context.may_have_been_applied = self.is_after_lost;
+        })
+    }
+}
+
+/// The kind of an answer that says no.
+pub(crate) fn kind_of(status: StatusCode, code: &str) -> ErrorKind {
+    match status.as_u16() {
+        401 | 403 => ErrorKind::Forbidden,
+        404 if code == "TableNotFound" => ErrorKind::TableNotFound,
+        404 => ErrorKind::NotFound,
+        408 => ErrorKind::Timeout,
+        409 if code.ends_with("AlreadyExists") => ErrorKind::Conflict,
+        412 => ErrorKind::PreconditionFailed,
+        429 | 503 => ErrorKind::Throttled,
+        500 | 504 if code == "OperationTimedOut" => ErrorKind::Timeout,
+        _ => ErrorKind::Service,
+    }
+}
+
+pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// A header's value from a text that may hold characters which headers do not.
+pub(crate) fn text_value(text: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::from_str(text)
+        .map_err(|_| Error::config("a header's value has a character it may not have"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! The request of one attempt: address, headers, signature.
+
+use super::{
+    Call, ReadFrom, State, X_MS_CLIENT_REQUEST_ID, X_MS_DATE, X_MS_VERSION, header, text_value,
+};
+use crate::account::Account;
+use crate::credential::Kind;
+use crate::dialect::Dialect;
+use crate::error::Error;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use lazuli_model::Timestamp;
+use lazuli_wire::connection_string::StorageService;
+use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme, SignedRequest, SigningKey};
+use lazuli_wire::uri::Query;
+use lazuli_wire::version::ApiVersion;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+impl Account {
+    /// The time to sign with.
+    fn signed_time(&self) -> Timestamp {
+        let skew = self.0.skew_seconds.load(Ordering::Relaxed);
+        let seconds = self.0.env.now().unix_seconds().saturating_add_signed(skew);
+        Timestamp::from_unix_seconds(seconds)
+    }
+
+    /// The request of one attempt, signed now.
+    pub(super) async fn request(
+        &self,
+        call: &Call,
+        client_request_id: &str,
+        state: &mut State,
+        timeout: Duration,
+    ) -> Result<http::Request<Bytes>, Error> {
+        let inner = &*self.0;
+        let endpoint = inner.endpoint(call.service).ok_or_else(|| {
+            Error::config(format!("the account has no endpoint for {:?}", call.service))
+        })?;
+        let is_secondary = match call.options.read_from {
+            ReadFrom::Primary => false,
+            ReadFrom::Secondary => true,
+            ReadFrom::PrimaryThenSecondary => state.attempts > 1,
+        };
+        let base = if is_secondary { &endpoint.secondary } else { &endpoint.primary };
+        let credential = inner.credential.load_full();
+
+        let mut query = call.query.clone();
+        // The server gives up before we do (C-13.4).
+        let seconds = timeout.as_secs().saturating_sub(2).clamp(1, 30);
+        append(&mut query, &format!("timeout={seconds}"));
+        if let Kind::Sas(token) = &credential.0 {
+            append(&mut query, token.expose());
+        }
+
+        let mut headers = call.headers.clone();
+        headers.insert(USER_AGENT, inner.user_agent.clone());
+        headers.insert(X_MS_CLIENT_REQUEST_ID, text_value(client_request_id)?);
+        headers.insert(X_MS_DATE, text_value(&self.signed_time().rfc1123())?);
+        if !call.body.is_empty() {
+            headers.insert(CONTENT_LENGTH, call.body.len().into());
+        }
+        for (name, value) in &call.options.headers {
+            headers.insert(name, value.clone());
+        }
+        match &credential.0 {
+            Kind::SharedKey { account, key } => {
+                let base_path =
+                    base.splitn(4, '/').nth(3).map_or(String::new(), |p| format!("/{p}"));
+                let path = base_path + &call.path;
+                let signature = sign(call, &headers, account, &path, &query, key)?;
+                headers.insert(AUTHORIZATION, secret_value(&signature)?);
+            }
+            Kind::Token(token) => {
+                if base.starts_with("http://") && !inner.allow_token_over_http {
+                    return Err(Error::config("a token is not sent without TLS").with(|context| {
+                        context.hint = Some("use https, or allow_token_over_http()".into());
+                    }));
+                }
+                let refused = state.token.as_ref().filter(|_| state.is_token_renewed);
+                let secret = token.get(self.scope(), inner.env.now(), refused).await?;
+                headers
+                    .insert(AUTHORIZATION, secret_value(&format!("Bearer {}", secret.expose()))?);
+                state.token = Some(secret);
+            }
+            Kind::Sas(_) | Kind::Anonymous => {}
+        }
+
+        let uri = format!("{base}{}?{query}", call.path);
+        let mut request = http::Request::new(call.body.clone());
+        *request.method_mut() = call.method.clone();
+        *request.uri_mut() = uri
+            .parse()
+            .map_err(|error| Error::config(format!("the address is not valid: {error}")))?;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    fn scope(&self) -> &'static str {
+        match self.0.dialect {
+            Dialect::Cosmos => "https://cosmos.azure.com/.default",
+            _ => "https://storage.azure.com/.default",
+        }
+    }
+}
+
+/// The value of Authorization.
+fn sign(
+    call: &Call,
+    headers: &HeaderMap,
+    account: &str,
+    path: &str,
+    query: &str,
+    key: &SigningKey,
+) -> Result<String, Error> {
+    let get = |name: &HeaderName| header(headers, name).unwrap_or_default();
+    let scheme = Scheme::SharedKey;
+    let signature = match call.service {
+        StorageService::Table => {
+            let parsed = Query::parse_lenient(query).map_err(Error::protocol)?;
+            let request = SignedRequest {
+                method: call.method.as_str(),
+                content_md5: "",
+                content_type: get(&CONTENT_TYPE),
+                date: get(&X_MS_DATE),
+                account,
+                path,
+                comp: parsed.get("comp"),
+            };
+            request.sign(scheme, key)
+        }
+        StorageService::Queue | StorageService::Blob => {
+            let version = ApiVersion::parse(get(&X_MS_VERSION))
+                .ok_or_else(|| Error::config("the version of the request is not known"))?;
+            let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+            let method = call.method.as_str();
+            CanonicalRequest::new(method, pairs, account, path, query, version).sign(scheme, key)
+        }
+    };
+    Ok(Authorization::header(scheme, account, &signature))
+}
+
+fn secret_value(text: &str) -> Result<HeaderValue, Error> {
+    let mut value = text_value(text)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn append(query: &mut String, part: &str) {
+    if !query.is_empty() {
+        query.push('&');
+    }
+    query.push_str(part);
+}

@@ -1,0 +1,360 @@
+//! Entities: of any shape, and of a type's own (C-5).
+
+use crate::error::Error;
+use crate::value::{DecodeError, EncodeError, IntoValue, TableValue, Value, ValueError};
+use lazuli_model::{EntityKey, KeyError, PropertyLimits, Timestamp};
+use lazuli_wire::odata::json::AnsweredEntity;
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// A type whose values are entities of a table.
+pub trait TableEntity: Sized + Send + 'static {
+    /// The table that holds them, if the type names one.
+    const TABLE: Option<&'static str> = None;
+
+    /// The keys of this value.
+    fn key(&self) -> Result<EntityKey, KeyError>;
+
+    /// Appends the properties of this value.
+    fn write(&self, out: &mut Properties) -> Result<(), EncodeError>;
+
+    /// The value that an entity holds.
+    fn read(entity: Entity) -> Result<Self, DecodeError>;
+}
+
+/// Properties on their way out: names and values, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Properties(Vec<(Cow<'static, str>, Value)>);
+
+impl Properties {
+    /// Adds a property.
+    pub fn push(&mut self, name: impl Into<Cow<'static, str>>, value: Value) {
+        self.0.push((name.into(), value));
+    }
+
+    /// Adds a property of any type.
+    pub fn add<T: TableValue>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: &T,
+    ) -> Result<(), EncodeError> {
+        self.push(name, value.to_value()?);
+        Ok(())
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, lazuli_model::ValueRef<'_>)> + Clone {
+        self.0.iter().map(|(name, value)| (&**name, value.as_ref()))
+    }
+
+    /// Checks the limits of the service, key and all (C-5.13).
+    pub(crate) fn check(&self, key: &EntityKey) -> Result<(), Error> {
+        PropertyLimits::Service.check(&self.0)?;
+        Ok(lazuli_model::entity::check_size(key, self.iter())?)
+    }
+}
+
+/// The version of an entity: opaque text, compared as text (C-10.6).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ETag(Box<str>);
+
+impl ETag {
+    /// The tag that a service wrote.
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text of the tag.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ETag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An entity of any shape.
+///
+/// ```
+/// # use lazuli_client::Entity;
+/// let department = Entity::new("Sales", "Department").with("Name", "Sales").with("People", 153);
+/// assert_eq!(department.get::<i32>("People").unwrap(), 153);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entity {
+    partition_key: String,
+    row_key: String,
+    timestamp: Option<Timestamp>,
+    properties: Vec<(Cow<'static, str>, Value)>,
+}
+
+impl Entity {
+    /// An entity without properties.
+    pub fn new(partition_key: impl Into<String>, row_key: impl Into<String>) -> Self {
+        Self { partition_key: partition_key.into(), row_key: row_key.into(), ..Self::default() }
+    }
+
+    /// With a property set.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<Cow<'static, str>>, value: impl IntoValue) -> Self {
+        self.set(name, value);
+        self
+    }
+
+    /// Sets a property: in its place if it is there, else at the end.
+    pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl IntoValue) {
+        let (name, value) = (name.into(), value.into_value());
+        match self.properties.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, place)) => *place = value,
+            None => self.properties.push((name, value)),
+        }
+    }
+
+    /// Sets a property of a type that may not fit.
+    pub fn try_set<T: TableValue>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: &T,
+    ) -> Result<(), EncodeError> {
+        self.set(name, value.to_value()?);
+        Ok(())
+    }
+
+    /// Removes a property.
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        let at = self.properties.iter().position(|(known, _)| known == name)?;
+        Some(self.properties.remove(at).1)
+    }
+
+    /// The value of a property.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.properties.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// A property as a Rust type; an error if it is missing or of another type.
+    pub fn get<T: TableValue>(&self, name: &str) -> Result<T, DecodeError> {
+        self.opt(name)?.ok_or_else(|| self.decode_error(name, ValueError::Missing))
+    }
+
+    /// A property as a Rust type, if there is one.
+    pub fn opt<T: TableValue>(&self, name: &str) -> Result<Option<T>, DecodeError> {
+        let value = self.value(name).map(T::from_value).transpose();
+        value.map_err(|reason| self.decode_error(name, reason))
+    }
+
+    /// A text property.
+    pub fn str(&self, name: &str) -> Result<&str, DecodeError> {
+        let reason = match self.value(name) {
+            Some(Value::String(text)) => return Ok(text),
+            Some(other) => {
+                ValueError::WrongType { expected: "Edm.String", found: other.as_ref().edm_type() }
+            }
+            None => ValueError::Missing,
+        };
+        Err(self.decode_error(name, reason))
+    }
+
+    /// The partition key.
+    pub fn partition_key(&self) -> &str {
+        &self.partition_key
+    }
+
+    /// The row key.
+    pub fn row_key(&self) -> &str {
+        &self.row_key
+    }
+
+    /// When it was last written, if it was read from a table.
+    pub fn timestamp(&self) -> Option<Timestamp> {
+        self.timestamp
+    }
+
+    /// Names and values, in the order they were received or set.
+    pub fn properties(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.properties.iter().map(|(name, value)| (&**name, value))
+    }
+
+    /// How many properties it has.
+    pub fn len(&self) -> usize {
+        self.properties.len()
+    }
+
+    /// Whether it has no properties.
+    pub fn is_empty(&self) -> bool {
+        self.properties.is_empty()
+    }
+
+    /// The error that a property is not what it should be.
+    pub fn decode_error(&self, property: &str, reason: ValueError) -> DecodeError {
+        let key = EntityKey::parse(&self.partition_key, &self.row_key).ok();
+        DecodeError { property: property.to_owned(), reason, key }
+    }
+
+    /// An entity as it was answered, with its tag.
+    pub(crate) fn from_answer(answer: AnsweredEntity<'_>) -> (Self, Option<ETag>) {
+        let AnsweredEntity { etag, timestamp, body } = answer;
+        let owned = |key: Option<Cow<'_, str>>| key.map(Cow::into_owned).unwrap_or_default();
+        let property = |(name, value): (Cow<'_, str>, lazuli_model::Value<'_>)| {
+            (Cow::Owned(name.into_owned()), value.into_owned())
+        };
+        let entity = Self {
+            partition_key: owned(body.partition_key),
+            row_key: owned(body.row_key),
+            timestamp,
+            properties: body.properties.into_iter().map(property).collect(),
+        };
+        (entity, etag.map(|etag| ETag::new(&*etag)))
+    }
+}
+
+impl TableEntity for Entity {
+    fn key(&self) -> Result<EntityKey, KeyError> {
+        EntityKey::parse(&self.partition_key, &self.row_key)
+    }
+
+    fn write(&self, out: &mut Properties) -> Result<(), EncodeError> {
+        for (name, value) in &self.properties {
+            if matches!(value, Value::String(text) if text.contains('\0')) {
+                return Err(EncodeError::Nul);
+            }
+            out.push(name.clone(), value.clone());
+        }
+        Ok(())
+    }
+
+    fn read(entity: Entity) -> Result<Self, DecodeError> {
+        Ok(entity)
+    }
+}
+
+/// A value that was read, with the key, version and time it was read under.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded<T> {
+    value: T,
+    key: EntityKey,
+    etag: ETag,
+    timestamp: Timestamp,
+}
+
+impl<T> Loaded<T> {
+    pub(crate) fn new(value: T, key: EntityKey, etag: ETag, timestamp: Timestamp) -> Self {
+        Self { value, key, etag, timestamp }
+    }
+
+    /// The keys it was read by.
+    pub fn loaded_key(&self) -> &EntityKey {
+        &self.key
+    }
+
+    /// The version that was read.
+    pub fn etag(&self) -> &ETag {
+        &self.etag
+    }
+
+    /// When the version that was read was written.
+    pub fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    /// The value alone.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+
+    /// Another value under the same key and version.
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Loaded<U> {
+        let Self { value, key, etag, timestamp } = self;
+        Loaded { value: map(value), key, etag, timestamp }
+    }
+}
+
+impl<T: TableEntity> Loaded<T> {
+    /// What an answer holds. The service names the tag in a header too, for answers without metadata.
+    pub(crate) fn from_answer(
+        answer: AnsweredEntity<'_>,
+        header_etag: Option<&str>,
+    ) -> Result<Self, Error> {
+        let (entity, etag) = Entity::from_answer(answer);
+        let etag = etag.or_else(|| header_etag.map(ETag::new));
+        let etag = etag.ok_or_else(|| Error::protocol("an entity without an ETag"))?;
+        let timestamp = entity.timestamp();
+        let timestamp =
+            timestamp.ok_or_else(|| Error::protocol("an entity without a Timestamp"))?;
+        let key = entity.key().map_err(Error::protocol)?;
+        Ok(Self::new(T::read(entity)?, key, etag, timestamp))
+    }
+}
+
+impl<T> Deref for Loaded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Loaded<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazuli_model::EntityError;
+
+    #[test]
+    fn a_property_is_set_in_its_place() {
+        let mut entity = Entity::new("p", "r").with("a", 1).with("b", "x");
+        entity.set("a", 2_i64);
+        assert_eq!(entity.properties().map(|(name, _)| name).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(entity.value("a"), Some(&Value::Int64(2)));
+        assert_eq!(entity.remove("a"), Some(Value::Int64(2)));
+        assert_eq!((entity.len(), entity.opt::<i32>("a")), (1, Ok(None)));
+    }
+
+    #[test]
+    fn a_wrong_or_missing_property_names_itself_and_its_entity() {
+        let entity = Entity::new("p", "r").with("Age", "old");
+        let error = entity.get::<i32>("Age").unwrap_err();
+        assert_eq!((&*error.property, error.key), ("Age", EntityKey::parse("p", "r").ok()));
+        assert_eq!(entity.get::<i32>("Size").unwrap_err().reason, ValueError::Missing);
+        assert!(entity.str("Age").is_ok() && entity.str("Size").is_err());
+    }
+
+    #[test]
+    fn limits_are_checked_before_anything_is_sent() {
+        // CS-11, C-5.13.
+        let key = EntityKey::parse("p", "r").unwrap();
+        let checked = |entity: &Entity| {
+            let mut properties = Properties::default();
+            entity.write(&mut properties).unwrap();
+            properties.check(&key).map_err(|error| error.kind().clone())
+        };
+        let limit = |error| Err(crate::ErrorKind::LimitExceeded(error));
+        let many = |count: usize| {
+            (0..count).fold(Entity::new("p", "r"), |e, i| e.with(format!("P{i}"), 1))
+        };
+        assert_eq!(checked(&many(252)), Ok(()));
+        assert_eq!(checked(&many(253)), limit(EntityError::TooManyProperties));
+        let long = Entity::new("p", "r").with("a", "x".repeat(32_769));
+        assert_eq!(checked(&long), limit(EntityError::PropertyValueTooLarge));
+        let wide = (0..17)
+            .fold(Entity::new("p", "r"), |e, i| e.with(format!("P{i}"), vec![0_u8; 64 * 1024]));
+        assert_eq!(checked(&wide), limit(EntityError::EntityTooLarge));
+    }
+}

@@ -1,0 +1,72 @@
+//! A client for Azure Table Storage, Cosmos DB for Table, Azurite and Lazuli.
+//!
+//! ```no_run
+//! use lazuli_client::prelude::*;
+//!
+//! # async fn run() -> Result<(), Error> {
+//! let account = Account::from_env()?;
+//! let people = account.tables().create_if_missing("People").await?;
+//! people.insert(&Entity::new("Marketing", "00001").with("FirstName", "Don").with("Age", 34)).await?;
+//! let don = people.get(("Marketing", "00001")).await?.expect("just written");
+//! println!("{} {}", don.str("FirstName")?, don.etag());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Verbs return builders: `.await` sends them. Retries look at what happened before they say that a write
+//! failed: see [`Proof`] and [`Error::may_have_been_applied`].
+
+#![warn(missing_docs)]
+
+mod account;
+mod batch;
+mod call;
+mod credential;
+mod dialect;
+mod entity;
+mod env;
+mod error;
+mod filter;
+mod key;
+mod page_token;
+mod query;
+mod retry;
+mod table;
+mod tables;
+mod transport;
+mod value;
+mod write;
+
+pub use account::{Account, AccountBuilder, Timeouts};
+pub use batch::{Batch, Commit, Committed};
+pub use call::ReadFrom;
+pub use credential::{AccessToken, Credential, Secret, TokenCredential};
+pub use dialect::Dialect;
+pub use entity::{ETag, Entity, Loaded, Properties, TableEntity};
+pub use env::{Env, Environment};
+pub use error::{Error, ErrorKind};
+pub use filter::{Column, Filter, col, partition, row, timestamp};
+pub use key::{IntoKey, Key};
+pub use lazuli_model::{EdmType, EntityKey, Guid, KeyError, Timestamp};
+pub use page_token::PageToken;
+pub use query::{Entities, Page, Pages, Query};
+pub use retry::Retry;
+pub use table::{Get, Table};
+pub use tables::Tables;
+pub use transport::{Body, HttpTransport, Sent, Transport, TransportError};
+pub use value::{DecodeError, EncodeError, IntoValue, TableValue, Value, ValueError};
+pub use write::{Delete, Deleted, Merge, Proof, Write, Written};
+
+/// What most programs use.
+pub mod prelude {
+    pub use crate::{
+        Account, Credential, Entity, Error, ErrorKind, Filter, Loaded, Table, Tables, col,
+        partition, row, timestamp,
+    };
+}
+
+/// A future on the heap.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// An error of any kind.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

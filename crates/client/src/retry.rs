@@ -1,0 +1,124 @@
+//! When a request is sent again (C-13.1 to C-13.3).
+
+use crate::env::Env;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// How often and how soon a request is sent again.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    attempts: u32,
+    pause: Duration,
+    pause_max: Duration,
+    strict: bool,
+}
+
+impl Default for Retry {
+    /// Five attempts; pauses of at most 200 ms, 400 ms and so on, at random.
+    fn default() -> Self {
+        Self {
+            attempts: 5,
+            pause: Duration::from_millis(200),
+            pause_max: Duration::from_secs(10),
+            strict: false,
+        }
+    }
+}
+
+impl Retry {
+    /// One attempt.
+    pub fn none() -> Self {
+        Self { attempts: 1, ..Self::default() }
+    }
+
+    /// At most so many attempts, the first one counted; zero is taken for one.
+    #[must_use]
+    pub fn attempts(self, attempts: u32) -> Self {
+        Self { attempts: attempts.max(1), ..self }
+    }
+
+    /// The bound of the first pause, doubled after each attempt, and the bound of all.
+    #[must_use]
+    pub fn pauses(self, first: Duration, max: Duration) -> Self {
+        Self { pause: first, pause_max: max, ..self }
+    }
+
+    /// Never take equal content for the proof that a write whose answer was lost has been carried out
+    /// (C-13.7).
+    #[must_use]
+    pub fn strict(self) -> Self {
+        Self { strict: true, ..self }
+    }
+
+    pub(crate) fn attempts_max(&self) -> u32 {
+        self.attempts
+    }
+
+    pub(crate) fn trusts_content(&self) -> bool {
+        !self.strict
+    }
+
+    /// The pause after so many attempts: anything up to a bound that doubles.
+    pub(crate) fn pause_after(&self, attempts: u32, env: &Env) -> Duration {
+        let doublings = attempts.saturating_sub(1).min(16);
+        env.jitter(self.pause.saturating_mul(1 << doublings).min(self.pause_max))
+    }
+}
+
+/// Tokens that retries of all requests of an account take, so that a sick server does not get five times
+/// its load.
+#[derive(Debug)]
+pub(crate) struct RetryBudget(AtomicU32);
+
+/// What a retry takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Price {
+    Ordinary = 5,
+    /// After a request that took its time to fail.
+    Timeout = 10,
+}
+
+impl RetryBudget {
+    const FULL: u32 = 500;
+
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(Self::FULL))
+    }
+
+    /// Takes tokens; false if there are too few.
+    pub(crate) fn take(&self, price: Price) -> bool {
+        let take = |tokens: u32| tokens.checked_sub(price as u32);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    /// Gives a token back for a success.
+    pub(crate) fn earn(&self) {
+        let give = |tokens: u32| (tokens < Self::FULL).then_some(tokens + 1);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, give);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_bounds_retries_and_recovers_by_success() {
+        // C-13.3.
+        let budget = RetryBudget::new();
+        let taken = (0..).take_while(|_| budget.take(Price::Ordinary)).count();
+        assert_eq!(taken, 100);
+        (0..9).for_each(|_| budget.earn());
+        assert!(!budget.take(Price::Timeout) && budget.take(Price::Ordinary));
+    }
+
+    #[test]
+    fn pauses_double_up_to_their_bound() {
+        // C-13.1.
+        let retry = Retry::default();
+        let env = Env::system();
+        for (attempts, bound) in [(1, 200), (2, 400), (3, 800), (30, 10_000)] {
+            assert!(retry.pause_after(attempts, &env) <= Duration::from_millis(bound));
+        }
+    }
+}

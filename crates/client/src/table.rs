@@ -1,0 +1,231 @@
+//! A table: the handle that reads and writes go through.
+
+use crate::BoxFuture;
+use crate::account::Account;
+use crate::batch::Batch;
+use crate::call::{Call, CallOptions, ReadFrom, header};
+use crate::entity::{Entity, Loaded, Properties, TableEntity};
+use crate::error::{Error, ErrorKind};
+use crate::filter::Filter;
+use crate::key::IntoKey;
+use crate::query::Query;
+use crate::tables::{self, Tables};
+use crate::write::{Delete, Merge, Write, WriteVerb};
+use http::StatusCode;
+use http::header::ETAG;
+use lazuli_model::{EntityKey, TableName};
+use lazuli_wire::odata::json;
+use lazuli_wire::uri::write_entity_uri;
+use std::fmt;
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// A table whose entities are values of `T`. Cheap to clone.
+pub struct Table<T = Entity> {
+    pub(crate) account: Account,
+    pub(crate) name: TableName,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: TableEntity> Table<T> {
+    pub(crate) fn new(account: Account, name: TableName) -> Self {
+        Self { account, name, of: PhantomData }
+    }
+
+    /// The table's name.
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// The same table with entities of another type.
+    pub fn retyped<U: TableEntity>(&self) -> Table<U> {
+        Table::new(self.account.clone(), self.name.clone())
+    }
+
+    /// The service that the table belongs to.
+    pub fn tables(&self) -> Tables {
+        self.account.tables()
+    }
+
+    /// Reads one entity; `None` if it is not there. The type follows from the key: two texts give an
+    /// [`Entity`].
+    pub fn get<K: IntoKey>(&self, key: K) -> Get<K::Entity> {
+        Get {
+            account: self.account.clone(),
+            name: self.name.clone(),
+            key: key.into_key().map_err(Error::from),
+            options: CallOptions::default(),
+            of: PhantomData,
+        }
+    }
+
+    /// Reads the entities of one partition, or of some, that a filter names.
+    ///
+    /// A filter that names no partition fails with [`ErrorKind::WouldScan`] before any request: see
+    /// [`Table::scan`].
+    pub fn query(&self, filter: impl Into<Filter>) -> Query<T> {
+        Query::new(self, Some(filter.into()), false)
+    }
+
+    /// Reads the whole table, entity by entity. Use [`Query::filter`] to have some of them returned.
+    pub fn scan(&self) -> Query<T> {
+        Query::new(self, None, true)
+    }
+
+    /// Adds an entity; one under the same keys is a conflict.
+    ///
+    /// If the answer is lost, the library looks at what is there. Dropping the future before it is ready
+    /// leaves it open whether the write happened; that holds for every write.
+    pub fn insert(&self, value: &T) -> Write {
+        self.write(WriteVerb::Insert, value, None)
+    }
+
+    /// Writes the whole entity if nobody has changed it since it was read. Properties that `T` does not
+    /// know are removed.
+    pub fn replace(&self, loaded: &Loaded<T>) -> Write {
+        self.write(WriteVerb::Replace, loaded, Some(loaded.etag().as_str()))
+    }
+
+    /// Writes the whole entity over what is there; it must be there.
+    pub fn overwrite(&self, value: &T) -> Write {
+        self.write(WriteVerb::Overwrite, value, Some("*"))
+    }
+
+    /// Writes the whole entity, whatever is there.
+    pub fn upsert(&self, value: &T) -> Write {
+        self.write(WriteVerb::Upsert, value, None)
+    }
+
+    /// Sets the properties of the entity, whatever is there, and leaves the others.
+    pub fn upsert_merge(&self, value: &T) -> Write {
+        self.write(WriteVerb::UpsertMerge, value, None)
+    }
+
+    /// Sets the properties that are named and leaves the others: `merge(key).set("Age", 35)`. The entity
+    /// must be there, unless [`Merge::or_insert`] says otherwise.
+    pub fn merge<K: IntoKey>(&self, key: K) -> Merge {
+        Merge::new(&self.account, &self.name, key.into_key())
+    }
+
+    /// Removes an entity if nobody has changed it since it was read.
+    pub fn delete(&self, loaded: &Loaded<T>) -> Delete {
+        let etag = Some(loaded.etag().as_str());
+        Delete::new(&self.account, &self.name, Ok(loaded.loaded_key().clone()), etag)
+    }
+
+    /// Removes an entity, if it is there.
+    pub fn delete_key<K: IntoKey>(&self, key: K) -> Delete {
+        Delete::new(&self.account, &self.name, key.into_key(), None)
+    }
+
+    /// Begins a transaction: up to 100 writes to one partition, all or nothing.
+    pub fn batch(&self, partition_key: &str) -> Batch<T> {
+        Batch::new(self, partition_key)
+    }
+
+    fn write(&self, verb: WriteVerb, value: &T, if_match: Option<&str>) -> Write {
+        let prepared = encode(value);
+        Write::new(&self.account, &self.name, verb, prepared, if_match)
+    }
+}
+
+/// The key and the properties of a value, checked.
+pub(crate) fn encode<T: TableEntity>(value: &T) -> Result<(EntityKey, Properties), Error> {
+    let key = value.key()?;
+    let mut properties = Properties::default();
+    let written = value.write(&mut properties).map_err(Error::from);
+    let checked = written.and_then(|()| properties.check(&key));
+    match checked {
+        Ok(()) => Ok((key, properties)),
+        Err(error) => Err(error.with(|context| context.key = Some(key))),
+    }
+}
+
+impl<T> Clone for Table<T> {
+    fn clone(&self) -> Self {
+        Self { account: self.account.clone(), name: self.name.clone(), of: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Table<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("name", &self.name.as_str()).finish_non_exhaustive()
+    }
+}
+
+/// The path of an entity.
+pub(crate) fn entity_path(table: &TableName, key: &EntityKey) -> String {
+    let mut path = vec![b'/'];
+    write_entity_uri(&mut path, table.as_str(), key.partition.as_str(), key.row.as_str());
+    String::from_utf8(path).unwrap_or_default()
+}
+
+/// The read of one entity.
+#[must_use = "nothing is sent before `.await`"]
+pub struct Get<T> {
+    account: Account,
+    name: TableName,
+    key: Result<EntityKey, Error>,
+    options: CallOptions,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: TableEntity> Get<T> {
+    /// How long it may take with all its attempts.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+
+    /// Which location is asked.
+    pub fn read_from(mut self, location: ReadFrom) -> Self {
+        self.options.read_from = location;
+        self
+    }
+
+    /// An absent entity is an error: [`ErrorKind::NotFound`].
+    pub async fn required(self) -> Result<Loaded<T>, Error> {
+        let (key, name) = (self.key.as_ref().ok().cloned(), self.name.clone());
+        let found = self.run().await?;
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound).at("get", Some(name.as_str()), key.as_ref())
+        })
+    }
+
+    async fn run(self) -> Result<Option<Loaded<T>>, Error> {
+        let key = self.key.map_err(|error| error.at("get", Some(self.name.as_str()), None))?;
+        get(&self.account, &self.name, &key, self.options).await
+    }
+}
+
+impl<T: TableEntity> IntoFuture for Get<T> {
+    type Output = Result<Option<Loaded<T>>, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// Reads one entity.
+pub(crate) async fn get<T: TableEntity>(
+    account: &Account,
+    table: &TableName,
+    key: &EntityKey,
+    options: CallOptions,
+) -> Result<Option<Loaded<T>>, Error> {
+    let place = |error: Error| error.at("get", Some(table.as_str()), Some(key));
+    let path = entity_path(table, key);
+    let call = Call { options, ..tables::read("get", path, String::new()) };
+    let answer = account.exchange(&call).await.map_err(place)?;
+    if answer.status != StatusCode::OK {
+        let error = answer.into_error("get");
+        return match error.kind() {
+            ErrorKind::NotFound => Ok(None),
+            _ => Err(place(error)),
+        };
+    }
+    let entity = json::read_answered_entity(&answer.body).map_err(|e| place(Error::protocol(e)))?;
+    Loaded::from_answer(entity, header(&answer.headers, &ETAG)).map(Some).map_err(place)
+}

@@ -1,0 +1,146 @@
+//! The way out: one trait, behind which HTTP clients, recordings and faults plug in (C-3.9).
+
+use crate::{BoxError, BoxFuture};
+use bytes::{Bytes, BytesMut};
+use futures_core::Stream;
+use futures_util::StreamExt;
+use std::fmt;
+use std::pin::Pin;
+
+mod http_transport;
+
+pub use http_transport::HttpTransport;
+
+/// Sends one request and returns its answer, whatever its status.
+///
+/// The URI of a request is absolute. Its path is signed as it stands: send it unchanged.
+pub trait Transport: Send + Sync + 'static {
+    /// Sends `request`.
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'_, Result<http::Response<Body>, TransportError>>;
+}
+
+/// A request that has no answer.
+#[derive(Debug)]
+pub struct TransportError {
+    /// Whether the server may have seen the request.
+    pub sent: Sent,
+    /// What went wrong.
+    pub source: BoxError,
+}
+
+/// Whether a request left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The host was not found or not reached, or not one byte was written.
+    No,
+    /// The server may have carried it out.
+    Maybe,
+}
+
+impl fmt::Display for TransportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.sent {
+            Sent::No => f.write_str("the request could not be sent"),
+            Sent::Maybe => f.write_str("the request was sent and no answer came"),
+        }
+    }
+}
+
+impl std::error::Error for TransportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+type Pieces = Pin<Box<dyn Stream<Item = Result<Bytes, BoxError>> + Send>>;
+
+/// The body of an answer: whole, or in pieces as they come.
+pub struct Body(Inner);
+
+enum Inner {
+    Whole(Bytes),
+    Pieces(Pieces),
+}
+
+impl Body {
+    /// A body that is read piece by piece.
+    pub fn from_stream(
+        pieces: impl Stream<Item = Result<Bytes, BoxError>> + Send + 'static,
+    ) -> Self {
+        Self(Inner::Pieces(Box::pin(pieces)))
+    }
+
+    /// Reads all of it, if that is at most `max` bytes.
+    pub(crate) async fn read(self, max: usize) -> Result<Bytes, BoxError> {
+        let too_large = || BoxError::from(format!("the answer has more than {max} bytes"));
+        let mut pieces = match self.0 {
+            Inner::Whole(bytes) if bytes.len() > max => return Err(too_large()),
+            Inner::Whole(bytes) => return Ok(bytes),
+            Inner::Pieces(pieces) => pieces,
+        };
+        // Most answers are one piece, which need not be copied.
+        let Some(first) = pieces.next().await.transpose()? else {
+            return Ok(Bytes::new());
+        };
+        let mut next = pieces.next().await.transpose()?;
+        if next.is_none() {
+            return if first.len() > max { Err(too_large()) } else { Ok(first) };
+        }
+        let mut whole = BytesMut::from(first);
+        while let Some(piece) = next {
+            if whole.len() + piece.len() > max {
+                return Err(too_large());
+            }
+            whole.extend_from_slice(&piece);
+            next = pieces.next().await.transpose()?;
+        }
+        Ok(whole.freeze())
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self(Inner::Whole(bytes))
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Inner::Whole(bytes) => write!(f, "Body({} bytes)", bytes.len()),
+            Inner::Pieces(_) => f.write_str("Body(..)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::stream;
+
+    fn body(pieces: &'static [&'static str]) -> Body {
+        let piece = |text: &&'static str| Ok(Bytes::from_static(text.as_bytes()));
+        Body::from_stream(stream::iter(pieces.iter().map(piece).collect::<Vec<_>>()))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_up_to_its_bound() {
+        // C-3.10.
+        assert_eq!(body(&[]).read(0).await.unwrap(), "");
+        assert_eq!(body(&["abc"]).read(3).await.unwrap(), "abc");
+        assert_eq!(body(&["abc", "de"]).read(5).await.unwrap(), "abcde");
+        assert_eq!(Body::from(Bytes::from_static(b"abc")).read(3).await.unwrap(), "abc");
+        assert!(body(&["abc"]).read(2).await.is_err());
+        assert!(body(&["abc", "de"]).read(4).await.is_err());
+        assert!(Body::from(Bytes::from_static(b"abc")).read(2).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_body_that_breaks_is_an_error() {
+        let pieces = [Ok(Bytes::from_static(b"a")), Err(BoxError::from("cut"))];
+        assert!(Body::from_stream(stream::iter(pieces)).read(10).await.is_err());
+    }
+}

@@ -1,0 +1,420 @@
+//! Rust types as property values, and back (C-5.2).
+
+use lazuli_model::limits::BINARY_BYTES_MAX;
+use lazuli_model::{EdmType, EntityKey, Guid, Timestamp};
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// A property value: one of the eight Edm types.
+pub type Value = lazuli_model::Value<'static>;
+
+/// A value that cannot be written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncodeError {
+    /// The number does not fit the type it is stored as.
+    #[error("{value} does not fit {edm_type}")]
+    OutOfRange {
+        /// The number.
+        value: String,
+        /// What it is stored as.
+        edm_type: &'static str,
+    },
+    /// A time before 1601 or after 9999.
+    #[error("a time before 1601 or after 9999 cannot be stored")]
+    TimeOutOfRange,
+    /// The service does not take U+0000.
+    #[error("a text holds U+0000")]
+    Nul,
+}
+
+/// An entity that is not what a type says.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("property {property}: {reason}")]
+pub struct DecodeError {
+    /// The property.
+    pub property: String,
+    /// What is wrong with it.
+    pub reason: ValueError,
+    /// The entity, if it is known.
+    pub key: Option<EntityKey>,
+}
+
+/// What is wrong with a value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// There is none.
+    #[error("it is missing")]
+    Missing,
+    /// It is of another type.
+    #[error("expected {expected}, found {}", .found.name())]
+    WrongType {
+        /// What the type takes.
+        expected: &'static str,
+        /// What is stored.
+        found: EdmType,
+    },
+    /// It is of the right type, and not one of its values.
+    #[error("the value does not fit {expected}")]
+    OutOfRange {
+        /// What the type takes.
+        expected: &'static str,
+    },
+}
+
+/// A Rust type that a property can hold.
+pub trait TableValue: Sized {
+    /// What it is stored as.
+    const EDM_TYPE: EdmType;
+
+    /// The stored value.
+    fn to_value(&self) -> Result<Value, EncodeError>;
+
+    /// The value that was stored.
+    fn from_value(value: &Value) -> Result<Self, ValueError>;
+}
+
+/// A Rust value that every property can hold: what `Entity::with` takes.
+pub trait IntoValue {
+    /// The stored value.
+    fn into_value(self) -> Value;
+}
+
+fn wrong<T: TableValue>(value: &Value) -> ValueError {
+    ValueError::WrongType { expected: T::EDM_TYPE.name(), found: value.as_ref().edm_type() }
+}
+
+/// Types whose stored form is one variant, taken and given as it is.
+macro_rules! same {
+    ($($rust:ty: $edm:ident;)*) => {$(
+        impl TableValue for $rust {
+            const EDM_TYPE: EdmType = EdmType::$edm;
+
+            fn to_value(&self) -> Result<Value, EncodeError> {
+                Ok(Value::$edm(self.clone().into()))
+            }
+
+            fn from_value(value: &Value) -> Result<Self, ValueError> {
+                match value {
+                    Value::$edm(value) => Ok(value.clone().into()),
+                    other => Err(wrong::<Self>(other)),
+                }
+            }
+        }
+
+        impl IntoValue for $rust {
+            fn into_value(self) -> Value {
+                Value::$edm(self.into())
+            }
+        }
+    )*};
+}
+
+same! {
+    bool: Boolean;
+    Timestamp: DateTime;
+    Guid: Guid;
+}
+
+/// Integers that every value of the stored type, or some, can hold.
+macro_rules! integers {
+    ($($rust:ty: $edm:ident as $stored:ty;)*) => {$(
+        impl TableValue for $rust {
+            const EDM_TYPE: EdmType = EdmType::$edm;
+
+            fn to_value(&self) -> Result<Value, EncodeError> {
+                let fits = <$stored>::try_from(*self);
+                fits.map(Value::$edm).map_err(|_| EncodeError::OutOfRange {
+                    value: self.to_string(),
+                    edm_type: EdmType::$edm.name(),
+                })
+            }
+
+            fn from_value(value: &Value) -> Result<Self, ValueError> {
+                let fits = match value {
+                    Value::Int32(value) => Self::try_from(*value).ok(),
+                    Value::Int64(value) => Self::try_from(*value).ok(),
+                    other => return Err(wrong::<Self>(other)),
+                };
+                fits.ok_or(ValueError::OutOfRange { expected: stringify!($rust) })
+            }
+        }
+    )*};
+}
+
+integers! {
+    i8: Int32 as i32;
+    u8: Int32 as i32;
+    i16: Int32 as i32;
+    u16: Int32 as i32;
+    i32: Int32 as i32;
+    u32: Int64 as i64;
+    i64: Int64 as i64;
+    u64: Int64 as i64;
+    isize: Int64 as i64;
+    usize: Int64 as i64;
+}
+
+macro_rules! into_value {
+    ($($rust:ty: $edm:ident;)*) => {$(
+        impl IntoValue for $rust {
+            fn into_value(self) -> Value {
+                Value::$edm(self.into())
+            }
+        }
+    )*};
+}
+
+into_value! {
+    i8: Int32;
+    u8: Int32;
+    i16: Int32;
+    u16: Int32;
+    i32: Int32;
+    u32: Int64;
+    i64: Int64;
+    f32: Double;
+    f64: Double;
+}
+
+impl IntoValue for Value {
+    fn into_value(self) -> Value {
+        self
+    }
+}
+
+impl IntoValue for &str {
+    fn into_value(self) -> Value {
+        Value::String(Cow::Owned(self.to_owned()))
+    }
+}
+
+impl IntoValue for String {
+    fn into_value(self) -> Value {
+        Value::String(Cow::Owned(self))
+    }
+}
+
+impl IntoValue for Vec<u8> {
+    fn into_value(self) -> Value {
+        Value::Binary(Cow::Owned(self))
+    }
+}
+
+impl IntoValue for &[u8] {
+    fn into_value(self) -> Value {
+        Value::Binary(Cow::Owned(self.to_owned()))
+    }
+}
+
+impl IntoValue for bytes::Bytes {
+    fn into_value(self) -> Value {
+        Value::Binary(Cow::Owned(self.into()))
+    }
+}
+
+impl TableValue for f64 {
+    const EDM_TYPE: EdmType = EdmType::Double;
+
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        Ok(Value::Double(*self))
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        /// Integers up to here are exact.
+        const EXACT: i64 = 1 << f64::MANTISSA_DIGITS;
+        match value {
+            Value::Double(value) => Ok(*value),
+            Value::Int32(value) => Ok((*value).into()),
+            Value::Int64(value) if (-EXACT..=EXACT).contains(value) => Ok(*value as Self),
+            Value::Int64(_) => Err(ValueError::OutOfRange { expected: "f64" }),
+            other => Err(wrong::<Self>(other)),
+        }
+    }
+}
+
+impl TableValue for f32 {
+    const EDM_TYPE: EdmType = EdmType::Double;
+
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        Ok(Value::Double((*self).into()))
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        let wide = f64::from_value(value)?;
+        let narrow = wide as Self;
+        let is_exact = wide.is_nan() || f64::from(narrow) == wide;
+        if is_exact { Ok(narrow) } else { Err(ValueError::OutOfRange { expected: "f32" }) }
+    }
+}
+
+/// Texts that own what they hold.
+macro_rules! texts {
+    ($($rust:ty),*) => {$(
+        impl TableValue for $rust {
+            const EDM_TYPE: EdmType = EdmType::String;
+
+            fn to_value(&self) -> Result<Value, EncodeError> {
+                text(self)
+            }
+
+            fn from_value(value: &Value) -> Result<Self, ValueError> {
+                match value {
+                    Value::String(text) => Ok((&**text).into()),
+                    other => Err(wrong::<Self>(other)),
+                }
+            }
+        }
+    )*};
+}
+
+texts!(String, Box<str>, Arc<str>);
+
+fn text(text: &str) -> Result<Value, EncodeError> {
+    if text.contains('\0') {
+        return Err(EncodeError::Nul);
+    }
+    Ok(text.into_value())
+}
+
+impl TableValue for char {
+    const EDM_TYPE: EdmType = EdmType::String;
+
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        text(self.encode_utf8(&mut [0; 4]))
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        let text = String::from_value(value)?;
+        let mut characters = text.chars();
+        match (characters.next(), characters.next()) {
+            (Some(character), None) => Ok(character),
+            _ => Err(ValueError::OutOfRange { expected: "char" }),
+        }
+    }
+}
+
+impl TableValue for Vec<u8> {
+    const EDM_TYPE: EdmType = EdmType::Binary;
+
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        Ok(self.as_slice().into_value())
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        match value {
+            Value::Binary(bytes) => Ok(bytes.to_vec()),
+            other => Err(wrong::<Self>(other)),
+        }
+    }
+}
+
+impl TableValue for bytes::Bytes {
+    const EDM_TYPE: EdmType = EdmType::Binary;
+
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        Ok(self.clone().into_value())
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        Vec::from_value(value).map(Self::from)
+    }
+}
+
+impl<const N: usize> TableValue for [u8; N] {
+    const EDM_TYPE: EdmType = {
+        assert!(N <= BINARY_BYTES_MAX, "a property holds at most 64 KiB");
+        EdmType::Binary
+    };
+
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        Ok(self.as_slice().into_value())
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        let bytes = Vec::from_value(value)?;
+        bytes.try_into().map_err(|_| ValueError::OutOfRange { expected: "[u8; N]" })
+    }
+}
+
+const TICKS_PER_SECOND: u64 = 10_000_000;
+const NANOS_PER_TICK: u32 = 100;
+
+impl TableValue for Duration {
+    const EDM_TYPE: EdmType = EdmType::Int64;
+
+    /// Ticks of 100 ns; what is finer is cut.
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        let ticks = (self.as_nanos() / u128::from(NANOS_PER_TICK)).try_into();
+        ticks.map(Value::Int64).map_err(|_| EncodeError::OutOfRange {
+            value: format!("{self:?}"),
+            edm_type: EdmType::Int64.name(),
+        })
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        let ticks = u64::from_value(value)?;
+        let nanos = u32::try_from(ticks % TICKS_PER_SECOND).unwrap_or(0) * NANOS_PER_TICK;
+        Ok(Self::new(ticks / TICKS_PER_SECOND, nanos))
+    }
+}
+
+impl TableValue for SystemTime {
+    const EDM_TYPE: EdmType = EdmType::DateTime;
+
+    /// Cut to 100 ns towards the past (C-5.2).
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        let epoch = i128::from(Timestamp::UNIX_EPOCH.ticks());
+        let nanos = |duration: Duration| i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX);
+        let since = match self.duration_since(Self::UNIX_EPOCH) {
+            Ok(after) => nanos(after),
+            Err(before) => -nanos(before.duration()),
+        };
+        let ticks = since.div_euclid(NANOS_PER_TICK.into()).saturating_add(epoch);
+        let time = u64::try_from(ticks).ok().and_then(Timestamp::from_ticks);
+        let storable = time.filter(|time| *time >= Timestamp::EDM_MIN);
+        storable.map(Value::DateTime).ok_or(EncodeError::TimeOutOfRange)
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        let ticks = Timestamp::from_value(value)?.ticks();
+        let epoch = Timestamp::UNIX_EPOCH.ticks();
+        let span = |ticks: u64| {
+            let nanos = u32::try_from(ticks % TICKS_PER_SECOND).unwrap_or(0) * NANOS_PER_TICK;
+            Duration::new(ticks / TICKS_PER_SECOND, nanos)
+        };
+        let time = match ticks.checked_sub(epoch) {
+            Some(after) => Self::UNIX_EPOCH.checked_add(span(after)),
+            None => Self::UNIX_EPOCH.checked_sub(span(epoch - ticks)),
+        };
+        time.ok_or(ValueError::OutOfRange { expected: "SystemTime" })
+    }
+}
+
+#[cfg(feature = "uuid")]
+impl TableValue for uuid::Uuid {
+    const EDM_TYPE: EdmType = EdmType::Guid;
+
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        Ok((*self).into_value())
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        match value {
+            Value::Guid(guid) => Ok(Self::from_bytes(guid.0)),
+            other => Err(wrong::<Self>(other)),
+        }
+    }
+}
+
+#[cfg(feature = "uuid")]
+impl IntoValue for uuid::Uuid {
+    fn into_value(self) -> Value {
+        Value::Guid(Guid(self.into_bytes()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

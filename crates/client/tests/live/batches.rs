@@ -1,0 +1,94 @@
+//! Transactions: all or nothing, and the operation that failed.
+
+use crate::TestServer;
+use lazuli_client::{Entity, ErrorKind, partition};
+
+fn employee(number: usize) -> Entity {
+    Entity::new("Sales", format!("{number:05}")).with("Number", number as i32)
+}
+
+#[tokio::test]
+async fn a_transaction_happens_entirely_or_not_at_all() {
+    // CS-11, C-11.2.
+    let server = TestServer::start();
+    let table = server.table("Employees").await;
+    let mut batch = table.batch("Sales");
+    for number in 0..100 {
+        batch = batch.insert(&employee(number));
+    }
+    let committed = batch.commit().await.unwrap();
+    assert_eq!(committed.len(), 100);
+    let read = table.get(("Sales", "00042")).required().await.unwrap();
+    assert_eq!(committed.etag(42), Some(read.etag()));
+
+    let batch = table.batch("Sales").insert(&employee(100)).insert(&employee(7));
+    let error = batch.commit().await.unwrap_err();
+    assert_eq!((error.batch_index(), error.code()), (Some(1), Some("EntityAlreadyExists")));
+    assert_eq!(error.key().map(|key| key.row.as_str()), Some("00007"));
+    assert!(error.is_conflict() && error.to_string().contains("operation 1"), "{error}");
+    assert!(table.get(("Sales", "00100")).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn every_verb_is_part_of_a_transaction() {
+    let server = TestServer::start();
+    let table = server.table("Employees").await;
+    for number in 0..5 {
+        table.insert(&employee(number)).await.unwrap();
+    }
+    let read = |number: usize| {
+        let table = table.clone();
+        async move { table.get(("Sales", format!("{number:05}"))).required().await.unwrap() }
+    };
+    let (mut first, second) = (read(0).await, read(1).await);
+    first.set("Name", "changed");
+    let batch = table
+        .batch("Sales")
+        .replace(&first)
+        .delete(&second)
+        .delete_key(("Sales", "00002"))
+        .overwrite(&employee(3).with("Name", "over"))
+        .upsert(&employee(9))
+        .upsert_merge(&Entity::new("Sales", "00004").with("Name", "merged"));
+    let committed = batch.commit().await.unwrap();
+    assert!(committed.etag(0).is_some() && committed.etag(1).is_none());
+    let rows = table.query(partition("Sales")).collect_at_most(10).await.unwrap();
+    let rows: Vec<_> = rows.iter().map(|row| row.row_key()).collect();
+    assert_eq!(rows, ["00000", "00003", "00004", "00009"]);
+    let merged = read(4).await;
+    assert_eq!((merged.str("Name"), merged.get("Number")), (Ok("merged"), Ok(4)));
+
+    let stale = table.batch("Sales").upsert(&employee(20)).replace(&first);
+    let error = stale.commit().await.unwrap_err();
+    assert_eq!(error.batch_index(), Some(1));
+    assert!(error.is_precondition_failed());
+}
+
+#[tokio::test]
+async fn what_cannot_be_one_transaction_is_refused_before_any_request() {
+    // C-11.1.
+    let server = TestServer::start();
+    let table = server.table("Employees").await;
+    let over = (0..101).fold(table.batch("Sales"), |batch, n| batch.insert(&employee(n)));
+    let other = table.batch("Sales").insert(&Entity::new("Marketing", "1"));
+    let twice = table.batch("Sales").insert(&employee(1)).upsert(&employee(1));
+    let large = (0..9).fold(table.batch("Sales"), |batch, n| {
+        let big = (0..8).fold(employee(n), |e, i| e.with(format!("P{i}"), "x".repeat(30_000)));
+        batch.insert(
+            &big.with("Q", vec![0_u8; 60_000])
+                .with("R", vec![0_u8; 60_000])
+                .with("S", vec![0_u8; 60_000])
+                .with("T", vec![0_u8; 60_000])
+                .with("U", vec![0_u8; 60_000]),
+        )
+    });
+    for (batch, hint) in
+        [(over, "100 operations"), (other, "one partition"), (twice, "once"), (large, "4 MiB")]
+    {
+        let error = batch.commit().await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Config(_)), "{error}");
+        assert!(error.to_string().contains(hint) && error.attempts() == 0, "{error}");
+    }
+    assert!(table.batch("Sales").commit().await.unwrap().is_empty());
+    assert_eq!(table.scan().collect_at_most(1).await.unwrap().len(), 0);
+}

@@ -1,0 +1,97 @@
+//! Queries: pages, tokens, selections, and what is refused before a request.
+
+use crate::TestServer;
+use lazuli_client::{Entity, ErrorKind, PageToken, Table, col, partition, row};
+
+async fn people(server: &TestServer, count: usize) -> Table {
+    let table = server.table("People").await;
+    for start in (0..count).step_by(100) {
+        let mut batch = table.batch("Sales");
+        for number in start..count.min(start + 100) {
+            let entity = Entity::new("Sales", format!("{number:05}")).with("Number", number as i32);
+            batch = batch.insert(&entity.with("Email", format!("{number}@contoso.com")));
+        }
+        batch.commit().await.unwrap();
+    }
+    table
+}
+
+#[tokio::test]
+async fn pages_have_their_size_and_tokens_resume() {
+    // CS-8, CS-9.
+    let server = TestServer::start();
+    let table = people(&server, 2345).await;
+    let mut sizes = Vec::new();
+    let mut pages = table.query(partition("Sales")).pages();
+    let mut token = None;
+    while let Some(page) = pages.next_page().await.unwrap() {
+        sizes.push(page.items().len());
+        if sizes.len() == 1 {
+            token = page.token().map(PageToken::to_string);
+        }
+    }
+    assert_eq!(sizes, [1000, 1000, 345]);
+
+    let token: PageToken = token.unwrap().parse().unwrap();
+    let rest = table.query(partition("Sales")).resume(token.clone());
+    let rest = rest.collect_at_most(5000).await.unwrap();
+    assert_eq!((rest.len(), rest[0].row_key()), (1345, "01000"));
+    let other = table.query(partition("Sales").and(col("Number").ge(1))).resume(token);
+    let error = other.collect_at_most(5000).await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (&ErrorKind::TokenMismatch, 0));
+
+    let mut count = 0;
+    let mut pages = table.query(partition("Sales")).page_size(50).pages();
+    while let Some(page) = pages.next_page().await.unwrap() {
+        assert!(page.items().len() <= 50);
+        count += 1;
+    }
+    assert_eq!(count, 47);
+    let ten = table.query(partition("Sales")).take(10).collect_at_most(10).await.unwrap();
+    assert_eq!(ten.len(), 10);
+    let most = table.query(partition("Sales")).take(1001).collect_at_most(1001).await.unwrap();
+    assert_eq!(most.len(), 1001);
+}
+
+#[tokio::test]
+async fn a_stream_gives_entities_in_order_and_filters_hold() {
+    let server = TestServer::start();
+    let table = people(&server, 250).await;
+    let filter = partition("Sales") & row().starts_with("001") & col("Number").lt(120);
+    let mut entities = table.query(filter).page_size(7).stream();
+    let mut rows = Vec::new();
+    while let Some(entity) = entities.try_next().await.unwrap() {
+        rows.push(entity.row_key().to_owned());
+    }
+    let expect: Vec<_> = (100..120).map(|number| format!("{number:05}")).collect();
+    assert_eq!(rows, expect);
+}
+
+#[tokio::test]
+async fn a_selection_brings_the_keys() {
+    // CS-10, C-7.21.
+    let server = TestServer::start();
+    let table = people(&server, 3).await;
+    let query = table.query(partition("Sales")).select_names(["Email", "Missing"]);
+    let found = query.collect_at_most(10).await.unwrap();
+    assert_eq!(
+        (found.len(), found[1].row_key(), found[1].str("Email")),
+        (3, "00001", Ok("1@contoso.com"))
+    );
+    assert_eq!((found[1].len(), found[1].opt::<i32>("Number")), (1, Ok(None)));
+}
+
+#[tokio::test]
+async fn a_scan_must_be_asked_for() {
+    // CS-19.
+    let server = TestServer::start();
+    let table = people(&server, 5).await;
+    let error = table.query(col("Number").ge(3)).collect_at_most(10).await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (&ErrorKind::WouldScan, 0));
+    assert!(error.to_string().contains("scan()"), "{error}");
+    let found = table.scan().filter(col("Number").ge(3)).collect_at_most(10).await.unwrap();
+    assert_eq!(found.len(), 2);
+    assert!(table.scan().collect_at_most(4).await.is_err(), "a bound is a bound");
+    assert!(table.scan().page_size(0).collect_at_most(9).await.is_err());
+    assert!(table.scan().page_size(1001).collect_at_most(9).await.is_err());
+}
