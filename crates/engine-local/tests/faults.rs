@@ -343,7 +343,7 @@ async fn failed_check_is_not_answered_before_what_failed_it_is_durable() {
     verdicts.send(Ok(())).unwrap();
     first.await.unwrap();
     arrivals.recv().unwrap();
-    // Both are judged by now, and wait for the write.
+    // Both are evaluated by now, and wait for the write.
     assert!(poll(&mut winner).is_pending());
     assert!(poll(&mut loser).is_pending());
     verdicts.send(Err(io::Error::other("broken"))).unwrap();

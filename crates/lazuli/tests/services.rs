@@ -16,7 +16,7 @@ fn start(arguments: &[&str]) -> (Server, tempfile::TempDir) {
     (Server::start(Path::new(BINARY), data.path(), arguments).unwrap(), data)
 }
 
-/// What the service at `address` answers to somebody without a credential.
+/// The response of the service at `address` to a request without a credential.
 fn ask(address: SocketAddr, target: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(

@@ -1,19 +1,20 @@
-//! Why credentials are refused, as metrics count it: a closed set, one value for each kind of
-//! sentence with which a refusal is explained (`auth/explain.rs`).
+//! The reasons for refusing credentials, for metrics: a closed set, one value per kind of
+//! explanation (`auth/explain.rs`).
 
 use lazuli_wire::sas::SasError;
 
 lazuli_meter::label! {
-    /// Why a credential was refused. Those from `SasMalformed` on are of shared access signatures.
+    /// Why a credential was refused. The values from `SasMalformed` on are for shared access
+    /// signatures.
     pub(crate) enum Refusal {
         NoCredential => "no_credential",
         TwoCredentials => "two_credentials",
         MalformedHeader => "malformed_header",
-        /// The header names another account than the URL.
+        /// The header and the URL name different accounts.
         OtherAccount => "other_account",
         Date => "date",
         Signature => "signature",
-        /// Not over plain HTTP, or not at this version.
+        /// Not accepted over plain HTTP, or in this version.
         BearerNotTaken => "bearer_not_taken",
         NoIssuer => "no_issuer",
         BearerToken => "bearer_token",

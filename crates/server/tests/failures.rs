@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// A store that reads damaged data once it is told to.
+/// A store that reads damaged data on command.
 #[derive(Default)]
 struct DamagedEngine {
     inner: MemoryEngine,

@@ -29,13 +29,13 @@ struct Store {
     memory: MemoryEngine,
     conflict_every: usize,
     commits: AtomicUsize,
-    /// What somebody else does just before the next commits.
+    /// What another writer does just before the next commits.
     others: Mutex<VecDeque<Commit>>,
 }
 
 impl Shared {
     fn new(conflict_every: usize) -> Self {
-        // The store has room for the conditions that stand in for functions.
+        // The store has room for the conditions that replace functions.
         let limits = Limits { commit_writes_max: 2 * LIMITS.commit_writes_max, ..LIMITS };
         let options = MemoryOptions { limits, writers: Writers::Many, ..MemoryOptions::default() };
         let store = Store {

@@ -7,7 +7,7 @@ use lazuli_testkit::seed::Seeded;
 use lazuli_wire::continuation::{encode, encode_table};
 use lazuli_wire::uri::percent_encode;
 
-/// Three tables, created one after the other, so that their entities lie side by side in the store.
+/// Three tables, created in sequence, so that their entities are adjacent in the store.
 fn three_tables() -> (Server, Connection) {
     let server = Server::start();
     let mut connection = server.connect();

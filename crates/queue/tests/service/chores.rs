@@ -1,4 +1,4 @@
-//! Space is given back: of expired messages, and of queues that were deleted or cleared.
+//! The space of expired messages, and of deleted or cleared queues, is reclaimed.
 
 use crate::fixture::{Fixture, memory, times};
 use lazuli_engine::{Direction, Engine, KeyRange, Scan, Visit, Writers};

@@ -82,7 +82,7 @@ async fn a_hundred_consumers_get_each_message_once_on_the_local_engine() {
     assert_eq!(race(Arc::new(engine), 2000).await, 0);
 }
 
-/// Spread over a window, consumers that meet are rarely told to come again.
+/// Spread over a window, conflicting consumers rarely get a busy error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_hundred_consumers_of_many_processes_get_each_message_once() {
     let busy = race(memory(Writers::Many), 2000).await;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 const AUTHORIZATION_URI: &str =
     "https://login.microsoftonline.com/00000000-0000-0000-0000-000000000000/oauth2/authorize";
 
-const OVER_HTTPS_ONLY: &str = "Bearer tokens are taken over https only.";
+const OVER_HTTPS_ONLY: &str = "Bearer tokens are accepted only over https.";
 
 /// Which credentials are accepted in addition to account keys and the tokens signed with them.
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ impl<S: Credentials> Authenticator<'_, S> {
         let is_private = presented.caller.https || self.options.bearer_over_http;
         if !S::takes_bearer(presented, is_private) {
             let reason = match is_private {
-                true => "This version takes no bearer tokens.",
+                true => "This version does not support bearer tokens.",
                 false => OVER_HTTPS_ONLY,
             };
             return Err(not_taken().explained(reason));
@@ -181,7 +181,7 @@ impl<S: Credentials> Authenticator<'_, S> {
         match issuer.check(token, &account.name, S::ROLES, now).await {
             Ok(identity) => Ok(Principal::Bearer(identity, S::ROLES)),
             Err(error) => {
-                let text = format!("The bearer token is refused: {error}; now it is {now}.");
+                let text = format!("The bearer token is refused: {error}; the time is {now}.");
                 Err(refused(Refusal::BearerToken).explained(text))
             }
         }

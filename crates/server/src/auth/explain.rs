@@ -34,12 +34,12 @@ pub(crate) fn date(text: &str, now: Timestamp, seconds_max: u64) -> String {
         return "The request has neither an x-ms-date nor a Date header.".to_owned();
     }
     let Some(date) = Timestamp::parse_rfc1123(text) else {
-        return format!("The date '{text}' does not read like '{}'.", now.rfc1123());
+        return format!("The date '{text}' is not in the format of '{}'.", now.rfc1123());
     };
     let apart = date.millis_since(now).max(now.millis_since(date)) / 1000;
     format!(
         "The request is dated {date}, the server's clock says {now}: {apart} seconds apart, \
-         {seconds_max} are allowed."
+         but only {seconds_max} are allowed."
     )
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn sas_error(error: SasError, presented: &Presented<'_>) -> Option<St
     match error {
         SasError::Signature => None,
         SasError::NotStarted(_) | SasError::Expired(_) => {
-            Some(format!("{}; now it is {}.", sentence(error), presented.caller.now))
+            Some(format!("{}; the time is {}.", sentence(error), presented.caller.now))
         }
         SasError::SourceIp => Some(format!("{}: {}.", sentence(error), presented.caller.address)),
         error => Some(format!("{}.", sentence(error))),
@@ -143,7 +143,7 @@ pub(crate) fn mismatch(
 ) -> String {
     let account = &keys.account.name;
     let mut text = format!(
-        "The signature is not that of a key of the account '{account}'.\n\
+        "No key of the account '{account}' made this signature.\n\
          The server's string to sign is {server:?}."
     );
     let Some(signature) = Signature::parse(signature) else {
@@ -151,7 +151,10 @@ pub(crate) fn mismatch(
         return text;
     };
     if let Some(other) = keys.other_signer(server, &signature) {
-        let _ = write!(text, "\nThe client signed the same with a key of the account '{other}'.");
+        let _ = write!(
+            text,
+            "\nThe client signed the same string with a key of the account '{other}'."
+        );
         return text;
     }
     for (how, client) in attempts {
@@ -163,7 +166,7 @@ pub(crate) fn mismatch(
     }
     let _ = write!(
         text,
-        "\nNo mistake that was tried fits, so the key may be another. Tried were strings {}; other \
+        "\nNo known mistake matches, so the key may be wrong. Tried strings {}; other \
          accounts' keys; and pairs of these.",
         tried.collect::<Vec<_>>().join("; ")
     );
@@ -209,11 +212,11 @@ mod tests {
         const DATE: &str = "Thu, 09 Dec 2021 00:23:06 GMT";
         let at = |text| date(text, Timestamp::parse_rfc1123(DATE).unwrap(), 900);
         assert_eq!(at(""), "The request has neither an x-ms-date nor a Date header.");
-        assert_eq!(at("today"), format!("The date 'today' does not read like '{DATE}'."));
+        assert_eq!(at("today"), format!("The date 'today' is not in the format of '{DATE}'."));
         assert_eq!(
             at("Thu, 09 Dec 2021 01:23:06 GMT"),
             "The request is dated 2021-12-09T01:23:06Z, the server's clock says \
-             2021-12-09T00:23:06Z: 3600 seconds apart, 900 are allowed."
+             2021-12-09T00:23:06Z: 3600 seconds apart, but only 900 are allowed."
         );
     }
 

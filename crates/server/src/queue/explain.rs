@@ -114,7 +114,7 @@ const MISTAKES: &[Mistake<Make>] = &[
     ("with no Content-Length", |attempt, _| attempt.without_header("content-length")),
     ("with no Content-Type", |attempt, _| attempt.without_header("content-type")),
     ("with no Content-MD5", |attempt, _| attempt.without_header("content-md5")),
-    ("with the Date header beside x-ms-date", |attempt, facts| {
+    ("with the Date header in addition to x-ms-date", |attempt, facts| {
         let date = facts.presented.header("date").as_bytes();
         let request = attempt.request.with_header("date", date);
         attempt.with(request)

@@ -124,7 +124,7 @@ const SHARED_KEY_MISTAKES: &[SharedKeyMistake] = &[
 
 /// In a table token's string to sign, the resource is the fourth line.
 const TABLE_SAS_MISTAKES: &[SasMistake] = &[
-    ("with the table's name as tn spells it, where it is in lower case", |lines, _, table| {
+    ("with the table name as in tn instead of in lower case", |lines, _, table| {
         edit(lines, 3, |resource| {
             let before = resource.strip_suffix(&table.to_ascii_lowercase()).unwrap_or(resource);
             *resource = format!("{before}{table}");

@@ -52,11 +52,12 @@ fn entities_outside_the_range_are_out_of_reach() {
     }
 }
 
-/// The letters are judged before the keys.
+/// Permissions are checked before keys.
 fn judge(operation: &Operation, letters: &str, reach: bool) -> Outcome {
     match operation.table_sas {
         Some(needed) if !covers(letters, needed) => {
-            // Of two operations the first is judged whole, its keys too, before the second.
+            // The first of two operations is checked completely, including its keys, before the
+            // second.
             match operation.table_sas {
                 Some("ad") if letters.contains('a') && !reach => FORBIDDEN,
                 _ => Outcome::Forbidden("AuthorizationPermissionMismatch"),

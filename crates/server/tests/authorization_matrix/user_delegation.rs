@@ -42,7 +42,7 @@ fn element(body: &str, name: &str) -> String {
     rest.split_once(&format!("</{name}>")).unwrap().0.to_owned()
 }
 
-/// The value of a key for somebody of this role.
+/// The value of a key for a user with this role.
 fn value_for(trusting: &Trusting, role: &str) -> String {
     let request = key_request(START, EXPIRY);
     let answer = trusting.server.send(&request, &trusting.role(role), Style::Path, VERSION);
@@ -118,7 +118,7 @@ fn a_token_is_as_good_as_its_key() {
     ] {
         verdict.row(&trusting.server, &token(&sas, &value), name, |_| FAILED);
     }
-    // A key that has ended is no key, however long the token says it lives.
+    // An expired key is invalid, whatever the token's own expiry.
     let request = key_request("2026-01-10T00:00:00Z", "2026-01-15T12:00:01Z");
     let answer = trusting.server.send(&request, &trusting.role(READER), Style::Path, VERSION);
     let short = element(&answer.body, "Value");

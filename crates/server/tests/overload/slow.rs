@@ -1,4 +1,4 @@
-//! Stores that stand still until the test lets them go on.
+//! Stores that block until the test releases them.
 
 use lazuli_engine::{
     BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
@@ -30,7 +30,7 @@ impl SlowScans {
         (Arc::new(Self { inner: MemoryEngine::default(), door }), arrivals)
     }
 
-    /// Lets every scan go on, now and later.
+    /// Releases every scan, now and later.
     pub(crate) fn open(&self) {
         self.door.leave.close();
     }

@@ -18,7 +18,7 @@ fn rows(from: &str, to: &str) -> Vec<Vec<&'static str>> {
     cells.filter(|cells| !cells.iter().all(|cell| cell.starts_with("---"))).collect()
 }
 
-/// The words of a cell that stand in backquotes.
+/// The words of a cell in backquotes.
 fn quoted(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }

@@ -1,17 +1,17 @@
-//! Is what the clients of a queue saw what a queue may show?
+//! Checks whether the responses of a queue are consistent.
 //!
-//! A message is looked at by itself, with all calls that concern it: was each answer one that some
-//! order of them explains ([`crate::checker`])? That covers what is promised of it:
+//! Each message is checked separately, with all calls that concern it: some order of these calls
+//! must explain every response ([`crate::checker`]). That covers the promises about it:
 //!
-//! - Put and acknowledged, it is there until an acknowledged call deletes it, or one of unknown
-//!   outcome, or the queue is cleared or deleted, or it expires.
-//! - Nobody gets it while another's receipt is live, by the clock.
-//! - Only its last receipt changes it; one that is void is refused.
+//! - After an acknowledged put it exists until a call deletes it (acknowledged or of unknown
+//!   outcome), the queue is cleared or deleted, or it expires.
+//! - Nobody gets it while another client's receipt is live, by the clock.
+//! - Only its last receipt changes it; a void receipt is refused.
 //! - Its dequeue count grows by one with each get, and no peek changes anything.
-//! - A get returns nothing, and a peek with room for more leaves it out, only if it is not visible.
+//! - A get returns nothing, and a peek with room for more omits it, only if it is not visible.
 //!
-//! The queue without its messages is looked at in the same way: what exists, its metadata and its
-//! policies. What is left are counts, and that neither an id nor a receipt comes up twice.
+//! The queue itself is checked in the same way: its existence, metadata and policies. The rest
+//! checks counts, and that no id or receipt occurs twice.
 
 use super::history::{Call, Mark, Request, Response, SECOND, Ticks};
 use super::model::{Catalog, OneMessage};
@@ -19,10 +19,10 @@ use crate::checker::{Verdict, search};
 use crate::record::Report;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a queue hands out messages and counts them.
+/// How a queue delivers and counts messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// One process writes: counts are exact. A get may miss what another is about to get.
+    /// One process writes: counts are exact. A get may miss messages that another is about to get.
     OneWriter,
     /// Counts may be a second old.
     ManyWriters,
@@ -67,8 +67,8 @@ fn marks(history: &[Call]) -> BTreeSet<Mark> {
     named.chain(shown).collect()
 }
 
-/// Whether an answer leaves anything to explain: not what certainly did nothing, nor a read that
-/// nobody saw.
+/// Whether a response needs an explanation: calls that certainly did nothing, and reads without a
+/// response, do not.
 fn counts(call: &Call) -> bool {
     match call.response {
         Response::NotDone => false,
@@ -92,7 +92,7 @@ fn of_catalog(history: &[Call]) -> Vec<Call> {
     history.iter().filter(|call| counts(call)).filter(is_own).cloned().collect()
 }
 
-/// The calls that concern a message, or the queue that it is in.
+/// The calls that concern a message or its queue.
 fn of_message(history: &[Call], mark: Mark) -> Vec<Call> {
     let gets: Vec<&Call> =
         history.iter().filter(|call| matches!(call.request, Request::Get { .. })).collect();
@@ -106,7 +106,7 @@ fn of_message(history: &[Call], mark: Mark) -> Vec<Call> {
         (Request::DeleteQueue | Request::Clear, _) => true,
         (Request::Get { .. }, Response::Messages(shown)) => {
             let shows = shown.iter().any(|shown| shown.mark == mark);
-            // What another get is about to take is not there for this one.
+            // Messages that another get is about to take are not available to this one.
             shows || shown.is_empty() && !is_met(call)
         }
         (Request::Get { .. }, _) => true,
@@ -118,7 +118,7 @@ fn of_message(history: &[Call], mark: Mark) -> Vec<Call> {
     history.iter().filter(|call| counts(call)).filter(concerns).cloned().collect()
 }
 
-/// A message has one id, and each receipt comes but once.
+/// A message has one id, and each receipt occurs only once.
 fn check_identity(history: &[Call], mark: Mark) -> Result<(), String> {
     let mut ids = BTreeSet::new();
     let mut receipts = BTreeMap::new();
@@ -152,7 +152,7 @@ fn check_identity(history: &[Call], mark: Mark) -> Result<(), String> {
     }
 }
 
-/// Whether the count of an answer is one that the queue can have had.
+/// Whether the queue can have had the returned count.
 fn check_count(promise: Promise, history: &[Call], call: &Call) -> Result<(), String> {
     let Response::Metadata { count, .. } = call.response else { return Ok(()) };
     let (mut least, mut most) = (0, 0);
@@ -176,7 +176,7 @@ struct Bounds<'h> {
 }
 
 impl Bounds<'_> {
-    /// It was put before, and nothing that may have removed it was begun.
+    /// It was put before, and nothing that may have removed it had started.
     fn is_surely_counted(&self) -> bool {
         let Some(put) = self.put() else { return false };
         let Response::Put { receipt, .. } = put.response else { return false };
@@ -191,7 +191,7 @@ impl Bounds<'_> {
             && !removals.any(|removal| removal.invoked < self.call.answered)
     }
 
-    /// It may have been put before, and nothing that has removed it for certain was done by then.
+    /// It may have been put before, and nothing that certainly removed it had finished.
     fn may_be_counted(&self) -> bool {
         let Some(put) = self.put() else { return false };
         let is_expired = match put.request {
@@ -235,13 +235,13 @@ impl Bounds<'_> {
         self.history.iter().filter(may_have).filter(removes)
     }
 
-    /// Whether a call was over when what was counted was looked at.
+    /// Whether a call had finished when the count was taken.
     fn is_before(&self, other: &Call) -> bool {
         other.answered < self.call.invoked
             && (self.age() == 0 || other.span.most + self.age() < self.call.span.least)
     }
 
-    /// How old a count may be, and a little more.
+    /// The maximum age of a count, with some margin.
     const fn age(&self) -> Ticks {
         match self.promise {
             Promise::OneWriter => 0,

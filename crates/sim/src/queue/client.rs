@@ -1,4 +1,4 @@
-//! What the clients of a queue do: each says its next request and learns from the answer.
+//! What the clients of a queue do: each produces its next request and learns from the response.
 
 use super::history::{Held, Mark, Request, Response, Text};
 use lazuli_testkit::seed::Seeded;
@@ -8,10 +8,10 @@ const HELD_MAX: usize = 12;
 /// The longest that a message stays invisible, in seconds.
 const SECONDS_MAX: usize = 20;
 
-/// A client that does everything, with receipts that are good and others that are not.
+/// A client that uses every operation, with valid and invalid receipts.
 pub struct Client {
     random: Seeded,
-    /// The last number given to a message or a text.
+    /// The last number assigned to a message or a text.
     last: u32,
     /// Receipts, the latest last.
     held: Vec<Held>,
@@ -107,7 +107,7 @@ impl Client {
         }
     }
 
-    /// Most often the last receipt; others may be void by now.
+    /// Usually the last receipt; others may be void.
     fn receipt(&mut self) -> Option<Held> {
         let back = if self.random.one_in(4) { self.random.below(self.held.len()) } else { 0 };
         self.held.get(self.held.len().checked_sub(1 + back)?).copied()

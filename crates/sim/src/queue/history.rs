@@ -1,10 +1,10 @@
-//! What clients of a queue asked and what they were answered, when, and by which clock.
+//! The requests of a queue's clients and the responses, with their order and clock.
 
 use crate::checker::Timed;
 use lazuli_model::{MessageId, PopReceipt};
 use std::fmt;
 
-/// What a client calls a message; no other put has the same.
+/// The client's name of a message, unique per put.
 pub type Mark = u32;
 
 /// Ticks of the clock, 100 ns each.
@@ -12,7 +12,7 @@ pub type Ticks = u64;
 
 pub const SECOND: Ticks = 10_000_000;
 
-/// A message as its holder names it to the server.
+/// A message as named in a request: id and receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub mark: Mark,
@@ -20,7 +20,7 @@ pub struct Held {
     pub receipt: PopReceipt,
 }
 
-/// What a client asks. Times are in seconds.
+/// A request. Times are in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     CreateQueue { metadata: u32 },
@@ -60,20 +60,20 @@ impl Request {
     }
 }
 
-/// A message as a get or a peek shows it.
+/// A message as a get or a peek returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
     pub mark: Mark,
     pub id: MessageId,
     pub text: Text,
     pub dequeue_count: u32,
-    /// In whole seconds, as the answer shows it.
+    /// In whole seconds, as in the response.
     pub expires: Ticks,
-    /// A peek shows none.
+    /// A peek returns none.
     pub receipt: Option<PopReceipt>,
 }
 
-/// The answer to a client.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     /// The queue was created.
@@ -82,7 +82,7 @@ pub enum Response {
     AlreadyThere,
     QueueAlreadyExists,
     QueueNotFound,
-    /// A change that says nothing but that it was made.
+    /// An acknowledged change without a result.
     Done,
     Metadata {
         metadata: u32,
@@ -101,35 +101,35 @@ pub enum Response {
     PastExpiry,
     /// The service was busy: nothing was done.
     NotDone,
-    /// Whether it was done, or ever will be, nobody knows.
+    /// It may have been done, or may be done later.
     Unknown,
 }
 
-/// What the clocks of the servers said while a call was under way.
+/// The servers' clocks during a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The least, during the call.
     pub least: Ticks,
-    /// The most, until the call ended: queues keep the latest time that they gave out.
+    /// The most, until the call ended: queues keep the latest time that they issued.
     pub most: Ticks,
 }
 
-/// A request, its answer, and the order of both among all others.
+/// A request, its response, and the order of both among all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     pub client: usize,
     pub request: Request,
     pub response: Response,
-    /// Numbers that order all invocations and answers, as in histories of tables.
+    /// Numbers that order all invocations and responses, as in histories of tables.
     pub invoked: u64,
     pub answered: u64,
     pub span: Span,
-    /// Nothing has happened for a minute before, by the clock, and nothing else is under way.
+    /// Nothing has happened for a minute before, by the clock, and nothing else is in flight.
     pub is_quiet: bool,
 }
 
 impl Call {
-    /// Whether two calls were under way at once.
+    /// Whether two calls overlap.
     pub const fn overlaps(&self, other: &Self) -> bool {
         self.invoked < other.answered && other.invoked < self.answered
     }

@@ -1,4 +1,4 @@
-//! The requests of a history of a queue as HTTP, and what the answers say.
+//! The requests of a queue history as HTTP, and the meaning of the responses.
 
 use super::history::{Held, Mark, Request, Response, Shown, Text};
 use lazuli_model::{MessageId, PopReceipt, Timestamp};
@@ -6,7 +6,7 @@ use lazuli_testkit::http as client;
 use lazuli_wire::pop_receipt;
 use std::fmt::Write;
 
-/// What a long text has more than its numbers: too much to lie within its message.
+/// Padding that makes a text too long to be stored in its message.
 const PADDING: usize = 600;
 
 /// A request as it is sent; `path` begins after the account.
@@ -85,7 +85,7 @@ fn policies(number: u32) -> String {
     )
 }
 
-/// What the answer to a request says; `None` when it makes no sense.
+/// The meaning of the response; `None` if it is invalid.
 pub fn read(request: &Request, answer: &client::Response) -> Option<Response> {
     let body = answer.text();
     match answer.status {

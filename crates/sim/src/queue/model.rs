@@ -1,13 +1,13 @@
-//! A queue as one message sees it, and as nobody's message sees it: one state, one call at a time.
+//! The reference model of a queue with at most one message: one state, one call at a time.
 //!
-//! What is not known exactly is a range. A message that a get of unknown outcome took becomes visible
-//! at a time that no answer told.
+//! Values that are not known exactly are ranges. After a get of unknown outcome, no response tells
+//! when the message becomes visible again.
 
 use super::history::{Call, Mark, Request, Response, SECOND, Shown, Span, Text, Ticks};
 use crate::checker::Model;
 use lazuli_model::{PopReceipt, Timestamp};
 
-/// How far the time of a queue may be ahead of the clock: each tick that is given out is one more.
+/// How far the time of a queue may be ahead of the clock: each issued tick adds one.
 const AHEAD_MAX: Ticks = SECOND / 100;
 
 /// The queue, and one message that is put into it at most once.
@@ -35,7 +35,7 @@ struct Live {
     expires: (Ticks, Ticks),
 }
 
-/// When a message becomes visible, which its receipt says.
+/// When a message becomes visible, which is its receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Visible {
     At(Ticks),
@@ -72,7 +72,7 @@ impl Visible {
 }
 
 impl Span {
-    /// The latest that a queue's own time can have been.
+    /// The latest possible time of the queue.
     const fn latest(self) -> Ticks {
         self.most + AHEAD_MAX
     }
@@ -88,13 +88,13 @@ impl Live {
         self.expires.1 > span.least
     }
 
-    /// Whether no call that looks can have missed it.
+    /// Whether every read must have returned it.
     fn must_be_shown(&self, call: &Call) -> bool {
         let is_told = matches!(self.visible, Visible::At(_)) || call.is_quiet;
         is_told && self.visible.latest() <= call.span.least && !self.may_be_expired(call.span)
     }
 
-    /// Whether a get or a peek can have shown it so.
+    /// Whether a get or a peek can have returned it this way.
     fn can_be_shown(&self, shown: &Shown, dequeue_count: u32, span: Span) -> bool {
         let expires = (self.expires.0 / SECOND, self.expires.1 / SECOND);
         shown.dequeue_count == dequeue_count
@@ -165,7 +165,7 @@ impl OneMessage {
                     if can_be { self.with(Message::Live(moved)) } else { None }
                 }
                 (Some(_), _) => None,
-                // An answer that is not empty may hold less than there is.
+                // A non-empty response may contain fewer messages than exist.
                 (None, _) => self.not_shown(call, messages.is_empty()),
             },
             _ => None,
@@ -184,7 +184,7 @@ impl OneMessage {
         }
     }
 
-    /// A call that had room for more did not show the message.
+    /// A call with room for more did not return the message.
     fn not_shown(&self, call: &Call, had_room: bool) -> Option<Self> {
         match &self.message {
             Message::Live(live) if had_room && live.must_be_shown(call) => None,
@@ -192,7 +192,7 @@ impl OneMessage {
         }
     }
 
-    /// What a receipt does to the message: `change` says what is left of it.
+    /// The effect of a receipt on the message: `change` returns the new state.
     fn with_receipt(
         &self,
         call: &Call,

@@ -9,7 +9,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Pieces in which a body arrives, at most.
+/// Maximum number of pieces of a body.
 const PIECES_MAX: usize = 4;
 /// How long the next piece of a body may take, in ticks.
 const PIECE_TICKS_MAX: usize = 50;

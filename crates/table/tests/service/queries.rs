@@ -1,4 +1,4 @@
-//! Pages: what they hold, where they end, how they go on.
+//! Pages: their content, end and continuation.
 
 use crate::fixture::{Fixture, compare, mutation, properties};
 use lazuli_engine::{Commit, Engine, Revision, Write};

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// PartitionKey and RowKey.
 pub(super) type Key = (String, String);
 
-/// What the placeholders of one recorded test stand for.
+/// The values of the placeholders in one recorded test.
 #[derive(Default)]
 pub(super) struct Bindings {
     /// The service may give one Timestamp, hence one ETag, to several entities, where we give two;

@@ -86,7 +86,7 @@ fn what_differs_is_noticed() {
 struct Player {
     queues: Queues,
     uses_policies: bool,
-    /// What stands in the recording, and what the service gave instead.
+    /// The recorded value, and what the server returned instead.
     bound: BTreeMap<String, String>,
     /// When a message is visible next, and when it expires, by its recorded id.
     visible: BTreeMap<String, Timestamp>,

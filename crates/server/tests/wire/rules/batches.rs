@@ -47,7 +47,7 @@ fn inner_uris_have_many_forms() {
         urls.iter().enumerate().map(|(row, url)| insert_text(url, &row.to_string())).collect();
     send(&lazuli, "multipart/mixed; boundary=batch_a1", &multipart(&parts)).expect(202);
     assert_eq!(lazuli.rows(""), "0 1 2 3 4 5");
-    // The account of another is no table of ours.
+    // Another account's name is not one of our tables.
     let foreign = insert_text(&format!("/{OTHER}/Orders"), "x");
     send(&lazuli, "multipart/mixed; boundary=batch_a1", &multipart(&[foreign]));
     assert_eq!(lazuli.rows(""), "0 1 2 3 4 5");

@@ -69,7 +69,7 @@ fn an_entity_has_at_most_252_properties() {
     check_refused(&properties(253, "P", "1"), "TooManyProperties", TOO_MANY_PROPERTIES);
     // Nulls are not stored, and so not counted (T-3.9).
     check(&format!("{most},{}", properties(10, "N", "null")), &most);
-    // A merge is judged by what results.
+    // A merge is checked by its result.
     let lazuli = Lazuli::with_rows(&[("r", &most)]);
     let grown = lazuli.write("MERGE", "r", None, r#"{"One":1}"#);
     grown.expect_error(400, "TooManyProperties", TOO_MANY_PROPERTIES);
@@ -138,7 +138,7 @@ fn an_entity_has_at_most_1_mib_by_the_formula() {
     let large = "AAAA".repeat(1024 * 1024 / 3);
     let value = format!(r#""B@odata.type":"Edm.Binary","B":"{large}AA==""#);
     check_refused(&value, "EntityTooLarge", ENTITY_TOO_LARGE);
-    // A merge is judged by what results (T-3.12).
+    // A merge is checked by its result (T-3.12).
     let grown = lazuli.write("MERGE", "r", None, r#"{"Z":true}"#);
     grown.expect_error(400, "EntityTooLarge", ENTITY_TOO_LARGE);
     // Escapes make the JSON long and the entity no larger.

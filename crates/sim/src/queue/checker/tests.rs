@@ -1,4 +1,5 @@
-//! The checker takes what is right and notices what is wrong: each test is a history by hand.
+//! The checker accepts correct histories and rejects wrong ones: each test is a handwritten
+//! history.
 
 use super::super::history::{Held, Shown, Span, Text};
 use super::*;
@@ -29,7 +30,7 @@ fn held(receipt: PopReceipt) -> Held {
     Held { mark: MARK, id: id(), receipt }
 }
 
-/// Calls one after the other, each at a second of the clock.
+/// Sequential calls, each at a second of the clock.
 #[derive(Default)]
 struct History(Vec<Call>);
 
@@ -53,7 +54,7 @@ impl History {
         self
     }
 
-    /// The last call is under way at the same time as the one before.
+    /// The last call overlaps with the one before.
     fn at_once(&mut self) -> &mut Self {
         if let [.., before, last] = self.0.as_mut_slice() {
             before.answered = last.answered;
