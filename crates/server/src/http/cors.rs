@@ -1,6 +1,7 @@
 //! Cross-origin requests: preflights, and the headers on responses to actual requests.
 
 use crate::error::{ApiError, ApiResult};
+use crate::http::header_case::METADATA;
 use crate::http::reply::Reply;
 use http::HeaderMap;
 use http::header;
@@ -130,10 +131,11 @@ fn exposed_headers(rule: &CorsRule, reply: &Reply) -> String {
     for entry in &rule.exposed_headers {
         match entry.strip_suffix('*') {
             Some(prefix) => {
-                let present = header_names(reply).into_iter();
+                let metadata = reply.metadata.iter().map(|(name, _)| [METADATA, name].concat());
+                let present = header_names(reply).into_iter().map(str::to_owned).chain(metadata);
                 exposed.extend(present.filter(|name| begins(name, prefix)));
             }
-            None => exposed.push(entry.as_str()),
+            None => exposed.push(entry.clone()),
         }
     }
     exposed.join(",")

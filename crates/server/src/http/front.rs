@@ -287,8 +287,14 @@ impl<S: Service> Front<S> {
             explain: options.auth.explain,
             tolerance: Tolerance::new(options.profile),
         };
-        let request =
-            Routed { operation, resource: &resource, query: &query, headers, body: &body.bytes };
+        let request = Routed {
+            operation,
+            resource: &resource,
+            query: &query,
+            headers,
+            spellings: parts.extensions.get(),
+            body: &body.bytes,
+        };
         let time = operation_time(&query)?;
         if facts.answer != Answer::Parts {
             principal.permit(facts, &resource)?;

@@ -1,6 +1,7 @@
 //! Accepts connections, bounds them, and ends them without cutting a request short.
 
 use crate::http::front::Front;
+use crate::http::header_case::{CaseGuard, HeaderCase};
 use crate::http::meter::{ConnectionMeter, CutReason, Handshake};
 use crate::http::peer::Peer;
 use crate::http::service::Service;
@@ -302,11 +303,20 @@ impl<S: Service> Connection<S> {
         let options = &server.options;
         let stream = StallGuard::new(stream, options.write_timeout);
         let stream = UnreadGuard::new(stream, |status| server.front.refuse_unread(status, *peer));
-        let service = service_fn(|request| async {
-            Ok::<_, Infallible>(match slot.refused {
+        let case = S::HAS_METADATA.then(HeaderCase::default);
+        let stream = CaseGuard::new(stream, case.as_ref());
+        let service = service_fn(|mut request| async {
+            if let Some(case) = &case {
+                request.extensions_mut().insert(case.of_request());
+            }
+            let mut response = match slot.refused {
                 false => server.front.handle(request, *peer).await,
                 true => server.front.refuse(request, *peer).await,
-            })
+            };
+            if let Some(case) = &case {
+                case.respond(response.extensions_mut().remove().unwrap_or_default());
+            }
+            Ok::<_, Infallible>(response)
         });
         let connection = options.http1().serve_connection(TokioIo::new(stream), service);
         let mut connection = std::pin::pin!(connection);

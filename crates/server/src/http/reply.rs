@@ -22,7 +22,7 @@ pub(crate) struct Reply {
     pub(crate) preference_applied: Option<&'static str>,
     /// Headers that only some replies have: continuations, CORS.
     pub(crate) more: Vec<(&'static str, String)>,
-    /// Headers whose names the client chose.
+    /// Names and values of metadata, the names without what their headers begin with.
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) error_code: Option<&'static str>,
     pub(crate) www_authenticate: Option<Box<HeaderValue>>,

@@ -2,6 +2,7 @@
 
 use crate::auth::accounts::Account;
 use crate::headers::RequestHeaders;
+use crate::http::header_case::{METADATA, Spellings};
 use crate::http::meter::Flight;
 use crate::http::reply::Reply;
 use crate::http::trailer::Trailer;
@@ -143,6 +144,11 @@ impl ResponseContext {
         let internal = StatusCode::INTERNAL_SERVER_ERROR;
         *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(internal);
         *response.headers_mut() = headers;
+        let mut spellings = Spellings::default();
+        reply.metadata.iter().for_each(|(name, _)| spellings.add(name));
+        if !spellings.is_empty() {
+            response.extensions_mut().insert(spellings);
+        }
         let reason = reply.reason.map(|text| ReasonPhrase::try_from(text.into_bytes()));
         if let Some(Ok(reason)) = reason {
             response.extensions_mut().insert(reason);
@@ -227,7 +233,7 @@ fn write_reply_headers(headers: &mut HeaderMap, reply: &Reply) {
         insert(headers, HeaderName::from_static(name), text.as_bytes());
     }
     for (name, text) in &reply.metadata {
-        if let Ok(name) = HeaderName::try_from(name) {
+        if let Ok(name) = HeaderName::try_from([METADATA, name].concat()) {
             insert(headers, name, text.as_bytes());
         }
     }

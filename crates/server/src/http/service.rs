@@ -9,6 +9,7 @@ use crate::auth::permit::Principal;
 use crate::error::{ApiError, ApiResult};
 use crate::headers::RequestHeaders;
 use crate::http::analytics::Counts;
+use crate::http::header_case::Spellings;
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::http::respond::ResponseContext;
@@ -33,6 +34,9 @@ pub(crate) trait Service: Credentials + Send + Sync + 'static {
 
     /// The row of OPTIONS requests, which the front handles itself.
     const PREFLIGHT: &'static Facts;
+
+    /// Whether names of request headers are kept in the case in which they came: those of metadata.
+    const HAS_METADATA: bool = false;
 
     /// Names under which the account is the first label of the host, such as `table.localhost`.
     fn host_suffixes(&self) -> &[String];
@@ -95,6 +99,8 @@ pub(crate) struct Routed<'a, S: Service + ?Sized> {
     pub(crate) resource: &'a Resource<S>,
     pub(crate) query: &'a Query<'a>,
     pub(crate) headers: &'a RequestHeaders<'a>,
+    /// The case of the names of metadata headers, which `headers` has not.
+    pub(crate) spellings: Option<&'a Spellings>,
     pub(crate) body: &'a [u8],
 }
 

@@ -4,6 +4,7 @@
 //! reaches the front: hyper responds with a status line and an empty body, and has no hook for
 //! that. So the stream below hyper detects such a response and writes a complete one instead.
 
+use crate::http::pending::Pending;
 use http::{HeaderMap, StatusCode};
 use lazuli_model::Timestamp;
 use lazuli_wire::error_code::ErrorCode;
@@ -20,7 +21,7 @@ pub(crate) struct UnreadGuard<T, F> {
     stream: T,
     answer: F,
     /// The unwritten rest of such a response. Nothing follows it: hyper closes.
-    pending: Vec<u8>,
+    pending: Pending,
 }
 
 impl<T, F> UnreadGuard<T, F>
@@ -29,27 +30,16 @@ where
     F: Fn(StatusCode) -> Vec<u8>,
 {
     pub(crate) fn new(stream: T, answer: F) -> Self {
-        Self { stream, answer, pending: Vec::new() }
+        Self { stream, answer, pending: Pending::default() }
     }
 
     /// Intercepts a refusal written by hyper; the next flush writes the response.
     fn replace(&mut self, bytes: &[u8]) -> bool {
         let status = own_refusal(bytes);
         if let Some(status) = status {
-            self.pending = (self.answer)(status);
+            self.pending = Pending::new((self.answer)(status));
         }
         status.is_some()
-    }
-
-    fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.pending.is_empty() {
-            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.pending))?;
-            if written == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            self.pending.drain(..written.min(self.pending.len()));
-        }
-        Poll::Ready(Ok(()))
     }
 }
 
@@ -139,13 +129,15 @@ where
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_pending(cx))?;
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let this = &mut *self;
+        ready!(this.pending.poll_write(&mut this.stream, cx))?;
+        Pin::new(&mut this.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_pending(cx))?;
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let this = &mut *self;
+        ready!(this.pending.poll_write(&mut this.stream, cx))?;
+        Pin::new(&mut this.stream).poll_shutdown(cx)
     }
 }
 

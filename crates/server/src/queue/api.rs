@@ -105,6 +105,7 @@ impl Service for QueueApi {
     const SERVER: HeaderValue =
         HeaderValue::from_static("Windows-Azure-Queue/1.0 Microsoft-HTTPAPI/2.0");
     const PREFLIGHT: &'static Facts = &PREFLIGHT;
+    const HAS_METADATA: bool = true;
 
     fn host_suffixes(&self) -> &[String] {
         &self.host_suffixes

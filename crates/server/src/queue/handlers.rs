@@ -3,6 +3,7 @@
 
 use crate::auth::permit::Principal;
 use crate::error::ApiResult;
+use crate::http::header_case::METADATA;
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::http::service::Routed;
@@ -12,15 +13,11 @@ use crate::queue::error::unsupported_verb;
 use crate::queue::messages;
 use crate::queue::operation::{Operation, Resource};
 use crate::queue::parameters::{includes_metadata, max_results, value};
-use http::HeaderMap;
 use lazuli_model::{Metadata, MetadataError, QueueName};
 use lazuli_queue::{Created, ListQueues};
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::sas::QueueGrant;
 use lazuli_wire::xml::{self, QueueListing};
-
-/// The prefix of metadata headers.
-const METADATA: &str = "x-ms-meta-";
 
 /// Runs a permitted operation.
 pub(crate) async fn handle(
@@ -47,7 +44,7 @@ pub(crate) async fn handle(
             get_metadata(api, context, queue).await
         }
         (Operation::SetQueueMetadata, Resource::Metadata { queue }) => {
-            let metadata = metadata_of(request.headers.all)?;
+            let metadata = metadata_of(request)?;
             api.queues.set_metadata(&context.account.name, queue, &metadata).await?;
             Ok(Reply::xml(204, Vec::new()))
         }
@@ -82,7 +79,7 @@ async fn create(
     request: &Routed<'_, QueueApi>,
     queue: &QueueName,
 ) -> ApiResult<Reply> {
-    let metadata = metadata_of(request.headers.all)?;
+    let metadata = metadata_of(request)?;
     match api.queues.create_queue(&context.account.name, queue, &metadata).await? {
         Created::Created => Ok(Reply::xml(201, Vec::new())),
         Created::AlreadyThere => Ok(Reply::xml(204, Vec::new())),
@@ -98,8 +95,7 @@ async fn get_metadata(
     let info = api.queues.queue_info(&context.account.name, queue).await?;
     let count = ("x-ms-approximate-messages-count", info.messages.to_string());
     let pairs = info.metadata.iter();
-    let metadata = pairs.map(|(name, value)| ([METADATA, name].concat(), value.to_owned()));
-    let metadata = metadata.collect();
+    let metadata = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Ok(Reply { more: vec![count], metadata, ..Reply::xml(200, Vec::new()) })
 }
 
@@ -151,11 +147,12 @@ async fn list(
 }
 
 /// The metadata that the headers of a request carry.
-fn metadata_of(headers: &HeaderMap) -> Result<Metadata, MetadataError> {
+fn metadata_of(request: &Routed<'_, QueueApi>) -> Result<Metadata, MetadataError> {
+    let headers = request.headers.all.iter();
     let pairs: Vec<_> = headers
-        .iter()
         .filter_map(|(name, value)| {
             let name = name.as_str().strip_prefix(METADATA)?;
+            let name = request.spellings.map_or(name, |spellings| spellings.of(name));
             Some((name, String::from_utf8_lossy(value.as_bytes())))
         })
         .collect();

@@ -6,13 +6,16 @@ use http_body_util::{BodyExt, Full};
 use lazuli_engine::MemoryEngine;
 use lazuli_model::Clock;
 use lazuli_queue::QueueService;
-use lazuli_server::{Accounts, Front, FrontOptions, Peer, QueueApi, WELL_KNOWN_KEY};
+use lazuli_server::{
+    Accounts, Front, FrontOptions, ListenOptions, Peer, QueueApi, WELL_KNOWN_KEY, serve,
+};
 use lazuli_table::TableService;
 use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme, SigningKey};
 use lazuli_wire::version::ApiVersion;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::net::TcpListener;
 
 pub(super) const HOST: &str = "127.0.0.1:10001";
 
@@ -120,7 +123,8 @@ impl Queues {
         queues
     }
 
-    pub(super) fn send(&self, ask: &Ask) -> Answer {
+    /// The target of a request and its headers, signed.
+    fn prepare(&self, ask: &Ask) -> (String, Vec<(String, String)>) {
         let segment =
             if ask.at_secondary { format!("{ACCOUNT}-secondary") } else { ACCOUNT.into() };
         let target = format!("/{segment}{}", ask.target);
@@ -134,6 +138,39 @@ impl Queues {
         if ask.is_signed {
             headers.push(("authorization".to_owned(), sign(&ask.method, &target, &headers)));
         }
+        (target, headers)
+    }
+
+    /// The bytes of a request without a body, with its header names as they are.
+    pub(super) fn head_of(&self, ask: &Ask) -> String {
+        let (target, headers) = self.prepare(ask);
+        let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+        format!("{} {target} HTTP/1.1\r\n{}\r\n", ask.method, lines.collect::<String>())
+    }
+
+    /// Serves on a free port while `client` runs.
+    pub(super) fn listen<T: Send>(self, client: impl FnOnce(SocketAddr) -> T + Send) -> T {
+        let Self { runtime, front, .. } = self;
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        std::thread::scope(|scope| {
+            let client = scope.spawn(move || {
+                let result = client(address);
+                let _ = stop.send(());
+                result
+            });
+            let shutdown = async {
+                let _ = stopped.await;
+            };
+            let options = ListenOptions::default();
+            runtime.block_on(serve(listener, Arc::new(front), options, shutdown));
+            client.join().unwrap()
+        })
+    }
+
+    pub(super) fn send(&self, ask: &Ask) -> Answer {
+        let (target, headers) = self.prepare(ask);
         let mut request = http::Request::builder().method(ask.method.as_str()).uri(target);
         for (name, value) in headers {
             request = request.header(name, value);
@@ -158,7 +195,9 @@ fn sign(method: &str, target: &str, headers: &[(String, String)]) -> String {
     let version = headers.iter().find(|(name, _)| name == "x-ms-version");
     let version = version.and_then(|(_, text)| ApiVersion::parse(text));
     let version = version.unwrap_or(ApiVersion::UNSTATED);
-    let lines = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let lower = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
+    let lower: Vec<_> = lower.collect();
+    let lines = lower.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let request = CanonicalRequest::new(method, lines, ACCOUNT, path, query, version);
     let key = SigningKey::from_base64(WELL_KNOWN_KEY).unwrap();
     let signature = request.sign(Scheme::SharedKey, &key);

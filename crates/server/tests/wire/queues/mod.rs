@@ -4,6 +4,7 @@
 mod errors;
 mod golden;
 mod harness;
+mod metadata;
 mod vectors;
 
 use harness::Answer;

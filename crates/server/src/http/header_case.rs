@@ -1,0 +1,290 @@
+//! Keeps the case of metadata names, which hyper loses.
+//!
+//! Names of headers have no case, and hyper hands them over and writes them in lower case. But the names of
+//! metadata are texts of the client, and come back in the case of their creation (Q-2.13, Q-3.6). So the
+//! stream below hyper notes how the names in the head of a request are spelled, and spells those in the
+//! head of a response as they were stored.
+
+use crate::http::pending::Pending;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// How the names of metadata headers begin.
+pub(crate) const METADATA: &str = "x-ms-meta-";
+
+/// Bytes of a header line that are kept: the name is among them.
+const LINE_BYTES_MAX: usize = 1024;
+
+/// Names of metadata headers that are not all in lower case, without [`METADATA`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Spellings(Vec<String>);
+
+impl Spellings {
+    /// Notes a name, if lower case would not do.
+    pub(crate) fn add(&mut self, name: &str) {
+        if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            self.0.push(name.to_owned());
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The spelling of a name that is known in lower case.
+    pub(crate) fn of<'a>(&'a self, name: &'a str) -> &'a str {
+        self.0.iter().find(|spelled| spelled.eq_ignore_ascii_case(name)).map_or(name, |name| name)
+    }
+
+    /// The head of a response with its names spelled so; `None` if `bytes` hold no such name.
+    fn respell(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut respelled: Option<Vec<u8>> = None;
+        let mut start = 0;
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if line == b"\r\n" {
+                break;
+            }
+            if let Some(name) = metadata_name(line) {
+                let at = start + METADATA.len();
+                let spelled = self.of(name);
+                let out = respelled.get_or_insert_with(|| bytes.to_vec());
+                if let Some(place) = out.get_mut(at..at + spelled.len()) {
+                    place.copy_from_slice(spelled.as_bytes());
+                }
+            }
+            start += line.len();
+        }
+        respelled
+    }
+}
+
+/// The name in a header line, if it is one of metadata.
+fn metadata_name(line: &[u8]) -> Option<&str> {
+    let (name, _) = line.split_at(line.iter().position(|byte| *byte == b':')?);
+    let (prefix, name) = name.split_at_checked(METADATA.len())?;
+    let is_metadata = prefix.eq_ignore_ascii_case(METADATA.as_bytes());
+    std::str::from_utf8(name).ok().filter(|_| is_metadata)
+}
+
+/// The spellings of the request and the response that a connection is busy with.
+#[derive(Debug, Default)]
+pub(crate) struct HeaderCase(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Whether what is read belongs to a body, or to a request that the client sent too early: the names
+    /// of the latter stay in lower case.
+    is_busy: bool,
+    /// The beginning of the line that is being read.
+    line: Vec<u8>,
+    /// Whether the head has begun.
+    has_lines: bool,
+    request: Spellings,
+    response: Spellings,
+}
+
+impl HeaderCase {
+    /// How the names of the request that was just read are spelled.
+    pub(crate) fn of_request(&self) -> Spellings {
+        let mut state = self.state();
+        state.is_busy = true;
+        std::mem::take(&mut state.request)
+    }
+
+    /// How the names of its response are to be spelled. The next head may come.
+    pub(crate) fn respond(&self, spellings: Spellings) {
+        *self.state() = State { response: spellings, ..State::default() };
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn read(&mut self, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            if self.is_busy {
+                return;
+            }
+            let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
+            self.line.extend(piece.iter().take(room));
+            if piece.ends_with(b"\n") {
+                self.end_line();
+            }
+        }
+    }
+
+    fn end_line(&mut self) {
+        let is_empty = matches!(&self.line[..], b"\r\n" | b"\n");
+        // Empty lines may stand before a head.
+        self.is_busy = is_empty && self.has_lines;
+        self.has_lines |= !is_empty;
+        if let Some(name) = metadata_name(&self.line) {
+            self.request.add(name);
+        }
+        self.line.clear();
+    }
+}
+
+/// A stream that keeps the case of metadata names, if it is given the place for it.
+pub(crate) struct CaseGuard<'a, T> {
+    stream: T,
+    case: Option<&'a HeaderCase>,
+    pending: Pending,
+}
+
+impl<'a, T> CaseGuard<'a, T> {
+    pub(crate) fn new(stream: T, case: Option<&'a HeaderCase>) -> Self {
+        Self { stream, case, pending: Pending::default() }
+    }
+
+    /// Takes over a write that holds names to be spelled.
+    fn replace(&mut self, bytes: &[u8]) -> bool {
+        let Some(case) = self.case else { return false };
+        let mut state = case.state();
+        if state.response.is_empty() {
+            return false;
+        }
+        let Some(respelled) = state.response.respell(bytes) else { return false };
+        state.response = Spellings::default();
+        self.pending = Pending::new(respelled);
+        true
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for CaseGuard<'_, T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        if let (Some(case), Some(bytes)) = (self.case, buffer.filled().get(before..)) {
+            case.state().read(bytes);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for CaseGuard<'_, T> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        ready!(this.pending.poll_write(&mut this.stream, cx))?;
+        if this.replace(bytes) {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        Pin::new(&mut this.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        ready!(this.pending.poll_write(&mut this.stream, cx))?;
+        match slices {
+            // hyper writes a head in one piece.
+            [head, ..] if this.replace(head) => Poll::Ready(Ok(head.len())),
+            _ => Pin::new(&mut this.stream).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        ready!(this.pending.poll_write(&mut this.stream, cx))?;
+        Pin::new(&mut this.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        ready!(this.pending.poll_write(&mut this.stream, cx))?;
+        Pin::new(&mut this.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    fn spellings(names: &[&str]) -> Spellings {
+        let mut spellings = Spellings::default();
+        names.iter().for_each(|name| spellings.add(name));
+        spellings
+    }
+
+    /// What is noted of a request that arrives in pieces of `size` bytes.
+    fn noted(case: &HeaderCase, request: &str, size: usize) -> Spellings {
+        request.as_bytes().chunks(size).for_each(|piece| case.state().read(piece));
+        case.of_request()
+    }
+
+    #[test]
+    fn names_of_a_head_are_noted_and_those_of_a_body_are_not() {
+        let request = "\r\nPUT /orders HTTP/1.1\r\nHost: a\r\nX-MS-Meta-Color: x-ms-meta-Value\r\n\
+                       x-ms-meta-plain: 1\r\nx-ms-metaOther: 1\r\nx-ms-meta-lastName:\r\n\r\n\
+                       x-ms-meta-Body: 1\r\n";
+        for size in [1, 2, 7, 1000] {
+            let case = HeaderCase::default();
+            for _ in 0..2 {
+                let names = noted(&case, request, size);
+                assert_eq!(names, spellings(&["Color", "lastName"]));
+                assert_eq!((names.of("color"), names.of("plain")), ("Color", "plain"));
+                case.state().read(b"more of the body\nx-ms-meta-Later: 1\n");
+                case.respond(Spellings::default());
+            }
+        }
+    }
+
+    #[test]
+    fn long_lines_are_passed_over() {
+        let long = "x".repeat(5000);
+        let request = format!(
+            "GET / HTTP/1.1\r\na: {long}\r\nx-ms-meta-{long}A: 1\r\n\
+                               x-ms-meta-A: {long}\r\n\r\n"
+        );
+        assert_eq!(noted(&HeaderCase::default(), &request, 100), spellings(&["A"]));
+    }
+
+    /// What the peer reads of `texts`, through a pipe of a few bytes.
+    async fn sent(case: &HeaderCase, texts: &[&str]) -> String {
+        let (near, mut far) = tokio::io::duplex(7);
+        let mut read = String::new();
+        let write = async {
+            let mut guard = CaseGuard::new(near, Some(case));
+            for text in texts {
+                guard.write_all(text.as_bytes()).await.unwrap();
+            }
+            guard.shutdown().await.unwrap();
+        };
+        let (read_all, ()) = tokio::join!(far.read_to_string(&mut read), write);
+        read_all.unwrap();
+        read
+    }
+
+    #[tokio::test]
+    async fn names_of_a_response_are_spelled_once() {
+        let case = HeaderCase::default();
+        case.respond(spellings(&["Color", "LASTNAME"]));
+        let head = "HTTP/1.1 200 OK\r\nx-ms-meta-color: x-ms-meta-color\r\nx-ms-meta-a: 1\r\n\
+                    x-ms-meta-lastname: b\r\n\r\nx-ms-meta-color: 1\r\n";
+        let expect = "HTTP/1.1 200 OK\r\nx-ms-meta-Color: x-ms-meta-color\r\nx-ms-meta-a: 1\r\n\
+                      x-ms-meta-LASTNAME: b\r\n\r\nx-ms-meta-color: 1\r\n";
+        let twice = [expect, head].concat();
+        assert_eq!(sent(&case, &[head, head]).await, twice);
+    }
+}
