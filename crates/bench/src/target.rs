@@ -184,7 +184,7 @@ impl Target {
         Ok(())
     }
 
-    /// Ends the server at once, as a crash would.
+    /// Ends the server immediately, like a crash.
     pub(crate) fn kill(self) {
         drop(self);
     }

@@ -87,7 +87,7 @@ pub(crate) enum Workload {
     Get,
     /// Get a message of a queue and delete it.
     GetDelete,
-    /// Get a message and delete it, each connection in a queue of its own.
+    /// Get a message and delete it, each connection in its own queue.
     OwnQueues,
 }
 
@@ -124,7 +124,7 @@ impl Workload {
         matches!(self, Self::Get | Self::GetDelete | Self::OwnQueues)
     }
 
-    /// Whether it needs an empty table of its own.
+    /// Whether it needs its own empty table.
     pub(crate) fn inserts(self) -> bool {
         matches!(self, Self::Insert | Self::HotPartition | Self::Egt100)
     }

@@ -71,7 +71,7 @@ pub(crate) fn each(
     Ok(())
 }
 
-/// All but what lies at or below `path`.
+/// Everything except `path` and what is below it.
 fn without(image: &Image, path: &str) -> Image {
     let below = format!("{path}/");
     let left = image.0.iter().filter(|(name, _)| *name != path && !name.starts_with(&below));

@@ -11,7 +11,7 @@ pub const TABLE_NAME_CHARS_MAX: usize = 63;
 /// A partition key or row key holds at most 1 KiB of UTF-16: 512 code units.
 pub const KEY_UTF16_UNITS_MAX: usize = 512;
 
-/// Properties a client may define on one entity, beside the three system properties.
+/// Properties a client may define on one entity, besides the three system properties.
 pub const CUSTOM_PROPERTIES_MAX: usize = 252;
 
 /// Characters in a property name.

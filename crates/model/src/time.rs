@@ -386,7 +386,7 @@ fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
     let year_of_era = year % 400;
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    // 0000-03-01 lies 306 days before 0001-01-01.
+    // 0000-03-01 is 306 days before 0001-01-01.
     era * 146_097 + day_of_era - 306
 }
 

@@ -77,7 +77,7 @@ pub(crate) enum Answer {
     NoContent,
     /// As [`Answer::Negotiated`], a page of many, which takes its share of the memory for answers.
     Page,
-    /// In parts, each with the answer of its own operation. Authorization too is by part.
+    /// In parts, each with the response of its own operation. Authorization is per part too.
     Parts,
     /// XML, whatever the request accepts (T-2.15).
     Xml,

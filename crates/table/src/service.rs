@@ -179,7 +179,7 @@ pub(crate) fn opened(catalog: Key, found: Option<Found>) -> Result<OpenTable, Ta
     Ok(OpenTable { id: CatalogRecord::decode_id(&found.value)?, lives })
 }
 
-/// The Timestamp that a revision stands for. The clock, and so every revision, ends with year 9999.
+/// The Timestamp of a revision. The clock, and so every revision, ends with the year 9999.
 pub(crate) fn timestamp(revision: Revision) -> Timestamp {
     Timestamp::from_ticks(revision.0).unwrap_or(Timestamp::MAX)
 }

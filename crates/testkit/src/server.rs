@@ -175,7 +175,7 @@ impl Server {
         if sent.success() { Ok(()) } else { Err(self.failure("takes no signal")) }
     }
 
-    /// Waits until the process has ended by itself.
+    /// Waits until the process has ended.
     pub fn wait(mut self) -> io::Result<ExitStatus> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -249,7 +249,7 @@ impl Drop for Server {
     }
 }
 
-/// The binary to test: `LAZULI_BIN`, or the one beside the running test.
+/// The binary to test: `LAZULI_BIN`, or the one next to the running test.
 pub fn binary() -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os("LAZULI_BIN") {
         return Ok(path.into());

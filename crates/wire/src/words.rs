@@ -5,8 +5,8 @@ const WORD: usize = 8;
 
 /// The number of plain bytes before the first byte that `special` finds.
 ///
-/// `special` looks at eight bytes at once and sets the high bit of the first special byte among them,
-/// and no other bit below it; what it sets above that byte does not count. See [`ascii`] and
+/// `special` examines eight bytes at a time and sets the high bit of the first special byte among
+/// them, and no other bit below it; what it sets above that byte does not count. See [`ascii`] and
 /// [`or_not_ascii`].
 #[inline]
 pub(crate) fn plain_prefix(bytes: &[u8], special: impl Fn(u64) -> u64) -> usize {

@@ -25,7 +25,7 @@ pub(super) struct Worker {
     random: Seeded,
     /// Its partition in the shared table.
     shared: Writer,
-    /// A table of its own, which it creates and deletes again and again.
+    /// Its own table, which it creates and deletes repeatedly.
     own: Writer,
     /// Writers with a request of unknown outcome, of shared and own tables. The request may still
     /// be in flight, so nothing else is written there; the end of the soak checks the outcome.

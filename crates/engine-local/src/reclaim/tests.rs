@@ -18,8 +18,8 @@ fn range() -> KeyRange {
     KeyRange::prefix(b"Lm")
 }
 
-/// An engine with many rows in the range, in a file of their own and in the journal still, and one
-/// after it.
+/// An engine with many rows in the range, in their own file and still in the journal, and one after
+/// it.
 async fn filled(dir: &Path) -> LocalEngine {
     let engine = LocalEngine::open(dir, options()).unwrap();
     write(&engine, ["Ln".to_owned()]).await;

@@ -235,7 +235,7 @@ fn pipelines(address: SocketAddr, random: &mut Seeded) -> io::Result<Seen> {
         raw.send(text.as_bytes());
         seen += raw.answers();
     }
-    // And some whose sender closes its side at once.
+    // And some whose sender closes its side immediately.
     seen += each(address, &[one.repeat(50), one.repeat(50) + "GET"])?;
     Ok(seen)
 }

@@ -23,7 +23,7 @@ pub struct Served {
 }
 
 impl Witness {
-    /// Creates a table of its own.
+    /// Creates its own table.
     pub fn new(address: SocketAddr, table: &str) -> io::Result<Self> {
         let mut connection = Connection::open(address)?;
         let body = format!("{{\"TableName\":\"{table}\"}}");

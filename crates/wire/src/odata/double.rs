@@ -147,7 +147,7 @@ impl Binary {
         }
     }
 
-    /// The number times `power`, rounded, and to even if it lies halfway.
+    /// The number times `power`, rounded, half to even.
     fn rounded_by(&self, power: u128) -> u128 {
         let product = self.mantissa * power;
         let (whole, left) = (product >> self.shift, product & ((1 << self.shift) - 1));

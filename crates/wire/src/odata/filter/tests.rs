@@ -342,7 +342,7 @@ fn any_leaf() -> impl Strategy<Value = Filter> {
     ]
 }
 
-/// Filters in which no junction holds one of its own kind.
+/// Filters in which no junction contains one of its own kind.
 fn any_filter() -> impl Strategy<Value = Filter> {
     any_leaf().prop_recursive(6, 64, 4, |inner| {
         let parts = proptest::collection::vec(inner.clone(), 2..5);
