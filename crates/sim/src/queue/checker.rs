@@ -194,6 +194,10 @@ impl Bounds<'_> {
     /// It may have been put before, and nothing that certainly removed it had finished.
     fn may_be_counted(&self) -> bool {
         let Some(put) = self.put() else { return false };
+        // A put is counted before it is done, and not if it fails.
+        if put.response == Response::NotDone && !put.overlaps(self.call) {
+            return false;
+        }
         let is_expired = match put.request {
             Request::Put { time_to_live: Some(seconds), .. } => {
                 let expires = put.span.most + Ticks::from(seconds) * SECOND + SECOND / 100;
@@ -216,7 +220,7 @@ impl Bounds<'_> {
     fn put(&self) -> Option<&Call> {
         let is_put = |call: &&Call| {
             matches!(call.request, Request::Put { mark, .. } if mark == self.mark)
-                && matches!(call.response, Response::Put { .. } | Response::Unknown)
+                && call.response != Response::QueueNotFound
         };
         self.history.iter().find(is_put)
     }
