@@ -287,8 +287,9 @@ impl State {
     }
 
     fn arrived(&mut self, position: Position, stored: Stored) {
-        // The next scan finds messages ahead of the cursor.
-        if position < self.cursor {
+        // The next scan finds messages ahead of the cursor. A claimed message was found by a scan
+        // already: its claim delivers it or puts it back.
+        if position < self.cursor && !self.claimed.contains_key(&position) {
             self.buffer.insert(position, stored);
             self.trim();
         }

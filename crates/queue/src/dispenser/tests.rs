@@ -67,6 +67,22 @@ fn a_dropped_claim_goes_back_without_what_was_stale() {
     assert_eq!(claimed(&dispenser.claim(9, at(9))), [at(1), at(3)]);
 }
 
+/// A commit of unknown outcome had written a message; a scan found it, and a get claimed it. Then the
+/// same get looked the message up, wanted more, and claimed it again: its one commit delivered it, and
+/// the answer showed it twice.
+#[test]
+fn a_claimed_message_that_is_looked_up_is_not_claimed_again() {
+    let dispenser = dispenser();
+    drop(send(&dispenser, 5, 0));
+    refill(&dispenser, 9, &[5]);
+    let mut claim = dispenser.claim(2, at(9));
+    dispenser.looked_up(position(5), Some(taken(5).stored), at(9));
+    claim.top_up(2, at(9));
+    assert_eq!(claimed(&claim), [at(5)]);
+    drop(claim);
+    assert_eq!(claimed(&dispenser.claim(9, at(9))), [at(5)]);
+}
+
 #[test]
 fn what_is_invisible_or_expired_is_not_claimed() {
     let dispenser = dispenser();

@@ -16,6 +16,17 @@ fn some_hundred_seeds_hold() {
     assert_eq!(total.undecided, 0);
 }
 
+/// Seeds that once failed, each for a reason of its own. 1608: one get answered a message twice.
+const FOUND_MISTAKES: &[u64] = &[1608];
+
+#[test]
+fn seeds_that_found_mistakes_hold() {
+    for seed in FOUND_MISTAKES {
+        let plan = Plan::of_seed(*seed);
+        assert!(run(plan).is_ok_and(|report| report.calls > 0), "seed {seed}, {plan:?}");
+    }
+}
+
 #[test]
 fn a_seed_repeats_its_run() {
     for seed in 3..9 {
