@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Maximum messages per scan step.
-const SCAN_ROWS_MAX: usize = 128;
+pub(crate) const SCAN_ROWS_MAX: usize = 128;
 
 /// Why messages were not delivered.
 pub(crate) enum Undelivered {
@@ -194,12 +194,14 @@ pub(crate) struct Gathered {
     pub(crate) reached: Option<Position>,
 }
 
-/// Collects unexpired messages from `range` at `now`, until there are `wanted` or no more.
+/// Collects unexpired messages from `range` at `now`, until there are `wanted` or no more. The first step
+/// reads `rows` messages, so there may be more than `wanted`.
 pub(crate) async fn gather(
     view: &dyn View,
     range: Range<Vec<u8>>,
     now: Timestamp,
     wanted: usize,
+    mut rows: usize,
 ) -> Result<Gathered, QueueError> {
     let mut taken = Vec::new();
     let mut last = None;
@@ -214,10 +216,11 @@ pub(crate) async fn gather(
             }
             Ok(Visit::Continue)
         };
-        let rows = Rows::at_most(SCAN_ROWS_MAX);
-        if let ScanEnd::More(rest) = step(view, range, rows, &mut visit).await? {
+        let step = step(view, range, Rows::at_most(rows), &mut visit);
+        if let ScanEnd::More(rest) = step.await? {
             next = Some(rest);
         }
+        rows = SCAN_ROWS_MAX;
         if taken.len() >= wanted {
             break;
         }

@@ -1,7 +1,7 @@
 //! Delivery if this process is the only writer: messages come from the queue's [`Dispenser`], so
 //! that consumers of one queue neither scan the same messages nor conflict in a commit.
 
-use crate::deliver::{Undelivered, gather};
+use crate::deliver::{SCAN_ROWS_MAX, Undelivered, gather};
 use crate::dispenser::{Claim, Dispenser, Stored};
 use crate::error::QueueError;
 use crate::messages::{PeekedMessage, ReceivedMessage};
@@ -93,7 +93,7 @@ impl QueueService {
         }
         let now = dispenser.now(self.clock());
         let range = key::queue::visible_range(queue.generation, floor, now);
-        let mut taken = gather(&*view, range, now, max).await?.taken;
+        let mut taken = gather(&*view, range, now, max, max).await?.taken;
         taken.truncate(max);
         Ok(Some(self.peeked(&*view, queue.generation, taken).await?))
     }
@@ -144,7 +144,7 @@ impl QueueService {
             return Ok(());
         }
         let view = self.store.engine.view().await?;
-        let gathered = gather(&*view, range, now, wanted).await?;
+        let gathered = gather(&*view, range, now, wanted, SCAN_ROWS_MAX).await?;
         refill.finish(gathered.taken, gathered.reached);
         Ok(())
     }

@@ -139,7 +139,7 @@ impl QueueService {
         let start = if is_full { Timestamp::MIN } else { hint.start };
         let start = Position::first_at(start);
         let range = key::queue::visible_range(dispenser.generation, start, now);
-        let taken = gather(view, range, now, wanted).await?.taken;
+        let taken = gather(view, range, now, wanted, wanted).await?.taken;
         let first = taken.first().map_or(now, |taken| taken.position.next_visible);
         dispenser.set_hint(|hint| {
             hint.start = first.min(before(now, LOOK_BACK_SECONDS));

@@ -87,6 +87,21 @@ async fn polling_an_empty_queue_scans_nothing() {
     assert_eq!(fixture.get_texts().await, ["now"]);
 }
 
+/// A peek of a long queue looks at the messages that it shows.
+#[tokio::test]
+async fn a_peek_looks_at_no_more_messages_than_it_shows() {
+    for writers in [Writers::Sole, Writers::Many] {
+        let fixture = Fixture::on(memory(writers)).await;
+        let Fixture { service, account, queue, engine, .. } = &fixture;
+        for _ in 0..100 {
+            fixture.put("waits").await;
+        }
+        engine.seen.reset();
+        let peeked = service.peek_messages(account, queue, 3).await.unwrap();
+        assert_eq!((peeked.len(), Seen::of(&engine.seen.shown)), (3, 3), "{writers:?}");
+    }
+}
+
 /// Where others write too, a scan begins a minute before the first message.
 #[tokio::test]
 async fn a_hint_keeps_scans_short_where_others_write() {
