@@ -164,10 +164,20 @@ impl Timestamp {
         let at = self.civil();
         let day_name = DAY_NAMES.get((at.days % 7) as usize).copied().unwrap_or_default();
         let month = MONTH_NAMES.get(at.month as usize - 1).copied().unwrap_or_default();
-        format!(
-            "{day_name}, {:02} {month} {:04} {:02}:{:02}:{:02} GMT",
-            at.day, at.year, at.hour, at.minute, at.second
-        )
+        let [_, _, y0, y1, y2, y3, d0, d1] = digits8((at.year * 100 + at.day) as u32);
+        let time = digits8(((at.hour * 100 + at.minute) * 100 + at.second) as u32);
+        let [_, _, h0, h1, n0, n1, s0, s1] = time;
+        let rest = [
+            b' ', y0, y1, y2, y3, b' ', h0, h1, b':', n0, n1, b':', s0, s1, b' ', b'G', b'M', b'T',
+        ];
+        // Without formatting: a message is answered with three of them.
+        let mut text = String::with_capacity(29);
+        text.push_str(day_name);
+        text.push_str(", ");
+        text.extend([char::from(d0), char::from(d1), ' ']);
+        text.push_str(month);
+        text.push_str(std::str::from_utf8(&rest).unwrap_or_default());
+        text
     }
 
     /// Parses the RFC 1123 text; the name of the day is not checked against the date.
@@ -491,6 +501,14 @@ mod tests {
             let time = Timestamp::from_ticks(ticks).unwrap();
             prop_assert_eq!(Timestamp::parse(&time.to_string()), Some(time));
             prop_assert_eq!(Timestamp::parse(time.text_full(&mut [0; 28])), Some(time));
+        }
+
+        #[test]
+        fn rfc1123_keeps_the_second(ticks in 0..=Timestamp::MAX.ticks()) {
+            let time = Timestamp::from_ticks(ticks).unwrap();
+            let second = Timestamp::from_ticks(ticks / 10_000_000 * 10_000_000).unwrap();
+            prop_assert_eq!(Timestamp::parse_rfc1123(&time.rfc1123()), Some(second));
+            prop_assert_eq!(time.rfc1123().len(), 29);
         }
 
         #[test]

@@ -31,7 +31,7 @@ pub struct CanonicalRequest<'a> {
     /// The values of [`SIGNED_HEADERS`] as they are signed.
     lines: [&'a [u8]; SIGNED_HEADERS.len()],
     /// The `x-ms-` headers by name, in byte order; values of one name are joined.
-    x_ms: Vec<(&'a str, Vec<u8>)>,
+    x_ms: Vec<(&'a str, Cow<'a, [u8]>)>,
     /// Without `-secondary`.
     account: &'a str,
     /// As sent, still percent-encoded, without the query; in path style with the account segment.
@@ -69,13 +69,13 @@ impl<'a> CanonicalRequest<'a> {
         version: ApiVersion,
     ) -> Self {
         let mut lines: [Option<&[u8]>; SIGNED_HEADERS.len()] = Default::default();
-        let mut x_ms: Vec<(&str, Vec<u8>)> = Vec::new();
+        let mut x_ms: Vec<(&str, Cow<'_, [u8]>)> = Vec::new();
         for (name, value) in headers {
             let value = value.trim_ascii();
             if name.starts_with("x-ms-") {
                 match x_ms.iter_mut().find(|(known, _)| *known == name) {
                     //
-                    Some((_, values)) => values.extend([b",", value].concat()),
+                    Some((_, values)) => extend(values.to_mut(), [b",", value, b""]),
                     None => x_ms.push((name, unfolded(value))),
                 }
                 continue;
@@ -183,8 +183,8 @@ impl<'a> CanonicalRequest<'a> {
             }
         }
         self.write_x_ms(&mut out, spelling.headers);
-        out.extend([b"/", self.account.as_bytes()].concat());
-        out.extend_from_slice(if self.path.is_empty() { b"/" } else { self.path.as_bytes() });
+        let path = if self.path.is_empty() { b"/" } else { self.path.as_bytes() };
+        extend(&mut out, [b"/", self.account.as_bytes(), path]);
         let parameters = self.parameters(spelling.plus_is_space);
         match scheme {
             Scheme::SharedKey => write_parameters(&mut out, &parameters),
@@ -200,12 +200,17 @@ impl<'a> CanonicalRequest<'a> {
 
     /// A line for each `x-ms-` header.
     fn write_x_ms(&self, out: &mut Vec<u8>, order: HeaderOrder) {
-        let mut sorted: Vec<_> = self.x_ms.iter().collect();
-        if order == HeaderOrder::Weighted {
-            sorted.sort_by(|(one, _), (other, _)| compare_weighted(one, other));
-        }
-        for (name, value) in sorted {
-            push_line(out, &[name.as_bytes(), b":", value].concat());
+        let mut write = |(name, value): &(&str, Cow<'_, [u8]>)| {
+            extend(out, [name.as_bytes(), b":", value]);
+            out.push(b'\n');
+        };
+        match order {
+            HeaderOrder::Bytes => self.x_ms.iter().for_each(write),
+            HeaderOrder::Weighted => {
+                let mut sorted: Vec<_> = self.x_ms.iter().collect();
+                sorted.sort_by(|(one, _), (other, _)| compare_weighted(one, other));
+                sorted.into_iter().for_each(&mut write);
+            }
         }
     }
 
@@ -263,18 +268,22 @@ impl<'a> CanonicalRequest<'a> {
     }
 }
 
+fn extend(out: &mut Vec<u8>, texts: [&[u8]; 3]) {
+    texts.iter().for_each(|text| out.extend_from_slice(text));
+}
+
 fn push_line(out: &mut Vec<u8>, line: &[u8]) {
     out.extend_from_slice(line);
     out.push(b'\n');
 }
 
 /// Folded white space becomes one space.
-fn unfolded(value: &[u8]) -> Vec<u8> {
-    if !value.contains(&b'\n') && !value.contains(&b'\r') {
-        return value.to_vec();
+fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr2(b'\n', b'\r', value).is_none() {
+        return value.into();
     }
     let words = value.split(|byte| matches!(byte, b'\r' | b'\n')).map(<[u8]>::trim_ascii);
-    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(&b' ')
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(&b' ').into()
 }
 
 /// Several values of one name are joined with commas.
@@ -282,9 +291,10 @@ fn write_parameters(out: &mut Vec<u8>, parameters: &[(String, String)]) {
     let mut last = None;
     for (name, value) in parameters {
         if last == Some(name) {
-            out.extend([b",", value.as_bytes()].concat());
+            extend(out, [b",", value.as_bytes(), b""]);
         } else {
-            out.extend([b"\n", name.as_bytes(), b":", value.as_bytes()].concat());
+            out.push(b'\n');
+            extend(out, [name.as_bytes(), b":", value.as_bytes()]);
         }
         last = Some(name);
     }

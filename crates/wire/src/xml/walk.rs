@@ -5,6 +5,7 @@
 
 use super::fault::Fault;
 use super::write::is_in_xml;
+use crate::words::{below, or_not_ascii, plain_prefix};
 use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, Event};
@@ -63,13 +64,16 @@ fn place(position: u64) -> usize {
 
 /// Refuses a text with a character that XML does not allow, such as U+0001 (Q-6.17, TQ-31).
 fn check_characters(text: &str, start: usize) -> Result<(), Fault> {
-    // For nearly every text the bytes alone suffice: U+FFFE and U+FFFF begin with 0xEF.
+    // Nearly every text is printable ASCII.
+    let plain = plain_prefix(text.as_bytes(), |word| or_not_ascii(word, below(word, b' ')));
+    let (_, rest) = text.split_at_checked(plain).unwrap_or(("", text));
+    // For nearly every other one the bytes alone suffice: U+FFFE and U+FFFF begin with 0xEF.
     let is_plain = |byte: u8| matches!(byte, b'\t' | b'\n' | b'\r' | b' '..=0xEE | 0xF0..);
-    if text.bytes().all(is_plain) {
+    if rest.bytes().all(is_plain) {
         return Ok(());
     }
-    match text.char_indices().find(|(_, character)| !is_in_xml(*character)) {
-        Some((at, _)) => Err(Fault::syntax(start + at)),
+    match rest.char_indices().find(|(_, character)| !is_in_xml(*character)) {
+        Some((at, _)) => Err(Fault::syntax(start + plain + at)),
         None => Ok(()),
     }
 }

@@ -193,15 +193,19 @@ pub(super) fn write_document(out: &mut Vec<u8>, root: impl FnOnce(&mut Vec<u8>))
 }
 
 pub(super) fn node(out: &mut Vec<u8>, name: &str, content: impl FnOnce(&mut Vec<u8>)) {
-    out.extend([b"<", name.as_bytes(), b">"].concat());
+    extend(out, ["<", name, ">"]);
     content(out);
-    out.extend([b"</", name.as_bytes(), b">"].concat());
+    extend(out, ["</", name, ">"]);
 }
 
 /// An element with text only; without text it is written as `<Name />` (T-9.2, Q-2.11).
 pub(crate) fn leaf(out: &mut Vec<u8>, name: &str, text: &str) {
     if text.is_empty() {
-        return out.extend([b"<", name.as_bytes(), b" />"].concat());
+        return extend(out, ["<", name, " />"]);
     }
     node(out, name, |out| write_text(out, text));
+}
+
+fn extend(out: &mut Vec<u8>, texts: [&str; 3]) {
+    texts.iter().for_each(|text| out.extend_from_slice(text.as_bytes()));
 }
