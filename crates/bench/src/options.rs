@@ -47,6 +47,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = parse_count, visible_alias = "messages")]
     pub(crate) entities: Option<usize>,
 
+    /// Messages that pass through a queue before its gets are measured [default: 1M, quick: 50k]
+    #[arg(long, value_name = "N", requires = "queue", value_parser = parse_count)]
+    pub(crate) passed: Option<usize>,
+
     /// Rounds; the result is the median [default: 3, quick: 1, before: 11]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<usize>,
@@ -91,8 +95,8 @@ pub(crate) struct Plan {
     pub(crate) rounds: usize,
     pub(crate) pace: Pace,
     pub(crate) cases: Vec<Case>,
-    /// Messages that pass through a queue before its gets are measured.
-    pub(crate) used_messages: Option<usize>,
+    /// Messages that pass through a queue before its gets are measured, if they are.
+    pub(crate) passed: Option<usize>,
 }
 
 impl Options {
@@ -132,10 +136,8 @@ impl Options {
             rounds: self.rounds.unwrap_or(rounds).clamp(1, 100),
             pace: self.pace(),
             cases: self.cases(),
-            used_messages: (self.queue && self.wants(Workload::Get)).then_some(match self.quick {
-                true => 50_000,
-                false => 1_000_000,
-            }),
+            passed: (self.queue && self.wants(Workload::Get))
+                .then(|| self.passed.unwrap_or(if self.quick { 50_000 } else { 1_000_000 })),
         }
     }
 
@@ -191,7 +193,7 @@ fn parse_count(text: &str) -> Result<usize, String> {
     let count = digits.and_then(|digits| digits.parse::<usize>().ok()?.checked_mul(unit));
     match count {
         Some(count @ 1..=10_000_000) => Ok(count),
-        _ => Err("expected a number of entities up to 10M, such as 100k".to_owned()),
+        _ => Err("expected a number up to 10M, such as 100k".to_owned()),
     }
 }
 
@@ -253,9 +255,10 @@ mod tests {
 
     #[test]
     fn messages_pass_through_a_queue_when_gets_are_measured() {
-        let used = |line: &str| options(line).plan().used_messages;
-        assert_eq!(used("--queue"), Some(1_000_000));
-        assert_eq!(used("--queue --quick --only get"), Some(50_000));
-        assert_eq!((used("--queue --only put"), used("")), (None, None));
+        let passed = |line: &str| options(line).plan().passed;
+        assert_eq!(passed("--queue"), Some(1_000_000));
+        assert_eq!(passed("--queue --quick --only get"), Some(50_000));
+        assert_eq!(passed("--queue --passed 2M"), Some(2_000_000));
+        assert_eq!((passed("--queue --only put"), passed("")), (None, None));
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn run(options: &Options, interrupt: &Interrupt) -> Result<Results> {
         }
     }
     targets.into_iter().try_for_each(Target::terminate)?;
-    if let Some(messages) = plan.used_messages {
+    if let Some(messages) = plan.passed {
         results.used = Some(used::run(options, messages, plan.dataset, interrupt)?);
     }
     results.judge();
