@@ -2,8 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use lazuli_model::{Clock, SystemClock};
+use lazuli_server::WELL_KNOWN_KEY;
 use lazuli_testkit::http::Request;
-use lazuli_testkit::server::Server;
+use lazuli_testkit::server::{ACCOUNT, Server};
+use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme, SigningKey};
+use lazuli_wire::version::ApiVersion;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 
 fn start(data: &Path) -> Server {
@@ -28,10 +34,95 @@ fn a_stop_keeps_what_was_counted() {
     assert_eq!(server.terminate().unwrap().code(), Some(0));
 
     let server = start(data.path());
-    let query = Request::new("GET", "/$MetricsHourPrimaryTransactionsTable()");
-    let rows = server.connect().unwrap().send(&query).unwrap();
+    check_rows(
+        &server,
+        "$MetricsHourPrimaryTransactionsTable",
+        &["system;All", "user;All", "user;QueryTables", "user;SetTableServiceProperties"],
+    );
+}
+
+#[track_caller]
+fn check_rows(server: &Server, table: &str, expect: &[&str]) {
+    let query = format!("/{table}()");
+    let rows = server.connect().unwrap().send(&Request::new("GET", &query)).unwrap();
     assert_eq!(rows.status, 200, "{}", rows.text());
-    for row in ["system;All", "user;All", "user;QueryTables", "user;SetTableServiceProperties"] {
+    for row in expect {
         assert!(rows.text().contains(&format!(r#""RowKey":"{row}""#)), "{row}: {}", rows.text());
     }
+}
+
+/// The status with which the Queue service answers a signed request.
+fn ask_queues(server: &Server, method: &str, target: &str, body: &str) -> u16 {
+    let address = server.queue().unwrap();
+    let target = format!("/{ACCOUNT}{target}");
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    let (date, length) = (SystemClock.now().rfc1123(), body.len().to_string());
+    let headers = [
+        ("content-length", length.as_str()),
+        ("x-ms-date", date.as_str()),
+        ("x-ms-version", "2021-02-12"),
+    ];
+    let signed = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
+    let version = ApiVersion::parse("2021-02-12").unwrap();
+    let request = CanonicalRequest::new(method, signed, ACCOUNT, path, query, version);
+    let signature =
+        request.sign(Scheme::SharedKey, &SigningKey::from_base64(WELL_KNOWN_KEY).unwrap());
+    let authorization = Authorization::header(Scheme::SharedKey, ACCOUNT, &signature);
+    let lines: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = format!(
+        "{method} {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{lines}\
+         Authorization: {authorization}\r\n\r\n{body}"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or_default()
+}
+
+/// Q-9.12: queues are counted in tables of their own, by the hour and by the minute, with the names of
+/// their operations. There is no `$MetricsCapacityQueue` (9.7 of the Table rules: Blob only).
+#[test]
+fn requests_to_queues_are_counted_too() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path());
+    let metrics = |name| {
+        format!(
+            "<{name}><Version>1.0</Version><Enabled>true</Enabled><IncludeAPIs>true</IncludeAPIs>\
+             <RetentionPolicy><Enabled>false</Enabled></RetentionPolicy></{name}>"
+        )
+    };
+    let body = format!(
+        "<StorageServiceProperties>{}{}</StorageServiceProperties>",
+        metrics("HourMetrics"),
+        metrics("MinuteMetrics")
+    );
+    let set = "/?restype=service&comp=properties";
+    assert_eq!(ask_queues(&server, "PUT", set, &body), 202);
+    assert_eq!(ask_queues(&server, "PUT", "/orders", ""), 201);
+    let message = "<QueueMessage><MessageText>a</MessageText></QueueMessage>";
+    assert_eq!(ask_queues(&server, "POST", "/orders/messages", message), 201);
+    assert_eq!(ask_queues(&server, "GET", "/orders/messages?peekonly=true", ""), 200);
+    assert_eq!(ask_queues(&server, "GET", "/orders/messages?numofmessages=2", ""), 200);
+    assert_eq!(ask_queues(&server, "GET", "/missing/messages", ""), 404);
+    assert_eq!(server.terminate().unwrap().code(), Some(0));
+
+    let server = start(data.path());
+    let rows = [
+        "system;All",
+        "user;All",
+        "user;SetQueueServiceProperties",
+        "user;CreateQueue",
+        "user;PutMessage",
+        "user;PeekMessage",
+        "user;GetMessages",
+        "user;GetMessage",
+    ];
+    check_rows(&server, "$MetricsHourPrimaryTransactionsQueue", &rows);
+    check_rows(&server, "$MetricsMinutePrimaryTransactionsQueue", &rows);
+    // The name of old versions.
+    check_rows(&server, "$MetricsTransactionsQueue", &rows);
+    let query = Request::new("GET", "/$MetricsCapacityQueue()");
+    assert_eq!(server.connect().unwrap().send(&query).unwrap().status, 404);
 }
