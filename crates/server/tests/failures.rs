@@ -9,14 +9,14 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use lazuli_engine::{
-    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
-    MemoryEngine, Nature, Reclaimed, Revision, View,
+    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, MemoryEngine, Revision, View,
 };
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{
     Accounts, Front, FrontOptions, Peer, TableApi, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
 use lazuli_table::TableService;
+use lazuli_testkit::layer::{Layer, Layered};
 use lazuli_wire::shared_key::{Authorization, Scheme, SignedRequest, SigningKey};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,13 +39,9 @@ impl DamagedEngine {
     }
 }
 
-impl Engine for DamagedEngine {
-    fn limits(&self) -> &Limits {
-        self.inner.limits()
-    }
-
-    fn nature(&self) -> Nature {
-        self.inner.nature()
+impl Layer for DamagedEngine {
+    fn below(&self) -> &dyn Engine {
+        &self.inner
     }
 
     fn read<'a>(
@@ -70,22 +66,6 @@ impl Engine for DamagedEngine {
             self.check()?;
             self.inner.commit(commit).await
         })
-    }
-
-    fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
-        self.inner.reclaim(range)
-    }
-
-    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        self.inner.health()
-    }
-
-    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
-        self.inner.tend()
-    }
-
-    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        self.inner.close()
     }
 }
 
@@ -157,7 +137,7 @@ async fn every_failure_of_ours_is_logged_once_with_the_id_its_client_got() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
     let _logging = tracing::subscriber::set_default(subscriber);
-    let engine = Arc::new(DamagedEngine::default());
+    let engine = Arc::new(Layered::<DamagedEngine>::default());
     let clock = Arc::new(SystemClock);
     let tables = TableService::new(engine.clone(), clock.clone());
     let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}")).unwrap();

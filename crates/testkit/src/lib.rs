@@ -1,4 +1,4 @@
-//! What the tests share: the engine suite, seeds, a server on a free port (the real binary, or one
+//! What the tests share: the engine suite, layers on engines, seeds, a server on a free port (the real binary, or one
 //! in the test process), a signing client, the lost-write checker, and an issuer of bearer tokens.
 
 #[cfg(feature = "acknowledged")]
@@ -8,6 +8,7 @@ pub mod engine_suite;
 pub mod http;
 #[cfg(feature = "issuer")]
 pub mod issuer;
+pub mod layer;
 #[cfg(feature = "live")]
 pub mod live;
 pub mod seed;

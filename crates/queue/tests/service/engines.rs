@@ -1,9 +1,10 @@
 //! An engine that watches what goes through it, and fails on demand.
 
 use lazuli_engine::{
-    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits, Nature,
-    Reclaimed, Revision, Scan, ScanEnd, View, Visitor, Write,
+    BoxFuture, Commit, CommitError, Engine, EngineError, Key, KeyRange, Revision, Scan, ScanEnd,
+    View, Visitor, Write,
 };
+use lazuli_testkit::layer::Layer;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -110,26 +111,33 @@ impl Watched {
     }
 }
 
-impl Engine for Watched {
-    fn limits(&self) -> &Limits {
-        self.inner.limits()
+impl Layer for Watched {
+    fn below(&self) -> &dyn Engine {
+        &*self.inner
     }
 
-    fn nature(&self) -> Nature {
-        self.inner.nature()
-    }
-
-    fn read<'a>(
+    fn scan<'a>(
         &'a self,
-        keys: &'a [Key],
-    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
-        self.inner.read(keys)
-    }
-
-    fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        view: &'a dyn View,
+        scan: Scan,
+        visitor: &'a mut Visitor<'_>,
+    ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
         Box::pin(async move {
-            let inner = self.inner.view().await?;
-            Ok(Arc::new(WatchedView { inner, seen: self.seen.clone() }) as Arc<dyn View>)
+            self.seen.scans.fetch_add(1, Ordering::SeqCst);
+            let KeyRange { start, end } = scan.range.clone();
+            let mut last = None;
+            let mut watch = |key: &[u8], value: &[u8], revision: Revision| {
+                self.seen.shown.fetch_add(1, Ordering::SeqCst);
+                last = Some(key.to_vec());
+                visitor(key, value, revision)
+            };
+            let ended = view.scan(scan, &mut watch).await?;
+            let reached = match &ended {
+                ScanEnd::Done => end,
+                ScanEnd::More(_) | ScanEnd::Stopped => last.unwrap_or_else(|| start.clone()),
+            };
+            self.seen.scanned(start, reached);
+            Ok(ended)
         })
     }
 
@@ -166,64 +174,6 @@ impl Engine for Watched {
                     self.inner.commit(commit).await
                 }
             }
-        })
-    }
-
-    fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
-        self.inner.reclaim(range)
-    }
-
-    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        self.inner.health()
-    }
-
-    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
-        self.inner.tend()
-    }
-
-    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        self.inner.close()
-    }
-}
-
-struct WatchedView {
-    inner: Arc<dyn View>,
-    seen: Arc<Seen>,
-}
-
-impl View for WatchedView {
-    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
-        self.inner.get(key)
-    }
-
-    fn multi_get<'a>(
-        &'a self,
-        keys: &'a [Key],
-    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
-        self.inner.multi_get(keys)
-    }
-
-    fn scan<'a>(
-        &'a self,
-        scan: Scan,
-        visitor: &'a mut Visitor<'_>,
-    ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
-        Box::pin(async move {
-            self.seen.scans.fetch_add(1, Ordering::SeqCst);
-            let KeyRange { start, end } = scan.range.clone();
-            let mut last = None;
-            let mut watch = |key: &[u8], value: &[u8], revision: Revision| {
-                self.seen.shown.fetch_add(1, Ordering::SeqCst);
-                last = Some(key.to_vec());
-                visitor(key, value, revision)
-            };
-            let ended = self.inner.scan(scan, &mut watch).await?;
-            let reached = match &ended {
-                ScanEnd::Done => end,
-                ScanEnd::More(_) | ScanEnd::Stopped => last.unwrap_or_else(|| start.clone()),
-            };
-            self.seen.scanned(start, reached);
-            Ok(ended)
         })
     }
 }

@@ -9,6 +9,7 @@ use lazuli_model::{
     VisibilityTimeout,
 };
 use lazuli_queue::{PutMessage, QueueError, QueueService, Random, ReceivedMessage};
+use lazuli_testkit::layer::Layered;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -75,7 +76,7 @@ pub(crate) fn numbers() -> Random {
 #[derive(Clone)]
 pub(crate) struct Fixture {
     pub(crate) service: QueueService,
-    pub(crate) engine: Arc<Watched>,
+    pub(crate) engine: Arc<Layered<Watched>>,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) account: AccountName,
     pub(crate) queue: QueueName,
@@ -111,7 +112,7 @@ impl Fixture {
 
     /// A service over what is stored.
     pub(crate) fn over(engine: Arc<dyn Engine>, clock: Arc<ManualClock>) -> Self {
-        let engine = Arc::new(Watched::new(engine));
+        let engine = Arc::new(Layered::new(Watched::new(engine)));
         let service = QueueService::new(engine.clone(), clock.clone(), numbers())
             .with_pace(Arc::new(CountedPace::default()));
         let account = AccountName::parse("acct1").unwrap();

@@ -1,0 +1,130 @@
+//! Engines around engines: a test says what it does otherwise, and the engine below does the rest.
+
+use lazuli_engine::{
+    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits, Nature,
+    Reclaimed, Revision, Scan, ScanEnd, View, Visitor,
+};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// What an engine does otherwise than the one below it: count, wait, fail.
+pub trait Layer: Send + Sync + 'static {
+    fn below(&self) -> &dyn Engine;
+
+    fn nature(&self) -> Nature {
+        self.below().nature()
+    }
+
+    fn read<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        self.below().read(keys)
+    }
+
+    fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        self.below().view()
+    }
+
+    /// A scan of a view of the engine below.
+    fn scan<'a>(
+        &'a self,
+        view: &'a dyn View,
+        scan: Scan,
+        visitor: &'a mut Visitor<'_>,
+    ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
+        view.scan(scan, visitor)
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        self.below().commit(commit)
+    }
+}
+
+/// An engine with a layer on it.
+#[derive(Debug, Default)]
+pub struct Layered<L>(Arc<L>);
+
+impl<L> Layered<L> {
+    pub fn new(layer: L) -> Self {
+        Self(Arc::new(layer))
+    }
+}
+
+impl<L> Deref for Layered<L> {
+    type Target = L;
+
+    fn deref(&self) -> &L {
+        &self.0
+    }
+}
+
+impl<L: Layer> Engine for Layered<L> {
+    fn limits(&self) -> &Limits {
+        self.0.below().limits()
+    }
+
+    fn nature(&self) -> Nature {
+        self.0.nature()
+    }
+
+    fn read<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        self.0.read(keys)
+    }
+
+    fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        Box::pin(async move {
+            let (below, layer) = (self.0.view().await?, self.0.clone());
+            Ok(Arc::new(LayeredView { below, layer }) as Arc<dyn View>)
+        })
+    }
+
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        self.0.commit(commit)
+    }
+
+    fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        self.0.below().reclaim(range)
+    }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.0.below().health()
+    }
+
+    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
+        self.0.below().tend()
+    }
+
+    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.0.below().close()
+    }
+}
+
+struct LayeredView<L> {
+    below: Arc<dyn View>,
+    layer: Arc<L>,
+}
+
+impl<L: Layer> View for LayeredView<L> {
+    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
+        self.below.get(key)
+    }
+
+    fn multi_get<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        self.below.multi_get(keys)
+    }
+
+    fn scan<'a>(
+        &'a self,
+        scan: Scan,
+        visitor: &'a mut Visitor<'_>,
+    ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
+        self.layer.scan(&*self.below, scan, visitor)
+    }
+}
