@@ -20,7 +20,11 @@ use lazuli_wire::shared_key::{CanonicalRequest, Scheme};
 use lazuli_wire::uri::split_account;
 
 /// The sets of permissions on messages that a user's roles may give, the frequent ones first.
-const DELEGATED: [&str; 10] = ["raudp", "r", "rp", "a", "", "rap", "ra", "raup", "rup", "p"];
+const DELEGATED: [&str; 32] = [
+    "raudp", "r", "rp", "a", "", "d", "p", "u", "ad", "ap", "au", "dp", "ra", "rd", "ru", "ud",
+    "up", "adp", "aud", "aup", "rad", "rap", "rau", "rdp", "rud", "rup", "udp", "audp", "radp",
+    "raud", "raup", "rudp",
+];
 
 const READ: Permissions = Permissions::READ;
 const ADD: Permissions = Permissions::ADD;
@@ -170,6 +174,10 @@ impl Credentials for QueueApi {
         token: &Self::Token<'_>,
         caller: &Caller,
     ) -> ApiResult<Result<QueueGrant, SasError>> {
+        // The root names no queue that a token could have been signed for (Q-10.7).
+        if token.queue.is_empty() {
+            return Ok(Err(SasError::Resource));
+        }
         let (Token { queue, sas }, name) = (token, account.name.as_str());
         match sas {
             TokenKind::Queue(sas) => {
@@ -305,19 +313,20 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// The permissions behind a delegation key are found by trial: every set that some combination
-    /// of roles gives must be included.
+    /// of roles and data actions gives must be included.
     #[test]
     fn every_set_of_letters_that_roles_give_is_tried() {
         let tried: BTreeSet<_> =
             DELEGATED.iter().map(|letters| Permissions::parse(letters).letters()).collect();
         assert_eq!(tried.len(), DELEGATED.len());
-        let roles: Vec<_> = ROLES.roles.iter().map(|(_, grant)| grant.objects).collect();
-        for one in &roles {
-            for other in &roles {
-                let letters = one.union(*other).letters();
-                assert!(tried.contains(&letters), "{letters:?}");
-            }
+        let every = READ.union(ADD).union(UPDATE).union(DELETE).union(PROCESS).letters();
+        for set in 0..1 << every.len() {
+            let chosen = every.char_indices().filter(|(at, _)| set & (1 << at) != 0);
+            let letters: String = chosen.map(|(_, letter)| letter).collect();
+            assert!(tried.contains(&letters), "{letters:?}");
         }
+        let roles = ROLES.roles.iter().chain(ROLES.actions).map(|(_, grant)| grant.objects);
+        assert_eq!(roles.fold(Permissions::NONE, Permissions::union).letters(), every);
     }
 
     /// A-13.32.

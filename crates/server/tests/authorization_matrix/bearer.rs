@@ -1,9 +1,10 @@
 //! Bearer tokens: roles, and every way in which a token can be bad.
 
 use crate::Verdict;
-use crate::credential::{Credential, covers, subsets};
-use crate::operation::{FAILED, Operation, Outcome, all};
+use crate::credential::{Credential, subsets};
+use crate::operation::{FAILED, FORBIDDEN, LACKING, Operation, Outcome};
 use crate::server::{NOW, Server, Style};
+use crate::service::{SERVICES, Service};
 use crate::tampering::check_every_byte;
 use lazuli_model::Timestamp;
 use lazuli_server::{
@@ -13,8 +14,6 @@ use lazuli_testkit::issuer::{self, ISSUER, TestIssuer};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-const LACKING: Outcome = Outcome::Forbidden("AuthorizationPermissionMismatch");
-
 /// A server that takes the tokens of an issuer.
 pub(crate) struct Trusting {
     pub(crate) server: Server,
@@ -23,21 +22,20 @@ pub(crate) struct Trusting {
 }
 
 impl Trusting {
-    pub(crate) fn start() -> Self {
-        Self::with(AuthOptions { bearer_over_http: true, ..AuthOptions::default() })
+    pub(crate) fn start(service: Service) -> Self {
+        Self::with(service, AuthOptions { bearer_over_http: true, ..AuthOptions::default() })
     }
 
-    pub(crate) fn with(auth: AuthOptions) -> Self {
+    pub(crate) fn with(service: Service, auth: AuthOptions) -> Self {
         let issuer = TestIssuer::new("k1");
         let keys = tempfile::tempdir().unwrap();
         let file = keys.path().join("keys.json");
         std::fs::write(&file, issuer.jwks()).unwrap();
         let mut roles = RoleMap::new(ROLES);
-        let actions = ["read", "add/action", "update/action", "delete"];
-        for (letter, action) in ["r", "a", "u", "d"].iter().zip(actions) {
-            roles.add(&format!("{letter}=tables/entities/{action}")).unwrap();
+        roles.add("delegates=generateUserDelegationKey/action").unwrap();
+        for (letter, action) in ACTIONS.iter().copied().flatten() {
+            roles.add(&format!("{letter}={action}")).unwrap();
         }
-        roles.add("tables=tables/read,tables/write,tables/delete").unwrap();
         let trusted = TokenIssuer::new(IssuerOptions {
             issuer: ISSUER.to_owned(),
             audiences: Vec::new(),
@@ -45,7 +43,8 @@ impl Trusting {
             roles,
         });
         let auth = AuthOptions { issuer: Some(Arc::new(trusted)), ..auth };
-        let server = Server::with_options(FrontOptions { auth, ..FrontOptions::default() });
+        let server =
+            Server::with_options(service, FrontOptions { auth, ..FrontOptions::default() });
         Self { server, issuer, _keys: keys }
     }
 
@@ -56,110 +55,200 @@ impl Trusting {
     }
 
     pub(crate) fn role(&self, role: &str) -> Credential {
-        self.token(&[("roles", &format!("[\"{role}\"]"))])
+        self.roles(&[role])
+    }
+
+    pub(crate) fn roles(&self, roles: &[&str]) -> Credential {
+        self.token(&[("roles", &format!("{roles:?}"))])
     }
 }
 
-/// What the specification says of an operation and roles that permit this on entities, on tables and
-/// on the service (A-8.8 to A-8.10).
-fn expected(operation: &Operation, entities: &str, tables: &str, service: &str) -> Outcome {
-    let (has, needed) = match (operation.table_sas, operation.account_sas) {
-        // TR-104: to such a caller access policies do not exist (A-8.9).
-        (None, None) => return Outcome::Unauthenticated(404, "ResourceNotFound"),
-        (Some(needed), _) => (entities, needed),
-        (None, Some(("c", letters))) => (tables, letters[0]),
-        (None, Some((_, letters))) => (service, letters[0]),
-    };
-    if covers(has, needed) { Outcome::Done } else { LACKING }
+/// Roles of an operator's own, which give one data action each: of tables and of queues.
+const ACTIONS: [&[(&str, &str)]; 2] = [
+    &[
+        ("r", "tables/entities/read"),
+        ("a", "tables/entities/add/action"),
+        ("u", "tables/entities/update/action"),
+        ("d", "tables/entities/delete"),
+        ("w", "tables/entities/write"),
+        ("R", "tables/read"),
+        ("W", "tables/write"),
+        ("D", "tables/delete"),
+    ],
+    &[
+        ("m", "queues/messages/read"),
+        ("n", "queues/messages/add/action"),
+        ("p", "queues/messages/process/action"),
+        ("o", "queues/messages/write"),
+        ("x", "queues/messages/delete"),
+        ("X", "queues/read"),
+        ("Y", "queues/write"),
+        ("Z", "queues/delete"),
+    ],
+];
+
+fn actions_of(service: Service) -> &'static [(&'static str, &'static str)] {
+    ACTIONS[service as usize]
 }
 
+/// What the specification says of an operation and roles that give these data actions.
+fn expected(service: Service, operation: &Operation, given: &[&str]) -> Outcome {
+    let gives = |needed: &&[&str]| needed.iter().all(|action| given.contains(action));
+    match operation.actions.is_empty() {
+        // TR-104: to such a caller access policies of tables do not exist (A-8.9).
+        true => service.choose(Outcome::Unauthenticated(404, "ResourceNotFound"), FORBIDDEN),
+        false if operation.actions.iter().any(gives) => Outcome::Done,
+        false => LACKING,
+    }
+}
+
+/// A-8.8 to A-8.10, A-13.32.
 #[test]
 fn the_roles_of_the_service_open_what_the_specification_says() {
-    let trusting = Trusting::start();
-    let mut verdict = Verdict::default();
-    let mut row = |role: &str, entities: &str, tables: &str, service: &str| {
-        verdict.row(&trusting.server, &trusting.role(role), role, |operation| {
-            expected(operation, entities, tables, service)
-        });
-    };
-    row("Storage Table Data Reader", "r", "l", "r");
-    row("Storage Table Data Contributor", "raud", "lcd", "rw");
-    row("Storage Blob Data Contributor", "", "", "");
-    row("tables", "", "lcd", "");
+    for service in SERVICES {
+        let trusting = Trusting::start(service);
+        let mut verdict = Verdict::default();
+        let mut row = |role: &str, given: &[&str]| {
+            verdict.row(&trusting.server, &trusting.role(role), role, |operation| {
+                expected(service, operation, given)
+            });
+        };
+        let all: Vec<_> = actions_of(service).iter().map(|(_, action)| *action).collect();
+        let all = [all.as_slice(), &["read", "write"]].concat();
+        let reads: Vec<_> = all.iter().copied().filter(|action| action.ends_with("read")).collect();
+        let (reader, contributor): (&[&str], &[&str]) = (&reads, &all);
+        let of_tables = service.choose((reader, contributor), (&[], &[]));
+        let of_queues = service.choose((&[][..], &[][..]), (reader, contributor));
+        row("Storage Table Data Reader", of_tables.0);
+        row("Storage Table Data Contributor", of_tables.1);
+        row("Storage Queue Data Reader", of_queues.0);
+        row("Storage Queue Data Contributor", of_queues.1);
+        row("Storage Queue Data Message Sender", &["queues/messages/add/action"]);
+        let processes = ["queues/messages/read", "queues/messages/process/action"];
+        row("Storage Queue Data Message Processor", &processes);
+        row("Storage Blob Data Contributor", &[]);
+        row("nothing", &[]);
+    }
 }
 
 #[test]
 fn every_set_of_data_actions_opens_its_own_operations() {
-    let trusting = Trusting::start();
-    let mut verdict = Verdict::default();
-    for letters in subsets("raud") {
-        let roles: Vec<_> = letters.chars().map(|letter| format!("\"{letter}\"")).collect();
-        let token = trusting.token(&[("roles", &format!("[{}]", roles.join(",")))]);
-        let name = format!("the data actions {letters}");
-        verdict.row(&trusting.server, &token, &name, |operation| {
-            expected(operation, &letters, "", "")
-        });
+    for service in SERVICES {
+        let trusting = Trusting::start(service);
+        let mut verdict = Verdict::default();
+        let mut row = |letters: &str| {
+            let given = actions_of(service).iter().filter(|(letter, _)| letters.contains(letter));
+            let (roles, given): (Vec<_>, Vec<_>) = given.copied().unzip();
+            let token = trusting.roles(&roles);
+            let name = format!("the data actions {given:?}");
+            verdict.row(&trusting.server, &token, &name, |operation| {
+                expected(service, operation, &given)
+            });
+        };
+        subsets(service.choose("raud", "mnpo")).iter().for_each(|letters| row(letters));
+        actions_of(service).iter().for_each(|(letter, _)| row(letter));
+    }
+}
+
+/// The refusal of a bad token: before tables had a challenge it was a bad signature like any other
+/// (A-8.7); queues have it since there are tokens (A-13.31).
+const fn refused(service: Service) -> Outcome {
+    match service {
+        Service::Table => FAILED,
+        Service::Queue => Outcome::Unauthenticated(401, "InvalidAuthenticationInfo"),
     }
 }
 
 #[test]
 fn a_bad_token_opens_nothing() {
-    let trusting = Trusting::start();
-    let now = Timestamp::parse(NOW).unwrap().unix_seconds();
-    let before = (now - 60).to_string();
-    let after = (now + 61).to_string();
-    let stranger = TestIssuer::new("k1").token(&issuer::claims(now, &[]));
-    let unsigned = trusting.issuer.token_with(r#"{"alg":"none"}"#, &issuer::claims(now, &[]));
-    let contributor = ("roles", r#""Storage Table Data Contributor""#);
-    let mut verdict = Verdict::default();
-    for (name, credential) in [
-        ("an expired token", trusting.token(&[("exp", &before), contributor])),
-        ("a token of the future", trusting.token(&[("nbf", &after), contributor])),
-        ("another issuer's token", trusting.token(&[("iss", "\"https://else\""), contributor])),
-        ("a token for others", trusting.token(&[("aud", "\"https://vault.azure.net\"")])),
-        ("a forged token", Credential::Header(format!("Bearer {stranger}"))),
-        ("an unsigned token", Credential::Header(format!("Bearer {unsigned}"))),
-    ] {
-        // Before there was a challenge it was a bad signature like any other (A-8.7).
-        verdict.row(&trusting.server, &credential, name, |_| FAILED);
-        for operation in all() {
-            let answer = trusting.server.send(&operation, &credential, Style::Path, "2020-12-06");
-            assert_eq!(answer.status, 401, "{name}: {}", operation.name);
-            assert_eq!(answer.verdict(&operation).1, "InvalidAuthenticationInfo");
+    for service in SERVICES {
+        let trusting = Trusting::start(service);
+        let now = Timestamp::parse(NOW).unwrap().unix_seconds();
+        let before = (now - 60).to_string();
+        let after = (now + 61).to_string();
+        let stranger = TestIssuer::new("k1").token(&issuer::claims(now, &[]));
+        let unsigned = trusting.issuer.token_with(r#"{"alg":"none"}"#, &issuer::claims(now, &[]));
+        let role =
+            service.choose("Storage Table Data Contributor", "Storage Queue Data Contributor");
+        let role = format!("\"{role}\"");
+        let contributor = ("roles", role.as_str());
+        let elsewhere = service.choose("queue", "table");
+        let elsewhere = format!("\"https://acct1.{elsewhere}.core.windows.net\"");
+        let mut verdict = Verdict::default();
+        for (name, credential) in [
+            ("an expired token", trusting.token(&[("exp", &before), contributor])),
+            ("a token of the future", trusting.token(&[("nbf", &after), contributor])),
+            ("another issuer's token", trusting.token(&[("iss", "\"https://else\""), contributor])),
+            ("a token for others", trusting.token(&[("aud", "\"https://vault.azure.net\"")])),
+            ("another service's token", trusting.token(&[("aud", &elsewhere), contributor])),
+            ("a forged token", Credential::Header(format!("Bearer {stranger}"))),
+            ("an unsigned token", Credential::Header(format!("Bearer {unsigned}"))),
+        ] {
+            verdict.row(&trusting.server, &credential, name, |_| refused(service));
+            for operation in service.operations() {
+                let answer =
+                    trusting.server.send(&operation, &credential, Style::Path, "2020-12-06");
+                assert_eq!(answer.status, 401, "{name}: {}", operation.name);
+                assert_eq!(answer.verdict(&operation).1, "InvalidAuthenticationInfo");
+            }
         }
     }
 }
 
 #[test]
 fn a_changed_byte_is_noticed() {
-    let trusting = Trusting::start();
-    let Credential::Header(header) = trusting.role("Storage Table Data Contributor") else {
-        unreachable!()
-    };
-    check_every_byte(&trusting.server, &header, Credential::Header, "a bearer token");
+    for service in SERVICES {
+        let trusting = Trusting::start(service);
+        let role =
+            service.choose("Storage Table Data Contributor", "Storage Queue Data Contributor");
+        let Credential::Header(header) = trusting.role(role) else { unreachable!() };
+        check_every_byte(&trusting.server, &header, Credential::Header, "a bearer token");
+    }
 }
 
 #[test]
 fn a_good_token_is_taken_at_any_version_and_over_https_only() {
-    let trusting = Trusting::start();
-    let query = &all()[0];
-    let token = trusting.token(&[]);
-    for version in ["2017-11-09", "2019-02-02", "2020-12-06", "2026-06-06"] {
-        assert_eq!(trusting.server.send(query, &token, Style::Path, version).status, 200);
+    for service in SERVICES {
+        let trusting = Trusting::start(service);
+        let query = &service.operations()[0];
+        let role = service.choose("Storage Table Data Reader", "Storage Queue Data Reader");
+        let token = trusting.role(role);
+        for version in ["2017-11-09", "2019-02-02", "2020-12-06", "2026-06-06"] {
+            assert_eq!(trusting.server.send(query, &token, Style::Path, version).status, 200);
+        }
+        let careful = Trusting::with(service, AuthOptions::default());
+        let malformed = Outcome::Unauthenticated(400, "InvalidAuthenticationInfo");
+        let mut verdict = Verdict::default();
+        verdict.row(&careful.server, &careful.role(role), "a token over http", |_| {
+            service.choose(FAILED, malformed)
+        });
     }
-    let careful = Trusting::with(AuthOptions::default());
-    let mut verdict = Verdict::default();
-    verdict.row(&careful.server, &careful.token(&[]), "a token over http", |_| FAILED);
+}
+
+/// A-13.31.
+#[test]
+fn queues_take_no_token_of_a_version_before_them() {
+    let service = Service::Queue;
+    let trusting = Trusting::start(service);
+    let token = trusting.role("Storage Queue Data Contributor");
+    for operation in service.operations() {
+        let answer = trusting.server.send(&operation, &token, Style::Path, "2017-07-29");
+        assert_eq!(answer.verdict(&operation), (400, "InvalidAuthenticationInfo"));
+    }
 }
 
 #[test]
 fn the_challenge_names_the_operators_uri() {
-    let uri = "https://login.test/tenant/oauth2/authorize";
-    let auth = AuthOptions { authorization_uri: uri.to_owned(), ..AuthOptions::default() };
-    let trusting = Trusting::with(auth);
-    let answer = trusting.server.send(&all()[0], &Credential::None, Style::Path, "2020-12-06");
-    let challenge = format!(
-        "www-authenticate: Bearer authorization_uri={uri} resource_id=https://storage.azure.com\r\n"
-    );
-    assert!(answer.head.contains(&challenge), "{}", answer.head);
+    for service in SERVICES {
+        let uri = "https://login.test/tenant/oauth2/authorize";
+        let auth = AuthOptions { authorization_uri: uri.to_owned(), ..AuthOptions::default() };
+        let trusting = Trusting::with(service, auth);
+        let first = &service.operations()[0];
+        let answer = trusting.server.send(first, &Credential::None, Style::Path, "2020-12-06");
+        let challenge = format!(
+            "www-authenticate: Bearer authorization_uri={uri} \
+             resource_id=https://storage.azure.com\r\n"
+        );
+        assert!(answer.head.contains(&challenge), "{}", answer.head);
+    }
 }

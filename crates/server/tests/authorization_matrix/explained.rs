@@ -1,24 +1,21 @@
 //! With `--explain-auth` a refusal says why, and still reveals no secret: every request of this suite
 //! is checked for that.
 
+use crate::answer::Answer;
 use crate::bearer::Trusting;
 use crate::credential::{
-    Credential, SharedKey, account_sas, account_token, key, table_sas, table_token,
+    Credential, ServiceSas, SharedKey, account_sas, account_token, key, service_sas,
 };
-use crate::operation::{Operation, all};
-use crate::server::{ACCOUNT, Answer, STRANGER_KEY, Server, Style, VERSION};
+use crate::server::{STRANGER_KEY, Server, Style, VERSION};
+use crate::service::{SERVICES, Service};
 use lazuli_server::{AuthOptions, FrontOptions};
-use lazuli_wire::sas::{AccountSas, TableSas};
+use lazuli_wire::sas::AccountSas;
 use lazuli_wire::shared_key::Scheme;
 use lazuli_wire::uri::percent_decode;
 
-fn start() -> Server {
+fn start(service: Service) -> Server {
     let auth = AuthOptions { explain: true, ..AuthOptions::default() };
-    Server::with_options(FrontOptions { auth, ..FrontOptions::default() })
-}
-
-fn operation(name: &str) -> Operation {
-    all().into_iter().find(|operation| operation.name == name).unwrap()
+    Server::with_options(service, FrontOptions { auth, ..FrontOptions::default() })
 }
 
 /// The explanation in the header of an answer; its body must have the same.
@@ -34,7 +31,7 @@ fn told_with(
     credential: &Credential,
     headers: &[(&str, &str)],
 ) -> String {
-    let answer = server.send_with(&operation(name), credential, headers);
+    let answer = server.send_with(&server.service.operation(name), credential, headers);
     assert!((400..404).contains(&answer.status), "{answer:?}");
     let (_, rest) = answer.head.split_once("x-lazuli-auth-detail: ").unwrap();
     let detail = rest.split("\r\n").next().unwrap().to_owned();
@@ -50,123 +47,159 @@ fn shared_key() -> SharedKey {
 
 #[test]
 fn a_signature_is_explained_by_the_clients_mistake() {
-    let server = start();
-    let by = shared_key();
-    let once = Credential::Header(by.authorization(&operation("Query Tables"), "/Tables"));
-    let detail = told_with(&server, "Query Tables", &once, &[("x-ms-date", &by.date)]);
-    assert!(detail.contains(r#"The server's string to sign is "GET\n\n\n"#), "{detail}");
-    assert!(detail.contains("with the account once, where path style has"), "{detail}");
-    assert!(detail.contains(r#"the server has "acct1/Tables", the client "Tables""#), "{detail}");
-    let late = SharedKey { date: "Thu, 15 Jan 2026 13:00:00 GMT".to_owned(), ..shared_key() };
-    let detail = told(&server, "Query Tables", &Credential::SharedKey(late));
-    assert!(detail.contains("3600 seconds apart, but only 900 are allowed"), "{detail}");
-    // In XML too.
-    let wrong = SharedKey { key: key("bm9ib2R5J3Mga2V5"), ..shared_key() };
-    let detail = told(&server, "Get Table ACL", &Credential::SharedKey(wrong));
-    assert!(detail.contains("No known mistake matches"), "{detail}");
-    let other = SharedKey { key: key(STRANGER_KEY), ..shared_key() };
-    let detail = told(&server, "Get Table ACL", &Credential::SharedKey(other));
-    assert!(
-        detail.ends_with("signed the same string with a key of the account 'acct2'."),
-        "{detail}"
-    );
+    for service in SERVICES {
+        let server = start(service);
+        let (list, acl) = service
+            .choose(("Query Tables", "Get Table ACL"), ("Get Queue Metadata", "Get Queue ACL"));
+        let by = shared_key();
+        let asked = service.operation(list);
+        let once = Credential::Header(server.authorization_of(&by, &asked, asked.path));
+        let detail = told_with(&server, list, &once, &[("x-ms-date", &by.date)]);
+        assert!(detail.contains(r#"The server's string to sign is "GET\n\n\n"#), "{detail}");
+        assert!(detail.contains("with the account once, where path style has"), "{detail}");
+        let part = &asked.path[1..];
+        let parts = format!(r#"the server has "acct1/{part}", the client "{part}""#);
+        assert!(service == Service::Queue || detail.contains(&parts), "{detail}");
+        let late = SharedKey { date: "Thu, 15 Jan 2026 13:00:00 GMT".to_owned(), ..shared_key() };
+        let detail = told(&server, list, &Credential::SharedKey(late));
+        assert!(detail.contains("3600 seconds apart, but only 900 are allowed"), "{detail}");
+        // In XML too.
+        let wrong = SharedKey { key: key("bm9ib2R5J3Mga2V5"), ..shared_key() };
+        let detail = told(&server, acl, &Credential::SharedKey(wrong));
+        assert!(detail.contains("No known mistake matches"), "{detail}");
+        let other = SharedKey { key: key(STRANGER_KEY), ..shared_key() };
+        let detail = told(&server, acl, &Credential::SharedKey(other));
+        let end = "signed the same string with a key of the account 'acct2'.";
+        assert!(detail.ends_with(end), "{detail}");
+    }
 }
 
 #[test]
 fn tokens_are_explained_by_what_they_lack() {
-    let server = start();
-    let token = |permissions| table_token(&TableSas { permissions, ..table_sas() });
-    assert_eq!(
-        told(&server, "Insert Entity", &token("r")),
-        "The token permits 'r' on the table 'orders'; InsertEntity on 'orders' needs 'a'."
-    );
-    let expired = table_token(&TableSas { expiry: "2026-01-15", ..table_sas() });
-    assert_eq!(
-        told(&server, "Query Entities", &expired),
-        "The token expired at 2026-01-15T00:00:00Z; the time is 2026-01-15T12:00:00Z."
-    );
-    let account = |permissions, resource_types| {
-        account_token(&AccountSas { permissions, resource_types, ..account_sas() })
-    };
-    assert_eq!(
-        told(&server, "Create Table", &account("r", "sco")),
-        "The token permits 'r' on resource types 'sco'; CreateTable needs 'c' or 'w' on 'c'."
-    );
-    assert_eq!(
-        told(&server, "Create Table", &account("c", "o")),
-        "The token permits 'c' on resource types 'o'; CreateTable needs 'c' or 'w' on 'c'."
-    );
-    let Credential::Token(good) = token("r") else { unreachable!() };
-    let forged = Credential::Token(good.replace("sp=r", "sp=ra"));
-    let detail = told(&server, "Insert Entity", &forged);
-    assert!(detail.contains(r#"The server's string to sign is "ra\n"#), "{detail}");
+    for service in SERVICES {
+        let server = start(service);
+        let token = |permissions| ServiceSas { permissions, ..service_sas(service) }.token();
+        let (put, create) =
+            service.choose(("Insert Entity", "Create Table"), ("Put Message", "Create Queue"));
+        assert_eq!(
+            told(&server, put, &token("r")),
+            service.choose(
+                "The token permits 'r' on the table 'orders'; InsertEntity on 'orders' needs 'a'.",
+                "The token permits 'r' on the queue 'orders'; PutMessage on 'orders' needs 'a'.",
+            )
+        );
+        let expired = ServiceSas { expiry: "2026-01-15", ..service_sas(service) }.token();
+        assert_eq!(
+            told(&server, put, &expired),
+            "The token expired at 2026-01-15T00:00:00Z; the time is 2026-01-15T12:00:00Z."
+        );
+        let account = |permissions, resource_types| {
+            account_token(&AccountSas { permissions, resource_types, ..account_sas() })
+        };
+        let needs = format!("{} needs 'c' or 'w' on 'c'.", create.replace(' ', ""));
+        assert_eq!(
+            told(&server, create, &account("r", "sco")),
+            format!("The token permits 'r' on resource types 'sco'; {needs}")
+        );
+        assert_eq!(
+            told(&server, create, &account("c", "o")),
+            format!("The token permits 'c' on resource types 'o'; {needs}")
+        );
+        let Credential::Token(good) = token("r") else { unreachable!() };
+        let forged = Credential::Token(good.replace("sp=r", "sp=ra"));
+        let detail = told(&server, put, &forged);
+        assert!(detail.contains(r#"The server's string to sign is "ra\n"#), "{detail}");
+    }
 }
 
 #[test]
 fn bearer_tokens_are_explained() {
-    let auth = AuthOptions { explain: true, bearer_over_http: true, ..AuthOptions::default() };
-    let trusting = Trusting::with(auth);
-    let told = |name, credential: &Credential| told(&trusting.server, name, credential);
-    let expired = trusting.token(&[("exp", "1700000000")]);
-    assert_eq!(
-        told("Query Tables", &expired),
-        "The bearer token is refused: the token expired at 2023-11-14T22:13:20Z; the time is \
-         2026-01-15T12:00:00Z."
-    );
-    assert_eq!(
-        told("Insert Entity", &trusting.token(&[])),
-        "The roles of the token permit 'r' on entities; InsertEntity needs 'a'."
-    );
-    assert_eq!(
-        told("Query Tables", &Credential::None),
-        "The request has neither an Authorization header nor a shared access signature."
-    );
+    for service in SERVICES {
+        let auth = AuthOptions { explain: true, bearer_over_http: true, ..AuthOptions::default() };
+        let trusting = Trusting::with(service, auth);
+        let told = |name, credential: &Credential| told(&trusting.server, name, credential);
+        let (list, put, reader) = service.choose(
+            ("Query Tables", "Insert Entity", "Storage Table Data Reader"),
+            ("List Queues", "Put Message", "Storage Queue Data Reader"),
+        );
+        let expired = trusting.token(&[("exp", "1700000000")]);
+        assert_eq!(
+            told(list, &expired),
+            "The bearer token is refused: the token expired at 2023-11-14T22:13:20Z; the time is \
+             2026-01-15T12:00:00Z."
+        );
+        assert_eq!(
+            told(put, &trusting.role(reader)),
+            service.choose(
+                "The roles of the token permit 'r' on entities; InsertEntity needs 'a'.",
+                "The roles of the token permit 'r' on messages; PutMessage needs 'a'.",
+            )
+        );
+        assert_eq!(
+            told(list, &Credential::None),
+            "The request has neither an Authorization header nor a shared access signature."
+        );
+    }
 }
 
 #[test]
 fn in_a_batch_the_part_tells() {
-    let server = start();
-    let reader = table_token(&TableSas { permissions: "r", ..table_sas() });
-    let insert = operation("a transaction that inserts");
+    let service = Service::Table;
+    let server = start(service);
+    let reader = ServiceSas { permissions: "r", ..service_sas(service) }.token();
+    let insert = service.operation("a transaction that inserts");
     let answer = server.send(&insert, &reader, Style::Path, VERSION);
     let detail = "AuthenticationErrorDetail:The token permits 'r' on the table 'orders'; \
                   InsertEntity on 'orders' needs 'a'.";
     assert!(answer.body.contains(detail), "{}", answer.body);
 }
 
+/// What the Queue service itself says of a signature is no explanation of ours (A-13.20).
 #[test]
 fn without_the_switch_nothing_is_told() {
-    let server = Server::start();
-    for credential in [Credential::None, table_token(&TableSas { table: "Other", ..table_sas() })] {
-        let answer = server.send(&operation("Query Entities"), &credential, Style::Path, VERSION);
-        assert!(!answer.head.contains("x-lazuli"), "{}", answer.head);
-        assert!(!answer.body.contains("AuthenticationErrorDetail"), "{}", answer.body);
+    for service in SERVICES {
+        let server = Server::start(service);
+        let resource = service.other_resource();
+        let elsewhere = ServiceSas { resource, ..service_sas(service) };
+        let lacking = ServiceSas { permissions: "a", ..service_sas(service) };
+        for credential in [Credential::None, elsewhere.token(), lacking.token()] {
+            let answer = server.send(&service.read(), &credential, Style::Path, VERSION);
+            assert_eq!(answer.status, 403);
+            assert!(!answer.head.contains("x-lazuli"), "{}", answer.head);
+            let detail = answer.body.split_once("<AuthenticationErrorDetail>");
+            let of_service = detail.is_some_and(|(_, detail)| {
+                service == Service::Queue && detail.starts_with("Signature did not match. String")
+            });
+            assert!(detail.is_none() || of_service, "{}", answer.body);
+        }
     }
 }
 
 /// A caller with a wrong signature does not learn the right one.
 #[test]
 fn the_right_signature_is_not_told() {
-    let server = start();
-    let secret = |answer: &Answer, right: &str| {
-        assert_eq!(answer.status, 403);
-        assert!(answer.head.contains("x-lazuli-auth-detail: "), "{}", answer.head);
-        assert!(!answer.head.contains(right) && !answer.body.contains(right), "{answer:?}");
-    };
-    let operation = operation("Query Entity");
-    for scheme in [Scheme::SharedKey, Scheme::SharedKeyLite] {
-        let owner = SharedKey::new(scheme, 0);
-        let right = owner.authorization(&operation, &format!("/{ACCOUNT}{}", operation.path));
-        let forged = Credential::SharedKey(SharedKey { key: key(STRANGER_KEY), ..owner });
-        let answer = server.send(&operation, &forged, Style::Path, VERSION);
-        secret(&answer, right.rsplit_once(':').unwrap().1);
-    }
-    for token in [table_token(&table_sas()), account_token(&account_sas())] {
-        let Credential::Token(token) = token else { unreachable!() };
-        let (terms, right) = token.split_once("&sig=").unwrap();
-        let forged = Credential::Token(format!("{terms}&sig={}%3D", "A".repeat(43)));
-        let answer = server.send(&operation, &forged, Style::Path, VERSION);
-        secret(&answer, right);
-        secret(&answer, &percent_decode(right).unwrap());
+    for service in SERVICES {
+        let server = start(service);
+        let secret = |answer: &Answer, right: &str| {
+            assert_eq!(answer.status, 403);
+            assert!(answer.head.contains("x-lazuli-auth-detail: "), "{}", answer.head);
+            assert!(!answer.head.contains(right) && !answer.body.contains(right), "{answer:?}");
+        };
+        let operation = service.read();
+        for scheme in [Scheme::SharedKey, Scheme::SharedKeyLite] {
+            let owner = SharedKey::new(scheme, 0);
+            let right = server.authorization(&owner, &operation);
+            let forged = Credential::SharedKey(SharedKey { key: key(STRANGER_KEY), ..owner });
+            let answer = server.send(&operation, &forged, Style::Path, VERSION);
+            secret(&answer, right.rsplit_once(':').unwrap().1);
+        }
+        for token in [service_sas(service).token(), account_token(&account_sas())] {
+            let Credential::Token(token) = token else { unreachable!() };
+            let (terms, right) = token.split_once("&sig=").unwrap();
+            let forged = Credential::Token(format!("{terms}&sig={}%3D", "A".repeat(43)));
+            let answer = server.send(&operation, &forged, Style::Path, VERSION);
+            secret(&answer, right);
+            secret(&answer, &percent_decode(right).unwrap());
+        }
     }
 }

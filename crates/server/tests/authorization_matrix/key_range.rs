@@ -2,8 +2,10 @@
 
 use crate::Verdict;
 use crate::credential::{Credential, covers, table_sas, table_token};
-use crate::operation::{FORBIDDEN, Operation, Outcome, all, change, change_set};
+use crate::operation::{FORBIDDEN, LACKING, Operation, Outcome};
 use crate::server::{ACCOUNT, Server, Style, VERSION};
+use crate::service::Service;
+use crate::tables::{all, change, change_set};
 use lazuli_wire::sas::TableSas;
 
 /// First and last partition and row key.
@@ -39,7 +41,7 @@ fn entities_outside_the_range_are_out_of_reach() {
         [Some("z"), None, Some("a"), None],
         [Some("M"), None, Some("M"), None],
     ];
-    let server = Server::start();
+    let server = Server::start(Service::Table);
     let mut verdict = Verdict::default();
     for (ranges, reach) in [(inside, true), (outside, false)] {
         for range in ranges {
@@ -54,13 +56,12 @@ fn entities_outside_the_range_are_out_of_reach() {
 
 /// Permissions are checked before keys (A-10.4).
 fn judge(operation: &Operation, letters: &str, reach: bool) -> Outcome {
-    match operation.table_sas {
+    match operation.service_sas {
         Some(needed) if !covers(letters, needed) => {
-            // The first of two operations is checked completely, including its keys, before the
-            // second.
-            match operation.table_sas {
+            // Of two operations the first is judged whole, its keys too, before the second.
+            match operation.service_sas {
                 Some("ad") if letters.contains('a') && !reach => FORBIDDEN,
-                _ => Outcome::Forbidden("AuthorizationPermissionMismatch"),
+                _ => LACKING,
             }
         }
         Some(_) if operation.names_entity && !reach => FORBIDDEN,
@@ -71,7 +72,7 @@ fn judge(operation: &Operation, letters: &str, reach: bool) -> Outcome {
 
 #[test]
 fn a_row_key_without_its_partition_key_is_refused() {
-    let server = Server::start();
+    let server = Server::start(Service::Table);
     let mut verdict = Verdict::default();
     for range in [[None, Some("5"), None, None], [None, None, None, Some("6")]] {
         let token = table_token(&ranged(range, "raud"));
@@ -84,7 +85,7 @@ const GRID: [&str; 3] = ["a", "m", "z"];
 
 /// A server whose table holds three partitions of three rows.
 fn grid() -> Server {
-    let server = Server::start();
+    let server = Server::start(Service::Table);
     server.delete("Orders", "m", "5");
     for partition in GRID {
         for row in GRID {
@@ -147,7 +148,7 @@ fn a_continuation_tells_nothing_of_what_lies_outside() {
 /// U+1F600, whose first unit is a surrogate.
 #[test]
 fn bounds_are_in_key_order() {
-    let server = Server::start();
+    let server = Server::start(Service::Table);
     server.insert("Orders", "\u{1F600}", "r");
     server.insert("Orders", "\u{FF5E}", "r");
     let range = [Some("\u{1F600}"), None, Some("\u{1F600}"), None];
@@ -190,7 +191,7 @@ fn one_operation_outside_the_range_stops_a_transaction() {
 /// An operation on another table inside a transaction, or one whose inner URL names another account.
 #[test]
 fn the_parts_of_a_transaction_are_held_to_the_token() {
-    let server = Server::start();
+    let server = Server::start(Service::Table);
     let operation = all().into_iter().find(|o| o.name == "a transaction that deletes").unwrap();
     for path in [
         format!("/{ACCOUNT}/Other(PartitionKey='m',RowKey='5')"),

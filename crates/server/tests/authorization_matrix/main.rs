@@ -1,6 +1,6 @@
-//! Who may do what: every operation, with every kind of credential, in every way it can be good or
-//! bad. The table in `operation.rs` says what must happen, written from the permissions of the
-//! specification and from nothing of the server's own.
+//! Who may do what: every operation of every service, with every kind of credential, in every way it
+//! can be good or bad. The tables in `tables.rs` and `queues.rs` say what must happen, written from the
+//! permissions of the specification and from nothing of the server's own.
 //!
 //! Every refusal is checked to have changed nothing, to say nothing of any secret, and, when the
 //! credential itself was bad, to have been given before the store was looked at.
@@ -14,15 +14,22 @@
 
 mod account_sas;
 mod anonymous;
+mod answer;
 mod bearer;
 mod credential;
 mod explained;
 mod key_range;
+mod log;
 mod operation;
+mod queues;
+mod secondary;
 mod server;
+mod service;
+mod service_sas;
 mod shared_key;
+mod store;
 mod stored_policy;
-mod table_sas;
+mod tables;
 mod tampering;
 mod user_delegation;
 
@@ -61,7 +68,7 @@ impl Verdict {
         name: &str,
         expected: impl Fn(&Operation) -> Outcome,
     ) {
-        for operation in operation::all() {
+        for operation in server.service.operations() {
             let outcome = expected(&operation);
             self.cell(server, &operation, credential, outcome, name);
         }

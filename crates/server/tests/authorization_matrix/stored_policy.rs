@@ -1,12 +1,12 @@
-//! Tokens for a table that leave their terms to a stored access policy.
+//! Tokens for a table or queue that leave their terms to a stored access policy.
 
 use crate::Verdict;
-use crate::credential::{Credential, at, subsets, table_sas, table_token};
-use crate::operation::{FAILED, Outcome};
+use crate::credential::{Credential, ServiceSas, at, service_sas, subsets};
+use crate::operation::{FAILED, Operation, Outcome};
 use crate::server::Server;
-use crate::table_sas::expected;
+use crate::service::{SERVICES, Service};
+use crate::service_sas::{expected, refused};
 use lazuli_model::{AccessPolicies, AccessPolicy};
-use lazuli_wire::sas::TableSas;
 
 /// A policy `p` that begins and ends so many seconds from now.
 fn policy(start: Option<i64>, expiry: Option<i64>, letters: Option<&str>) -> AccessPolicy {
@@ -18,38 +18,49 @@ fn policy(start: Option<i64>, expiry: Option<i64>, letters: Option<&str>) -> Acc
     }
 }
 
-/// A token that says no more than the name of its policy.
-fn bare() -> TableSas<'static> {
-    TableSas { start: "", expiry: "", permissions: "", policy: "p", ..table_sas() }
+fn policies(service: Service, policies: Vec<AccessPolicy>) -> AccessPolicies {
+    match service {
+        Service::Table => AccessPolicies::new(policies).unwrap(),
+        Service::Queue => AccessPolicies::of_queue(policies).unwrap(),
+    }
 }
 
-/// The reset after a write drops the tables and with them the policies, so each row sets them again.
+/// A token that says no more than the name of its policy.
+fn bare(service: Service) -> ServiceSas<'static> {
+    ServiceSas { start: "", expiry: "", permissions: "", policy: "p", ..service_sas(service) }
+}
+
+/// The reset after a write drops tables and queues and with them the policies, so each row sets them again.
 struct Trial {
     server: Server,
     verdict: Verdict,
 }
 
 impl Trial {
-    fn new() -> Self {
-        Self { server: Server::start(), verdict: Verdict::default() }
+    fn new(service: Service) -> Self {
+        Self { server: Server::start(service), verdict: Verdict::default() }
     }
 
-    /// A token under the policies of `Orders`; `Ok` names the letters it has.
+    /// A token under the policies of `Orders` or `orders`; `Ok` names the letters it has.
     fn row(
         &mut self,
         policies: &[AccessPolicy],
-        token: &TableSas<'_>,
+        token: &ServiceSas<'_>,
         expect: Result<&str, ()>,
         name: &str,
     ) {
-        let policies = AccessPolicies::new(policies.to_vec()).unwrap();
-        for operation in crate::operation::all() {
-            self.server.set_policies("Orders", policies.clone());
-            let outcome = expect.map_or(FAILED, |letters| expected(&operation, letters));
+        let service = self.server.service;
+        let policies = self::policies(service, policies.to_vec());
+        for operation in service.operations() {
+            self.server.set_policies(service.resource(), policies.clone());
+            let outcome = match expect {
+                Ok(letters) => expected(service, &operation, letters),
+                Err(()) => refused(service, &operation, FAILED),
+            };
             // The policy is read from the store, after the signature was found good.
             let found = match outcome {
                 FAILED => self.refused(&operation, token),
-                _ => self.server.attempt(&operation, &table_token(token), outcome).map(drop),
+                _ => self.server.attempt(&operation, &token.token(), outcome).map(drop),
             };
             self.verdict.cells += 1;
             if let Err(found) = found {
@@ -58,13 +69,9 @@ impl Trial {
         }
     }
 
-    fn refused(
-        &self,
-        operation: &crate::operation::Operation,
-        token: &TableSas<'_>,
-    ) -> Result<(), String> {
+    fn refused(&self, operation: &Operation, token: &ServiceSas<'_>) -> Result<(), String> {
         let outcome = Outcome::Forbidden("AuthenticationFailed");
-        let answer = self.server.attempt(operation, &table_token(token), outcome)?;
+        let answer = self.server.attempt(operation, &token.token(), outcome)?;
         // Of the whole request, also when it is a batch.
         if answer.status == 403 { Ok(()) } else { Err(format!("answered {}", answer.status)) }
     }
@@ -72,90 +79,118 @@ impl Trial {
 
 #[test]
 fn a_policy_gives_what_the_token_leaves_out() {
-    let mut trial = Trial::new();
-    let hour = 3600;
-    for letters in subsets("raud") {
-        let whole = policy(Some(-hour), Some(hour), Some(&letters));
-        trial.row(&[whole], &bare(), Ok(&letters), &format!("a policy of {letters}"));
+    for service in SERVICES {
+        let mut trial = Trial::new(service);
+        let hour = 3600;
+        for letters in subsets(service.letters()) {
+            let whole = policy(Some(-hour), Some(hour), Some(&letters));
+            trial.row(&[whole], &bare(service), Ok(&letters), &format!("a policy of {letters}"));
+        }
+        let open = policy(None, None, None);
+        trial.row(
+            &[open],
+            &ServiceSas { policy: "p", ..service_sas(service) },
+            Ok(service.letters()),
+            "an empty policy",
+        );
+        let of_time = policy(None, Some(hour), None);
+        let letters = ServiceSas { permissions: "r", ..bare(service) };
+        trial.row(&[of_time], &letters, Ok("r"), "a policy of time and a token of letters");
+        let of_letters = policy(None, None, Some("ra"));
+        let time = ServiceSas { expiry: "2026-01-15T12:00:01Z", ..bare(service) };
+        trial.row(&[of_letters], &time, Ok("ra"), "a policy of letters and a token of time");
     }
-    let open = policy(None, None, None);
-    trial.row(&[open], &TableSas { policy: "p", ..table_sas() }, Ok("raud"), "an empty policy");
-    let of_time = policy(None, Some(hour), None);
-    let letters = TableSas { permissions: "r", ..bare() };
-    trial.row(&[of_time], &letters, Ok("r"), "a policy of time and a token of letters");
-    let of_letters = policy(None, None, Some("ad"));
-    let time = TableSas { expiry: "2026-01-15T12:00:01Z", ..bare() };
-    trial.row(&[of_letters], &time, Ok("ad"), "a policy of letters and a token of time");
 }
 
 #[test]
 fn the_window_of_a_policy_is_kept() {
-    let mut trial = Trial::new();
-    for (start, expiry, open) in [
-        (None, Some(1), true),
-        (Some(0), Some(1), true),
-        (None, Some(0), false),
-        (Some(1), Some(2), false),
-        (Some(-2), Some(-1), false),
-    ] {
-        let policy = policy(start, expiry, Some("raud"));
-        let expect = if open { Ok("raud") } else { Err(()) };
-        trial.row(&[policy], &bare(), expect, &format!("a policy from {start:?} to {expiry:?}"));
+    for service in SERVICES {
+        let mut trial = Trial::new(service);
+        for (start, expiry, open) in [
+            (None, Some(1), true),
+            (Some(0), Some(1), true),
+            (None, Some(0), false),
+            (Some(1), Some(2), false),
+            (Some(-2), Some(-1), false),
+        ] {
+            let policy = policy(start, expiry, Some(service.letters()));
+            let expect = if open { Ok(service.letters()) } else { Err(()) };
+            trial.row(
+                &[policy],
+                &bare(service),
+                expect,
+                &format!("a policy from {start:?} to {expiry:?}"),
+            );
+        }
     }
 }
 
 #[test]
 fn a_field_given_twice_or_nowhere_is_refused() {
-    let mut trial = Trial::new();
-    let whole = [policy(Some(-1), Some(1), Some("raud"))];
-    for (token, name) in [
-        (TableSas { permissions: "raud", ..bare() }, "sp"),
-        (TableSas { expiry: "2026-01-15T12:00:01Z", ..bare() }, "se"),
-        (TableSas { start: "2026-01-15T11:59:59Z", ..bare() }, "st"),
-    ] {
-        trial.row(&whole, &token, Err(()), &format!("{name} given twice"));
+    for service in SERVICES {
+        let mut trial = Trial::new(service);
+        let whole = [policy(Some(-1), Some(1), Some(service.letters()))];
+        for (token, name) in [
+            (ServiceSas { permissions: service.letters(), ..bare(service) }, "sp"),
+            (ServiceSas { expiry: "2026-01-15T12:00:01Z", ..bare(service) }, "se"),
+            (ServiceSas { start: "2026-01-15T11:59:59Z", ..bare(service) }, "st"),
+        ] {
+            trial.row(&whole, &token, Err(()), &format!("{name} given twice"));
+        }
+        trial.row(&[policy(None, Some(1), None)], &bare(service), Err(()), "no letters");
+        trial.row(
+            &[policy(None, None, Some(service.letters()))],
+            &bare(service),
+            Err(()),
+            "no expiry",
+        );
     }
-    trial.row(&[policy(None, Some(1), None)], &bare(), Err(()), "no letters");
-    trial.row(&[policy(None, None, Some("raud"))], &bare(), Err(()), "no expiry");
 }
 
 #[test]
 fn a_policy_that_is_not_there_opens_nothing() {
-    let mut trial = Trial::new();
-    trial.row(&[], &bare(), Err(()), "no policy");
-    let other = AccessPolicy { id: "P".to_owned(), ..policy(None, Some(1), Some("raud")) };
-    trial.row(&[other], &bare(), Err(()), "a policy of another case");
-    let whole = TableSas { policy: "p", ..table_sas() };
-    trial.row(&[], &whole, Err(()), "a whole token that names an unknown policy");
-    let elsewhere = TableSas { table: "Nowhere", ..bare() };
-    trial.row(&[], &elsewhere, Err(()), "a policy of a table that is not there");
+    for service in SERVICES {
+        let mut trial = Trial::new(service);
+        trial.row(&[], &bare(service), Err(()), "no policy");
+        let other =
+            AccessPolicy { id: "P".to_owned(), ..policy(None, Some(1), Some(service.letters())) };
+        trial.row(&[other], &bare(service), Err(()), "a policy of another case");
+        let whole = ServiceSas { policy: "p", ..service_sas(service) };
+        trial.row(&[], &whole, Err(()), "a whole token that names an unknown policy");
+        let elsewhere = ServiceSas { resource: "nowhere", ..bare(service) };
+        trial.row(&[], &elsewhere, Err(()), "a policy of what is not there");
+    }
 }
 
-/// Taking a policy away closes the door at once (A-6.8); so does a policy of another table.
+/// Taking a policy away closes the door at once (A-6.8); so does a policy of another resource.
 #[test]
-fn a_policy_is_its_tables_and_can_be_taken_back() {
-    let server = Server::start();
-    let read = crate::operation::all().into_iter().find(|o| o.name == "Query Entity").unwrap();
-    let policies = AccessPolicies::new(vec![policy(None, Some(1), Some("r"))]).unwrap();
-    let token: Credential = table_token(&bare());
-    let status = || server.send(&read, &token, crate::server::Style::Path, "2019-02-02").status;
-    server.set_policies("Other", policies.clone());
-    assert_eq!(status(), 403);
-    server.set_policies("Orders", policies);
-    assert_eq!(status(), 200);
-    server.set_policies("Orders", AccessPolicies::default());
-    assert_eq!(status(), 403);
+fn a_policy_is_its_resources_and_can_be_taken_back() {
+    for service in SERVICES {
+        let server = Server::start(service);
+        let read = service.read();
+        let policies = self::policies(service, vec![policy(None, Some(1), Some("r"))]);
+        let token: Credential = bare(service).token();
+        let status = || server.send(&read, &token, crate::server::Style::Path, "2019-02-02").status;
+        server.set_policies(service.other_resource(), policies.clone());
+        assert_eq!(status(), 403);
+        server.set_policies(service.resource(), policies);
+        assert_eq!(status(), 200);
+        server.set_policies(service.resource(), AccessPolicies::default());
+        assert_eq!(status(), 403);
+    }
 }
 
 #[test]
 fn a_changed_byte_is_noticed() {
-    let server = Server::start();
-    let all = policy(Some(-60), Some(60), Some("raud"));
-    server.set_policies("Orders", AccessPolicies::new(vec![all]).unwrap());
-    let Credential::Token(token) = table_token(&bare()) else { unreachable!() };
-    // As it was issued it is good.
-    let query = crate::operation::all().into_iter().find(|o| o.name == "Query Entity").unwrap();
-    let good = Credential::Token(token.clone());
-    assert!(server.attempt(&query, &good, Outcome::Done).is_ok());
-    crate::tampering::check_every_byte(&server, &token, Credential::Token, "a stored policy");
+    for service in SERVICES {
+        let server = Server::start(service);
+        let all = policy(Some(-60), Some(60), Some(service.letters()));
+        server.set_policies(service.resource(), policies(service, vec![all]));
+        let Credential::Token(token) = bare(service).token() else { unreachable!() };
+        // As it was issued it is good.
+        let query = service.read();
+        let good = Credential::Token(token.clone());
+        assert!(server.attempt(&query, &good, Outcome::Done).is_ok());
+        crate::tampering::check_every_byte(&server, &token, Credential::Token, "a stored policy");
+    }
 }

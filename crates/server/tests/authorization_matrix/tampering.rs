@@ -3,10 +3,12 @@
 
 use crate::Verdict;
 use crate::credential::{
-    Credential, SharedKey, account_sas, account_token, table_sas, table_token,
+    Credential, ServiceSas, SharedKey, account_sas, account_token, service_sas, table_token,
 };
-use crate::operation::{FAILED, Operation, Outcome, all};
+use crate::operation::{FAILED, FORBIDDEN, Operation};
 use crate::server::{Server, Style, VERSION};
+use crate::service::{SERVICES, Service};
+use crate::service_sas::refused;
 use lazuli_wire::sas::TableSas;
 use lazuli_wire::shared_key::Scheme;
 
@@ -34,28 +36,31 @@ pub(crate) fn check_every_byte(
 ) {
     for position in 0..text.len() {
         let credential = credential(with_byte(text, position));
-        for operation in all() {
+        for operation in server.service.operations() {
             assert_kept_out(server, &operation, &credential, &format!("{name}, byte {position}"));
         }
     }
-    println!("{} cells", text.len() * all().len());
+    println!("{} cells", text.len() * server.service.operations().len());
 }
 
-fn tokens() -> Vec<(&'static str, String)> {
-    let ranged = TableSas {
-        start_partition_key: Some("a"),
-        start_row_key: Some("b"),
-        end_partition_key: Some("z"),
-        end_row_key: Some("y"),
-        addresses: "127.0.0.1",
-        protocol: "https,http",
-        ..table_sas()
+fn tokens(service: Service) -> Vec<(&'static str, String)> {
+    let sas = service_sas(service);
+    let older = ServiceSas { version: "2014-02-14", ..sas };
+    let bounded = ServiceSas { addresses: "127.0.0.1", protocol: "https,http", ..sas };
+    let everything = match service {
+        Service::Queue => bounded.token(),
+        Service::Table => table_token(&TableSas {
+            start_partition_key: Some("a"),
+            start_row_key: Some("b"),
+            end_partition_key: Some("z"),
+            end_row_key: Some("y"),
+            ..bounded.of_table()
+        }),
     };
-    let older = TableSas { version: "2014-02-14", ..table_sas() };
     [
-        ("a table SAS", table_token(&table_sas())),
-        ("a table SAS with everything", table_token(&ranged)),
-        ("an old table SAS", table_token(&older)),
+        ("a service SAS", sas.token()),
+        ("a service SAS with everything", everything),
+        ("an old service SAS", older.token()),
         ("an account SAS", account_token(&account_sas())),
     ]
     .map(|(name, credential)| match credential {
@@ -67,13 +72,23 @@ fn tokens() -> Vec<(&'static str, String)> {
 
 #[test]
 fn a_changed_byte_of_a_signature_is_noticed_by_every_operation() {
-    let server = Server::start();
-    let mut verdict = Verdict::default();
-    for (name, token) in tokens().into_iter().step_by(3) {
-        let start = token.find("sig=").unwrap() + "sig=".len();
-        for position in (start..token.len()).filter(|at| is_plain(&token, *at)) {
-            let credential = Credential::Token(with_byte(&token, position));
-            verdict.row(&server, &credential, &format!("{name}, byte {position}"), |_| FAILED);
+    for service in SERVICES {
+        let server = Server::start(service);
+        let mut verdict = Verdict::default();
+        for (name, token) in tokens(service).into_iter().step_by(3) {
+            let start = token.find("sig=").unwrap() + "sig=".len();
+            for position in (start..token.len()).filter(|at| is_plain(&token, *at)) {
+                let credential = Credential::Token(with_byte(&token, position));
+                verdict.row(
+                    &server,
+                    &credential,
+                    &format!("{name}, byte {position}"),
+                    |operation| match name {
+                        "an account SAS" => FAILED,
+                        _ => refused(service, operation, FAILED),
+                    },
+                );
+            }
         }
     }
 }
@@ -85,21 +100,30 @@ fn is_plain(text: &str, at: usize) -> bool {
 
 #[test]
 fn a_changed_byte_anywhere_in_a_token_is_noticed() {
-    let server = Server::start();
-    for (name, token) in tokens() {
-        check_every_byte(&server, &token, Credential::Token, name);
+    for service in SERVICES {
+        let server = Server::start(service);
+        for (name, token) in tokens(service) {
+            check_every_byte(&server, &token, Credential::Token, name);
+        }
     }
 }
 
 #[test]
 fn a_parameter_taken_away_is_noticed() {
-    let server = Server::start();
-    for (name, token) in tokens() {
-        for taken in token.split('&') {
-            let rest: Vec<&str> = token.split('&').filter(|kept| *kept != taken).collect();
-            let credential = Credential::Token(rest.join("&"));
-            for operation in all() {
-                assert_kept_out(&server, &operation, &credential, &format!("{name} less {taken}"));
+    for service in SERVICES {
+        let server = Server::start(service);
+        for (name, token) in tokens(service) {
+            for taken in token.split('&') {
+                let rest: Vec<&str> = token.split('&').filter(|kept| *kept != taken).collect();
+                let credential = Credential::Token(rest.join("&"));
+                for operation in server.service.operations() {
+                    assert_kept_out(
+                        &server,
+                        &operation,
+                        &credential,
+                        &format!("{name} less {taken}"),
+                    );
+                }
             }
         }
     }
@@ -107,38 +131,47 @@ fn a_parameter_taken_away_is_noticed() {
 
 #[test]
 fn a_parameter_added_is_noticed() {
-    const ADDED: [&str; 14] = [
-        "st=2020-01-01",
-        "se=2030-01-01",
-        "sp=raud",
-        "si=p",
-        "sip=127.0.0.1",
-        "spr=https,http",
-        "spk=a",
-        "srk=a",
-        "epk=a",
-        "erk=a",
-        "ss=t",
-        "srt=sco",
-        "ses=scope",
-        "skoid=x",
-    ];
-    let server = Server::start();
-    for (name, token) in tokens() {
-        for added in ADDED {
-            let parameter = added.split('=').next().unwrap();
-            let has = token.split('&').any(|known| known.split('=').next() == Some(parameter));
-            // Tokens for tables sign no scope and older ones neither address nor protocol; what is
-            // not signed says nothing.
-            let unsigned = parameter == "ses" && name != "an account SAS"
-                || name == "an old table SAS" && ["sip", "spr"].contains(&parameter)
-                || name == "an account SAS" && !["si", "st", "sip", "spr"].contains(&parameter);
-            if has || unsigned {
-                continue;
-            }
-            for operation in all() {
-                let credential = Credential::Token(format!("{token}&{added}"));
-                assert_kept_out(&server, &operation, &credential, &format!("{name} and {added}"));
+    for service in SERVICES {
+        const ADDED: [&str; 14] = [
+            "st=2020-01-01",
+            "se=2030-01-01",
+            "sp=ra",
+            "si=p",
+            "sip=127.0.0.1",
+            "spr=https,http",
+            "spk=a",
+            "srk=a",
+            "epk=a",
+            "erk=a",
+            "ss=t",
+            "srt=sco",
+            "ses=scope",
+            "skoid=x",
+        ];
+        let server = Server::start(service);
+        for (name, token) in tokens(service) {
+            for added in ADDED {
+                let parameter = added.split('=').next().unwrap();
+                let has = token.split('&').any(|known| known.split('=').next() == Some(parameter));
+                // Tokens for a table or queue sign no scope, those for queues no keys, and older ones
+                // neither address nor protocol; what is not signed says nothing.
+                let unsigned = parameter == "ses" && name != "an account SAS"
+                    || service == Service::Queue
+                        && ["spk", "srk", "epk", "erk"].contains(&parameter)
+                    || name == "an old service SAS" && ["sip", "spr"].contains(&parameter)
+                    || name == "an account SAS" && !["si", "st", "sip", "spr"].contains(&parameter);
+                if has || unsigned {
+                    continue;
+                }
+                for operation in server.service.operations() {
+                    let credential = Credential::Token(format!("{token}&{added}"));
+                    assert_kept_out(
+                        &server,
+                        &operation,
+                        &credential,
+                        &format!("{name} and {added}"),
+                    );
+                }
             }
         }
     }
@@ -147,46 +180,55 @@ fn a_parameter_added_is_noticed() {
 /// A-4.15a: two readers could take one of two parameters of the same name each.
 #[test]
 fn a_repeated_parameter_is_refused() {
-    let server = Server::start();
-    let mut verdict = Verdict::default();
-    let Credential::Token(token) = table_token(&TableSas { permissions: "r", ..table_sas() })
-    else {
-        unreachable!()
-    };
-    for wider in ["sp=raud", "tn=Other", "se=2030-01-01", "sv=2014-02-14", "sig=AAAA"] {
-        for repeated in [format!("{token}&{wider}"), format!("{wider}&{token}")] {
-            verdict.row(&server, &Credential::Token(repeated), wider, |_| FAILED);
+    for service in SERVICES {
+        let server = Server::start(service);
+        let mut verdict = Verdict::default();
+        let reader = ServiceSas { permissions: "r", ..service_sas(service) };
+        let Credential::Token(token) = reader.token() else { unreachable!() };
+        for wider in [
+            "sp=ra",
+            service.choose("tn=Other", "sp=raup"),
+            "se=2030-01-01",
+            "sv=2014-02-14",
+            "sig=AAAA",
+        ] {
+            for repeated in [format!("{token}&{wider}"), format!("{wider}&{token}")] {
+                verdict.row(&server, &Credential::Token(repeated), wider, |_| FAILED);
+            }
         }
     }
 }
 
 #[test]
 fn letters_of_another_case_are_no_parameters() {
-    let server = Server::start();
-    for (name, token) in tokens() {
-        let credential = Credential::Token(token.replace("sig=", "SIG="));
-        for operation in all() {
-            assert_kept_out(&server, &operation, &credential, name);
+    for service in SERVICES {
+        let server = Server::start(service);
+        for (name, token) in tokens(service) {
+            let credential = Credential::Token(token.replace("sig=", "SIG="));
+            for operation in server.service.operations() {
+                assert_kept_out(&server, &operation, &credential, name);
+            }
         }
     }
 }
 
 #[test]
 fn a_changed_byte_of_the_header_is_noticed() {
-    let server = Server::start();
-    for scheme in [Scheme::SharedKey, Scheme::SharedKeyLite] {
-        let owner = SharedKey::new(scheme, 0);
-        for operation in all() {
-            let path = format!("/{}{}", crate::server::ACCOUNT, operation.path);
-            let header = owner.authorization(&operation, &path);
-            for position in 0..header.len() {
-                // The date goes along in its own header, or the signature could not be good.
-                let tampered =
-                    Tampered { owner: owner.clone(), header: with_byte(&header, position) };
-                let name = format!("{} byte {position}", scheme.name());
-                let answer = tampered.send(&server, &operation);
-                let refused = answer == 400 || answer == 403;
-                assert!(refused, "{} with {name}: {answer}", operation.name);
+    for service in SERVICES {
+        let server = Server::start(service);
+        for scheme in [Scheme::SharedKey, Scheme::SharedKeyLite] {
+            let owner = SharedKey::new(scheme, 0);
+            for operation in server.service.operations() {
+                let header = server.authorization(&owner, &operation);
+                for position in 0..header.len() {
+                    // The date goes along in its own header, or the signature could not be good.
+                    let tampered =
+                        Tampered { owner: owner.clone(), header: with_byte(&header, position) };
+                    let name = format!("{} byte {position}", scheme.name());
+                    let answer = tampered.send(&server, &operation);
+                    let refused = answer == 400 || answer == 403;
+                    assert!(refused, "{} with {name}: {answer}", operation.name);
+                }
             }
         }
     }
@@ -206,56 +248,88 @@ impl Tampered {
 }
 
 /// What the signature covers, changed on the way: the verb, the type of the body, the date, the path
-/// and, of the query, `comp`.
+/// and, of the query, `comp`; of requests to queues all of the query, and headers too.
 #[test]
 fn a_signed_part_changed_on_the_way_is_noticed() {
-    let server = Server::start();
+    for service in SERVICES {
+        let server = Server::start(service);
+        let owner = SharedKey::new(Scheme::SharedKey, 0);
+        let update = service.operation(service.choose("Update Entity", "Set Queue Metadata"));
+        let header = Credential::Header(server.authorization(&owner, &update));
+        let dated = [("x-ms-date", owner.date.as_str())];
+        let send = |operation: Operation, dated: &[(&str, &str)]| {
+            server.send_with(&operation, &header, dated).verdict(&operation).0
+        };
+        assert_eq!(send(update.clone(), &dated), 204, "as it was signed");
+        let method = service.choose("MERGE", "GET");
+        assert_eq!(send(Operation { method, ..update.clone() }, &dated), 403);
+        let content_type = "application/atom+xml";
+        assert_eq!(send(Operation { content_type, ..update.clone() }, &dated), 403);
+        let path = service.choose("/Orders(PartitionKey='m',RowKey='6')", "/other");
+        assert_eq!(send(Operation { path, ..update.clone() }, &dated), 403);
+        assert_eq!(send(Operation { query: "comp=acl", ..update.clone() }, &dated), 403);
+        let later = crate::credential::at(1).rfc1123();
+        assert_eq!(send(update.clone(), &[("x-ms-date", &later)]), 403);
+        assert_eq!(send(update.clone(), &[]), 403, "without its date");
+        // `x-ms-date` is the one that counts, whatever `Date` says (A-1.9).
+        let both = [("x-ms-date", owner.date.as_str()), ("Date", later.as_str())];
+        assert_eq!(send(update.clone(), &both), 204);
+        assert_eq!(send(update, &[("x-ms-date", later.as_str()), ("Date", &owner.date)]), 403);
+    }
+}
+
+/// A-13.1, A-13.6, A-13.9: metadata, every parameter and the length of the body.
+#[test]
+fn a_queue_request_is_signed_whole() {
+    let server = Server::start(Service::Queue);
     let owner = SharedKey::new(Scheme::SharedKey, 0);
-    let update = all().into_iter().find(|o| o.name == "Update Entity").unwrap();
-    let path = format!("/{}{}", crate::server::ACCOUNT, update.path);
-    let header = Credential::Header(owner.authorization(&update, &path));
-    let dated = [("x-ms-date", owner.date.as_str())];
-    let send = |operation: Operation, dated: &[(&str, &str)]| {
-        server.send_with(&operation, &header, dated).verdict(&operation).0
+    let dated = ("x-ms-date", owner.date.as_str());
+    let check = |operation: &Operation, changed: Operation, more: &[(&str, &str)]| {
+        let header = Credential::Header(server.authorization(&owner, operation));
+        let sent = [&[dated], more].concat();
+        let answer = server.send_with(&changed, &header, &sent);
+        assert_eq!(answer.verdict(&changed), (403, "AuthenticationFailed"), "{changed:?}");
     };
-    assert_eq!(send(update.clone(), &dated), 204, "as it was signed");
-    assert_eq!(send(Operation { method: "MERGE", ..update.clone() }, &dated), 403);
-    let content_type = "application/atom+xml";
-    assert_eq!(send(Operation { content_type, ..update.clone() }, &dated), 403);
-    let path = "/Orders(PartitionKey='m',RowKey='6')";
-    assert_eq!(send(Operation { path, ..update.clone() }, &dated), 403);
-    assert_eq!(send(Operation { query: "comp=acl", ..update.clone() }, &dated), 403);
-    let later = crate::credential::at(1).rfc1123();
-    assert_eq!(send(update.clone(), &[("x-ms-date", &later)]), 403);
-    assert_eq!(send(update.clone(), &[]), 403, "without its date");
-    // `x-ms-date` is the one that counts, whatever `Date` says (A-1.9).
-    let both = [("x-ms-date", owner.date.as_str()), ("Date", later.as_str())];
-    assert_eq!(send(update.clone(), &both), 204);
-    assert_eq!(send(update, &[("x-ms-date", later.as_str()), ("Date", &owner.date)]), 403);
+    let set = Service::Queue.operation("Set Queue Metadata");
+    check(&set, Operation { headers: &[("x-ms-meta-a", "2")], ..set.clone() }, &[]);
+    check(&set, Operation { headers: &[], ..set.clone() }, &[]);
+    check(&set, set.clone(), &[("x-ms-meta-b", "1")]);
+    check(&set, set.clone(), &[("Content-Encoding", "gzip")]);
+    check(&set, set.clone(), &[("If-Match", "*")]);
+    let get = Service::Queue.operation("Get Messages");
+    check(&get, Operation { query: "numofmessages=32&visibilitytimeout=7", ..get.clone() }, &[]);
+    check(&get, Operation { query: "numofmessages=2", ..get.clone() }, &[]);
+    let put = Service::Queue.operation("Put Message");
+    check(&put, Operation { query: "messagettl=1", ..put.clone() }, &[]);
+    check(&put, Operation { body: put.body.replace("text<", "longer<"), ..put.clone() }, &[]);
 }
 
 /// The outcome of a token is the same whether the resource is there or not, unless the token opens
 /// it (A-10.5).
 #[test]
 fn a_refusal_does_not_tell_what_exists() {
-    let server = Server::start();
-    let read = all().into_iter().find(|o| o.name == "Query Entity").unwrap();
-    let elsewhere = table_token(&TableSas { table: "Nothing", ..table_sas() });
-    let (_, forged) = tokens().remove(0);
-    let forged = Credential::Token(with_byte(&forged, forged.len() - 8));
-    for (credential, expected) in [
-        (&elsewhere, Outcome::Forbidden("AuthorizationFailure")),
-        (&forged, FAILED),
-        (&Credential::None, FAILED),
-    ] {
-        for path in [
+    for service in SERVICES {
+        let server = Server::start(service);
+        let read = service.read();
+        let elsewhere = ServiceSas { resource: "nothing", ..service_sas(service) }.token();
+        let (_, forged) = tokens(service).remove(0);
+        let forged = Credential::Token(with_byte(&forged, forged.len() - 8));
+        let of_tables = [
             "/Orders(PartitionKey='m',RowKey='5')",
             "/Orders(PartitionKey='m',RowKey='none')",
             "/Missing(PartitionKey='m',RowKey='5')",
+        ];
+        let of_queues = ["/orders/messages", "/other/messages", "/missing/messages"];
+        for (credential, expected) in [
+            (&elsewhere, service.choose(FORBIDDEN, FAILED)),
+            (&forged, FAILED),
+            (&Credential::None, FAILED),
         ] {
-            let operation = Operation { path, ..read.clone() };
-            let found = server.attempt(&operation, credential, expected);
-            assert!(found.is_ok(), "{path}: {found:?}");
+            for path in service.choose(of_tables, of_queues) {
+                let operation = Operation { path, ..read.clone() };
+                let found = server.attempt(&operation, credential, expected);
+                assert!(found.is_ok(), "{path}: {found:?}");
+            }
         }
     }
 }

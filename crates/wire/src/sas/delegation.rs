@@ -77,17 +77,7 @@ impl<'a> UserDelegationSas<'a> {
     /// Signs the token with a user delegation key and returns it as a query string.
     pub fn token(&self, account: &str, key: &SigningKey) -> Result<String, SasError> {
         let signature = key.sign(&[self.string_to_sign(account)?.as_bytes()]);
-        let [tenant, object] = self.delegate;
-        let owner = [
-            ("skoid", given(self.key.object_id)),
-            ("sktid", given(self.key.tenant_id)),
-            ("skt", given(self.key.start)),
-            ("ske", given(self.key.expiry)),
-            ("sks", given(self.key.service)),
-            ("skv", given(self.key.version)),
-            ("skdutid", given(tenant)),
-            ("sduoid", given(object)),
-        ];
+        let owner = self.key.parameters(self.delegate);
         let parameters: Vec<_> = self.table.parameters().into_iter().chain(owner).collect();
         Ok(write_token(&parameters, &signature))
     }
@@ -109,6 +99,23 @@ impl<'a> UserDelegationKey<'a> {
             version: optional(query, "skv"),
         };
         Ok((key, ["skdutid", "sduoid"].map(|name| optional(query, name))))
+    }
+
+    /// How a token names the key, and the one user who may use the token.
+    pub(super) fn parameters(
+        &self,
+        [tenant, object]: [&'a str; 2],
+    ) -> [(&'static str, Option<&'a str>); 8] {
+        [
+            ("skoid", given(self.object_id)),
+            ("sktid", given(self.tenant_id)),
+            ("skt", given(self.start)),
+            ("ske", given(self.expiry)),
+            ("sks", given(self.service)),
+            ("skv", given(self.version)),
+            ("skdutid", given(tenant)),
+            ("sduoid", given(object)),
+        ]
     }
 
     /// Checks that the key is valid now for the service of this letter, and not bound to one user.

@@ -186,6 +186,14 @@ impl<'a> QueueDelegationSas<'a> {
         self.key.check(self.delegate, QUEUE_SERVICE, caller)?;
         self.queue.grant(queue, None, caller)
     }
+
+    /// Signs the token for `queue` with a user delegation key and returns it as a query string.
+    pub fn token(&self, account: &str, queue: &str, key: &SigningKey) -> Result<String, SasError> {
+        let signature = key.sign(&[self.string_to_sign(account, queue)?.as_bytes()]);
+        let owner = self.key.parameters(self.delegate);
+        let parameters: Vec<_> = self.queue.parameters().into_iter().chain(owner).collect();
+        Ok(write_token(&parameters, &signature))
+    }
 }
 
 impl QueueGrant {

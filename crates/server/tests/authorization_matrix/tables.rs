@@ -1,0 +1,187 @@
+//! The operations of the Table service, and the permissions each needs: the table of the
+//! specification's section on permissions, row by row.
+
+use crate::operation::{Operation, POLICIES, on_service};
+use crate::server::ACCOUNT;
+
+/// What roles must give: the names of data actions (A-8).
+const ADD: &str = "tables/entities/add/action";
+const UPDATE: &str = "tables/entities/update/action";
+const WRITE: &str = "tables/entities/write";
+const DELETE: &str = "tables/entities/delete";
+const READ_TABLE: &[&[&str]] = &[&["tables/read"]];
+
+const IF_MATCH: &[(&str, &str)] = &[("If-Match", "*")];
+const MERGE_TUNNEL: &[(&str, &str)] = &[("If-Match", "*"), ("X-HTTP-Method", "MERGE")];
+const DELETE_TUNNEL: &[(&str, &str)] = &[("If-Match", "*"), ("X-HTTP-Method", "DELETE")];
+const NEW: &str = r#"{"PartitionKey":"m","RowKey":"6","v":1}"#;
+
+impl Operation {
+    fn entities(name: &'static str, method: &'static str, letters: &'static str) -> Self {
+        let (account, actions): (&[&str], &[&[&str]]) = match letters {
+            "r" => (&["r"], &[&["tables/entities/read"]]),
+            "a" => (&["a"], &[&[ADD], &[WRITE]]),
+            "u" => (&["u"], &[&[UPDATE], &[WRITE]]),
+            "d" => (&["d"], &[&[DELETE]]),
+            "au" => (&["au"], &[&[ADD, UPDATE], &[WRITE]]),
+            _ => (&["ad"], &[&[ADD, DELETE], &[WRITE, DELETE]]),
+        };
+        Self {
+            service_sas: Some(letters),
+            account_sas: Some(("o", account)),
+            actions,
+            reads: letters == "r",
+            ..Self::new(name, method, "/Orders")
+        }
+    }
+
+    fn entity(name: &'static str, method: &'static str, letters: &'static str) -> Self {
+        Self {
+            path: "/Orders(PartitionKey='m',RowKey='5')",
+            names_entity: true,
+            ..Self::entities(name, method, letters)
+        }
+    }
+
+    fn batch(name: &'static str, status: u16, letters: &'static str, body: String) -> Self {
+        Self {
+            path: "/$batch",
+            content_type: "multipart/mixed; boundary=b",
+            body,
+            status,
+            names_entity: true,
+            ..Self::entities(name, "POST", letters)
+        }
+    }
+}
+
+/// Every operation of the service.
+pub(crate) fn all() -> Vec<Operation> {
+    let mut all = on_tables();
+    all.extend(on_entities());
+    let names =
+        ["Get Table Service Properties", "Set Table Service Properties", "Get Table Service Stats"];
+    all.extend(on_service(names));
+    all.extend(batches());
+    all
+}
+
+fn on_tables() -> Vec<Operation> {
+    let of_table = |operation: Operation, letters, actions| Operation {
+        account_sas: Some(("c", letters)),
+        reads: operation.method == "GET",
+        actions,
+        ..operation
+    };
+    let acl = |name, method| Operation {
+        query: "comp=acl",
+        reads: method != "PUT",
+        ..Operation::new(name, method, "/Orders")
+    };
+    vec![
+        of_table(Operation::new("Query Tables", "GET", "/Tables"), &["l"], READ_TABLE),
+        of_table(Operation::new("Query Table", "GET", "/Tables('Orders')"), &["l"], READ_TABLE),
+        of_table(
+            Operation::new("Create Table", "POST", "/Tables").json(201, r#"{"TableName":"Fresh"}"#),
+            &["c", "w"],
+            &[&["tables/write"]],
+        ),
+        of_table(
+            Operation {
+                status: 204,
+                ..Operation::new("Delete Table", "DELETE", "/Tables('Spare')")
+            },
+            &["d"],
+            &[&["tables/delete"]],
+        ),
+        acl("Get Table ACL", "GET"),
+        acl("Get Table ACL by HEAD", "HEAD"),
+        acl("Set Table ACL", "PUT").xml(204, POLICIES),
+    ]
+}
+
+fn on_entities() -> Vec<Operation> {
+    let query = |name, path| Operation {
+        path,
+        // Whether a query is of a container or of objects, sources disagree; both are taken.
+        account_sas: Some(("co", &["r"])),
+        ..Operation::entities(name, "GET", "r")
+    };
+    let changed =
+        |operation: Operation| Operation { headers: IF_MATCH, ..operation }.json(204, "{}");
+    vec![
+        query("Query Entities", "/Orders()"),
+        query("Query Entities without parentheses", "/Orders"),
+        Operation::entity("Query Entity", "GET", "r"),
+        Operation { names_entity: true, ..Operation::entities("Insert Entity", "POST", "a") }
+            .json(201, NEW),
+        Operation {
+            names_entity: true,
+            path: "/Orders/more",
+            ..Operation::entities("Insert Entity by a longer path", "POST", "a")
+        }
+        .json(201, NEW),
+        changed(Operation::entity("Update Entity", "PUT", "u")),
+        changed(Operation::entity("Merge Entity", "MERGE", "u")),
+        changed(Operation::entity("Merge Entity by PATCH", "PATCH", "u")),
+        Operation {
+            headers: MERGE_TUNNEL,
+            ..changed(Operation::entity("Merge Entity through POST", "POST", "u"))
+        },
+        Operation::entity("Insert Or Replace Entity", "PUT", "au").json(204, "{}"),
+        Operation::entity("Insert Or Merge Entity", "MERGE", "au").json(204, "{}"),
+        Operation {
+            status: 204,
+            headers: IF_MATCH,
+            ..Operation::entity("Delete Entity", "DELETE", "d")
+        },
+        Operation {
+            status: 204,
+            headers: DELETE_TUNNEL,
+            ..Operation::entity("Delete Entity through POST", "POST", "d")
+        },
+        // No such resource; but only a caller that may read the table learns that the table is there.
+        Operation {
+            path: "/Orders/more(PartitionKey='m')",
+            status: 400,
+            ..Operation::entities("nothing, under a table", "GET", "r")
+        },
+    ]
+}
+
+fn batches() -> Vec<Operation> {
+    let entity = format!("/{ACCOUNT}/Orders(PartitionKey='m',RowKey='5')");
+    let insert = change("POST", &format!("/{ACCOUNT}/Orders"), "", NEW);
+    let update = change("PUT", &entity, "If-Match: *\r\n", "{}");
+    let upsert = change("PUT", &entity, "", "{}");
+    let delete = change("DELETE", &entity, "If-Match: *\r\n", "");
+    let query = format!("--b\r\n{PART}GET {entity} HTTP/1.1\r\n{ACCEPT}\r\n\r\n--b--\r\n");
+    vec![
+        Operation::batch("a transaction that inserts", 201, "a", change_set(&[&insert])),
+        Operation::batch("a transaction that updates", 204, "u", change_set(&[&update])),
+        Operation::batch("a transaction that upserts", 204, "au", change_set(&[&upsert])),
+        Operation::batch("a transaction that deletes", 204, "d", change_set(&[&delete])),
+        Operation::batch(
+            "a transaction that inserts and deletes",
+            201,
+            "ad",
+            change_set(&[&insert, &delete]),
+        ),
+        Operation::batch("a batch that queries", 200, "r", query),
+    ]
+}
+
+const PART: &str = "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+const ACCEPT: &str = "Accept: application/json;odata=nometadata\r\n";
+
+pub(crate) fn change(method: &str, path: &str, headers: &str, body: &str) -> String {
+    format!(
+        "{PART}{method} {path} HTTP/1.1\r\n{ACCEPT}Content-Type: application/json\r\n{headers}\r\n\
+         {body}\r\n"
+    )
+}
+
+pub(crate) fn change_set(changes: &[&str]) -> String {
+    let parts: String = changes.iter().map(|change| format!("--c\r\n{change}")).collect();
+    format!("--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n{parts}--c--\r\n--b--\r\n")
+}
