@@ -8,6 +8,7 @@
 pub mod drive;
 #[cfg(feature = "drive")]
 pub mod http;
+mod queue;
 mod stored;
 mod wire;
 
@@ -23,7 +24,7 @@ pub struct Target {
 }
 
 /// Every parser of untrusted input, from clients or a damaged disk.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 15] = [
     wire::FILTER,
     wire::MULTIPART,
     wire::JSON,
@@ -34,6 +35,11 @@ pub const TARGETS: [Target; 10] = [
     wire::CONTINUATION,
     stored::KEY,
     stored::RECORD,
+    queue::QUEUE_XML,
+    queue::QUEUE_URL,
+    queue::QUEUE_CREDENTIAL,
+    queue::QUEUE_RECORD,
+    queue::RECEIPT,
 ];
 
 /// Runs the target of this name, as a fuzzer does.
