@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::value::{DecodeError, EncodeError, IntoValue, TableValue, Value, ValueError};
+use crate::write_ids::{WRITE_IDS, WriteIds};
 use lazuli_model::{EntityKey, KeyError, PropertyLimits, Timestamp};
 use lazuli_wire::odata::json::AnsweredEntity;
 use std::borrow::Cow;
@@ -51,6 +52,18 @@ impl Properties {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Sets a property: in its place if it is there, else at the end.
+    pub(crate) fn set(&mut self, name: &'static str, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, place)) => *place = value,
+            None => self.push(name, value),
+        }
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.0.iter().map(|(name, value)| (&**name, value))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, lazuli_model::ValueRef<'_>)> + Clone {
@@ -247,11 +260,13 @@ pub struct Loaded<T> {
     key: EntityKey,
     etag: ETag,
     timestamp: Timestamp,
+    write_ids: WriteIds,
 }
 
 impl<T> Loaded<T> {
-    pub(crate) fn new(value: T, key: EntityKey, etag: ETag, timestamp: Timestamp) -> Self {
-        Self { value, key, etag, timestamp }
+    /// The writes that the entity names.
+    pub(crate) fn write_ids(&self) -> &WriteIds {
+        &self.write_ids
     }
 
     /// The keys it was read by.
@@ -276,8 +291,8 @@ impl<T> Loaded<T> {
 
     /// Another value under the same key and version.
     pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Loaded<U> {
-        let Self { value, key, etag, timestamp } = self;
-        Loaded { value: map(value), key, etag, timestamp }
+        let Self { value, key, etag, timestamp, write_ids } = self;
+        Loaded { value: map(value), key, etag, timestamp, write_ids }
     }
 }
 
@@ -294,7 +309,8 @@ impl<T: TableEntity> Loaded<T> {
         let timestamp =
             timestamp.ok_or_else(|| Error::protocol("an entity without a Timestamp"))?;
         let key = entity.key().map_err(Error::protocol)?;
-        Ok(Self::new(T::read(entity)?, key, etag, timestamp))
+        let write_ids = entity.value(WRITE_IDS).map(WriteIds::from_value).unwrap_or_default();
+        Ok(Self { value: T::read(entity)?, key, etag, timestamp, write_ids })
     }
 }
 

@@ -106,6 +106,9 @@ pub enum ErrorKind {
     /// A write was sent and its answer was lost: it may have been carried out, or not.
     #[error("it is not known whether it was carried out")]
     OutcomeUnknown,
+    /// The function that was to change an entity refused.
+    #[error("the change was refused")]
+    Refused,
     /// Any other answer that says no.
     #[error("the service refused the request")]
     Service,

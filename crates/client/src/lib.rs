@@ -34,8 +34,10 @@ mod retry;
 mod table;
 mod tables;
 mod transport;
+mod update;
 mod value;
 mod write;
+mod write_ids;
 
 pub use account::{Account, AccountBuilder, Timeouts};
 pub use batch::{Batch, Commit, Committed};
@@ -54,6 +56,7 @@ pub use retry::Retry;
 pub use table::{Get, Table};
 pub use tables::Tables;
 pub use transport::{Body, HttpTransport, Sent, Transport, TransportError};
+pub use update::{Change, Update, Updated};
 pub use value::{DecodeError, EncodeError, IntoValue, TableValue, Value, ValueError};
 pub use write::{Delete, Deleted, Merge, Proof, Write, Written};
 

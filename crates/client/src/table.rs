@@ -1,6 +1,5 @@
 //! A table: the handle that reads and writes go through.
 
-use crate::BoxFuture;
 use crate::account::Account;
 use crate::batch::Batch;
 use crate::call::{Call, CallOptions, ReadFrom, header};
@@ -10,7 +9,9 @@ use crate::filter::Filter;
 use crate::key::IntoKey;
 use crate::query::Query;
 use crate::tables::{self, Tables};
+use crate::update::{Change, Update};
 use crate::write::{Delete, Merge, Write, WriteVerb};
+use crate::{BoxError, BoxFuture};
 use http::StatusCode;
 use http::header::ETAG;
 use lazuli_model::{EntityKey, TableName};
@@ -84,7 +85,8 @@ impl<T: TableEntity> Table<T> {
     /// Writes the whole entity if nobody has changed it since it was read. Properties that `T` does not
     /// know are removed.
     pub fn replace(&self, loaded: &Loaded<T>) -> Write {
-        self.write(WriteVerb::Replace, loaded, Some(loaded.etag().as_str()))
+        let etag = Some(loaded.etag().as_str());
+        self.write(WriteVerb::Replace, loaded, etag).based_on(loaded.write_ids())
     }
 
     /// Writes the whole entity over what is there; it must be there.
@@ -117,6 +119,16 @@ impl<T: TableEntity> Table<T> {
     /// Removes an entity, if it is there.
     pub fn delete_key<K: IntoKey>(&self, key: K) -> Delete {
         Delete::new(&self.account, &self.name, key.into_key(), None)
+    }
+
+    /// Reads an entity, changes it by `change`, and writes it if nobody changed it meanwhile; else it is
+    /// read and changed again.
+    pub fn update_with<K, F>(&self, key: K, change: F) -> Update<K::Entity, F>
+    where
+        K: IntoKey,
+        F: FnMut(&mut K::Entity) -> Result<Change, BoxError> + Send + 'static,
+    {
+        Update::new(self.retyped(), key.into_key(), change)
     }
 
     /// Begins a transaction: up to 100 writes to one partition, all or nothing.

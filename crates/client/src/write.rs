@@ -1,19 +1,24 @@
 //! Writes of one entity, and what a lost answer means for each (C-9, C-13).
 
+mod delete;
+mod merge;
+
+pub use delete::Delete;
+pub use merge::Merge;
+
 use crate::BoxFuture;
 use crate::account::Account;
-use crate::call::{Answer, Call, CallOptions, header, text_value};
+use crate::call::{Answer, CallOptions, header, text_value};
 use crate::entity::{ETag, Entity, Loaded, Properties};
 use crate::error::{Error, ErrorKind};
 use crate::table::{entity_path, get};
 use crate::tables;
-use crate::value::{EncodeError, IntoValue, TableValue};
-use bytes::Bytes;
+use crate::value::Value;
+use crate::write_ids::{Fate, WRITE_IDS, WriteIds};
 use http::header::{ETAG, IF_MATCH};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
-use lazuli_model::{EntityKey, KeyError, TableName, Value};
+use lazuli_model::{EntityKey, TableName};
 use lazuli_wire::odata::json;
-use std::borrow::Cow;
 use std::future::IntoFuture;
 use std::time::Duration;
 
@@ -41,6 +46,8 @@ pub enum Deleted {
 pub enum Proof {
     /// The server said so.
     Answered,
+    /// The answer was lost, and the entity names this very write.
+    WriteIds,
     /// The answer was lost, and what is there is what was written. Somebody else may have written the
     /// same.
     Content,
@@ -108,15 +115,18 @@ pub struct Write {
     table: TableName,
     verb: WriteVerb,
     prepared: Result<Prepared, Error>,
+    with_write_id: bool,
+    trusts_content: bool,
     options: CallOptions,
 }
 
-/// A write whose body is made, so that the value it came from is free (C-3.11).
+/// What a write holds of the value it came from, which is free again (C-3.11).
 struct Prepared {
     key: EntityKey,
-    path: String,
-    body: Bytes,
-    if_match: Option<HeaderValue>,
+    properties: Properties,
+    if_match: Option<String>,
+    /// The ids that the entity had when it was read.
+    base: WriteIds,
 }
 
 impl Write {
@@ -127,13 +137,40 @@ impl Write {
         encoded: Result<(EntityKey, Properties), Error>,
         if_match: Option<&str>,
     ) -> Self {
-        let prepared = encoded.and_then(|(key, properties)| {
-            let (path, body) = verb.path_and_body(table, &key, &properties);
-            let if_match = if_match.map(text_value).transpose()?;
-            Ok(Prepared { key, path, body: body.into(), if_match })
+        let prepared = encoded.map(|(key, properties)| Prepared {
+            key,
+            properties,
+            if_match: if_match.map(str::to_owned),
+            base: WriteIds::default(),
         });
-        let (account, table) = (account.clone(), table.clone());
-        Self { account, table, verb, prepared, options: CallOptions::default() }
+        Self {
+            trusts_content: account.0.retry.trusts_content(),
+            account: account.clone(),
+            table: table.clone(),
+            verb,
+            prepared,
+            with_write_id: false,
+            options: CallOptions::default(),
+        }
+    }
+
+    /// The ids that the entity had when it was read.
+    pub(crate) fn based_on(mut self, base: &WriteIds) -> Self {
+        if let Ok(prepared) = &mut self.prepared {
+            prepared.base = base.clone();
+        }
+        self
+    }
+
+    /// Whether equal content proves that a write whose answer was lost was carried out.
+    pub(crate) fn trusting_content(self, trusts_content: bool) -> Self {
+        Self { trusts_content, ..self }
+    }
+
+    /// Stores an id of this write in the entity, in the property `_WriteIds`, so that a lost answer can
+    /// be told from a rival's write (C-13.6).
+    pub fn write_id(self) -> Self {
+        Self { with_write_id: true, ..self }
     }
 
     /// How long it may take with all its attempts.
@@ -152,12 +189,22 @@ impl Write {
         let operation = self.verb.name();
         let table = self.table.as_str();
         let prepared = self.prepared.map_err(|error| error.at(operation, Some(table), None))?;
-        let place = |error: Error| error.at(operation, Some(table), Some(&prepared.key));
-        let mut call =
-            tables::write(operation, self.verb.method(), prepared.path, prepared.body.clone());
+        let Prepared { key, mut properties, if_match, base } = prepared;
+        let place = |error: Error| error.at(operation, Some(table), Some(&key));
+        let own = self.with_write_id.then(|| self.account.0.env.guid());
+        if let Some(own) = own {
+            let ids = match self.verb {
+                WriteVerb::Replace | WriteVerb::Merge => base.followed_by(own),
+                _ => WriteIds::default().followed_by(own),
+            };
+            properties.set(WRITE_IDS, ids.to_value());
+        }
+        properties.check(&key).map_err(place)?;
+        let (path, body) = self.verb.path_and_body(&self.table, &key, &properties);
+        let mut call = tables::write(operation, self.verb.method(), path, body.into());
         call.options = self.options;
-        if let Some(if_match) = prepared.if_match {
-            call.headers.insert(IF_MATCH, if_match);
+        if let Some(if_match) = &if_match {
+            call.headers.insert(IF_MATCH, text_value(if_match).map_err(place)?);
         }
         if self.verb == WriteVerb::Insert {
             tables::prefer_no_content(&mut call);
@@ -174,24 +221,27 @@ impl Write {
                 }
                 _ => false,
             };
-        let error = answer.into_error(operation);
+        let error = place(answer.into_error(operation));
         if !is_ours_perhaps {
-            return Err(place(error));
+            return Err(error);
         }
         // An earlier attempt may have done it: look (C-13.8).
         let found: Option<Loaded<Entity>> =
-            get(&self.account, &self.table, &prepared.key, CallOptions::default())
+            get(&self.account, &self.table, &key, CallOptions::default())
                 .await
-                .map_err(|cause| unknown(cause, operation))
-                .map_err(place)?;
-        match found {
-            Some(found) if holds(&found, &prepared.body, self.verb) => {
-                if !self.account.0.retry.trusts_content() {
-                    return Err(place(error.with_kind(ErrorKind::OutcomeUnknown)));
-                }
-                Ok(Written { etag: found.etag().clone(), proof: Proof::Content })
-            }
-            _ => Err(place(error)),
+                .map_err(|cause| place(unknown(cause, operation)))?;
+        // Nothing there tells nothing: it may have been written and deleted.
+        let Some(found) = found else { return Err(error) };
+        let applied = |proof| Ok(Written { etag: found.etag().clone(), proof });
+        match own.map(|own| found.write_ids().fate_of(own, &base)) {
+            Some(Fate::Applied) => applied(Proof::WriteIds),
+            Some(Fate::NotApplied) => Err(error.with(|context| {
+                context.may_have_been_applied = false;
+            })),
+            Some(Fate::Unknown) => Err(error),
+            None if !holds(&found, &properties, self.verb) => Err(error),
+            None if self.trusts_content => applied(Proof::Content),
+            None => Err(error.with_kind(ErrorKind::OutcomeUnknown)),
         }
     }
 }
@@ -219,174 +269,18 @@ pub(crate) fn written(answer: &Answer) -> Result<Written, Error> {
 }
 
 /// Whether an entity holds what was sent: all of it and nothing else, but for a merge.
-fn holds(found: &Entity, sent: &[u8], verb: WriteVerb) -> bool {
-    let Ok(sent) = json::read_entity(sent) else { return false };
-    let is_whole = matches!(verb, WriteVerb::Merge) || sent.properties.len() == found.len();
-    is_whole
-        && sent
-            .properties
-            .iter()
-            .all(|(name, value)| found.value(name).is_some_and(|stored| is_same(stored, value)))
+fn holds(found: &Entity, sent: &Properties, verb: WriteVerb) -> bool {
+    let is_whole = matches!(verb, WriteVerb::Merge) || sent.len() == found.len();
+    let is_there = |(name, value): (&str, &Value)| {
+        found.value(name).is_some_and(|stored| is_same(stored, value))
+    };
+    is_whole && sent.values().all(is_there)
 }
 
 /// Whether two values are stored alike: a NaN is like a NaN.
-fn is_same(a: &Value<'_>, b: &Value<'_>) -> bool {
+fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Double(a), Value::Double(b)) => a.to_bits() == b.to_bits() || a == b,
         _ => a == b,
-    }
-}
-
-/// A change of some properties of an entity.
-#[must_use = "nothing is sent before `.await`"]
-pub struct Merge {
-    account: Account,
-    table: TableName,
-    key: Result<EntityKey, KeyError>,
-    properties: Properties,
-    fault: Option<EncodeError>,
-    if_match: Option<String>,
-    options: CallOptions,
-}
-
-impl Merge {
-    pub(crate) fn new(
-        account: &Account,
-        table: &TableName,
-        key: Result<EntityKey, KeyError>,
-    ) -> Self {
-        Self {
-            account: account.clone(),
-            table: table.clone(),
-            key,
-            properties: Properties::default(),
-            fault: None,
-            if_match: Some("*".to_owned()),
-            options: CallOptions::default(),
-        }
-    }
-
-    /// Sets a property. A merge cannot remove one: replace the entity for that.
-    pub fn set(mut self, name: impl Into<Cow<'static, str>>, value: impl IntoValue) -> Self {
-        self.properties.push(name, value.into_value());
-        self
-    }
-
-    /// Sets a property of a type that may not fit.
-    pub fn try_set<V: TableValue>(mut self, name: impl Into<Cow<'static, str>>, value: &V) -> Self {
-        if let Err(fault) = self.properties.add(name, value) {
-            self.fault.get_or_insert(fault);
-        }
-        self
-    }
-
-    /// Only if the entity is of this version.
-    pub fn if_match(mut self, etag: &ETag) -> Self {
-        self.if_match = Some(etag.as_str().to_owned());
-        self
-    }
-
-    /// Inserts the entity if it is not there.
-    pub fn or_insert(mut self) -> Self {
-        self.if_match = None;
-        self
-    }
-
-    /// How long it may take with all its attempts.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
-        self
-    }
-
-    fn into_write(self) -> Write {
-        let Self { account, table, key, properties, fault, if_match, options } = self;
-        let encoded = key.map_err(Error::from).and_then(|key| {
-            match fault {
-                Some(fault) => return Err(fault.into()),
-                None => properties.check(&key)?,
-            }
-            Ok((key, properties))
-        });
-        let verb = match if_match.as_deref() {
-            None => WriteVerb::UpsertMerge,
-            // With a star it may be done twice, and nothing has to be looked up.
-            Some(_) => WriteVerb::Merge,
-        };
-        let write = Write::new(&account, &table, verb, encoded, if_match.as_deref());
-        Write { options, ..write }
-    }
-}
-
-impl IntoFuture for Merge {
-    type Output = Result<Written, Error>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.into_write().run())
-    }
-}
-
-/// A deletion of one entity.
-#[must_use = "nothing is sent before `.await`"]
-pub struct Delete {
-    account: Account,
-    table: TableName,
-    key: Result<EntityKey, KeyError>,
-    /// `None` deletes any version, and none.
-    etag: Option<String>,
-    options: CallOptions,
-}
-
-impl Delete {
-    pub(crate) fn new(
-        account: &Account,
-        table: &TableName,
-        key: Result<EntityKey, KeyError>,
-        etag: Option<&str>,
-    ) -> Self {
-        let (account, table) = (account.clone(), table.clone());
-        let etag = etag.map(str::to_owned);
-        Self { account, table, key, etag, options: CallOptions::default() }
-    }
-
-    /// How long it may take with all its attempts.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
-        self
-    }
-
-    async fn run(self) -> Result<Deleted, Error> {
-        let operation = if self.etag.is_some() { "delete" } else { "delete_key" };
-        let table = self.table.as_str();
-        let key = self.key.map_err(|error| Error::from(error).at(operation, Some(table), None))?;
-        let place = |error: Error| error.at(operation, Some(table), Some(&key));
-        let path = entity_path(&self.table, &key);
-        let mut call = Call {
-            options: self.options,
-            ..tables::write(operation, Method::DELETE, path, Bytes::new())
-        };
-        let if_match = text_value(self.etag.as_deref().unwrap_or("*")).map_err(place)?;
-        call.headers.insert(IF_MATCH, if_match);
-        let answer = self.account.exchange(&call).await.map_err(place)?;
-        if answer.status == StatusCode::NO_CONTENT {
-            return Ok(Deleted::Now(Proof::Answered));
-        }
-        let is_after_lost = answer.is_after_lost;
-        let error = answer.into_error(operation);
-        match error.kind() {
-            // It is gone, by us or by somebody (C-13).
-            ErrorKind::NotFound if is_after_lost => Ok(Deleted::Now(Proof::State)),
-            ErrorKind::NotFound if self.etag.is_none() => Ok(Deleted::WasAbsent),
-            _ => Err(place(error)),
-        }
-    }
-}
-
-impl IntoFuture for Delete {
-    type Output = Result<Deleted, Error>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run())
     }
 }

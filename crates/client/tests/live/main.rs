@@ -6,6 +6,7 @@ mod batches;
 mod faults;
 mod lost_answers;
 mod queries;
+mod updates;
 mod verbs;
 
 use lazuli_client::{Account, AccountBuilder, Credential, Table};

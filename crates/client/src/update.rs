@@ -1,0 +1,163 @@
+//! Read, change, write if nobody came between (C-10.1 to C-10.3).
+
+use crate::entity::{ETag, TableEntity};
+use crate::error::{Error, ErrorKind};
+use crate::table::Table;
+use crate::{BoxError, BoxFuture};
+use lazuli_model::{EntityKey, KeyError};
+use std::future::IntoFuture;
+use std::time::Duration;
+
+const ATTEMPTS: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// What a function made of an entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Something to write.
+    Write,
+    /// Nothing: leave it as it is.
+    Keep,
+}
+
+/// A change that was carried out, or was not needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Updated {
+    /// The version that is there now.
+    pub etag: ETag,
+    /// How often the entity was read.
+    pub attempts: u32,
+    /// Whether anything was written.
+    pub change: Change,
+}
+
+/// A change by a function, which may run several times: it must have no other effects.
+///
+/// By default each write stores its id in the entity (`_WriteIds`), so that a lost answer does not make the
+/// change happen twice.
+#[must_use = "nothing is sent before `.await`"]
+pub struct Update<T, F> {
+    table: Table<T>,
+    key: Result<EntityKey, KeyError>,
+    change: F,
+    absent: Option<Box<dyn FnMut() -> T + Send>>,
+    attempts: u32,
+    with_write_id: bool,
+    is_idempotent: bool,
+}
+
+impl<T, F> Update<T, F>
+where
+    T: TableEntity,
+    F: FnMut(&mut T) -> Result<Change, BoxError> + Send + 'static,
+{
+    pub(crate) fn new(table: Table<T>, key: Result<EntityKey, KeyError>, change: F) -> Self {
+        Self {
+            table,
+            key,
+            change,
+            absent: None,
+            attempts: ATTEMPTS,
+            with_write_id: true,
+            is_idempotent: false,
+        }
+    }
+
+    /// So many attempts, instead of eight, before it fails with [`ErrorKind::Contended`].
+    pub fn attempts(self, attempts: u32) -> Self {
+        Self { attempts: attempts.max(1), ..self }
+    }
+
+    /// Begins with the value of `make` if the entity is not there; it is then inserted.
+    pub fn or_insert_with(self, make: impl FnMut() -> T + Send + 'static) -> Self {
+        Self { absent: Some(Box::new(make)), ..self }
+    }
+
+    /// Stores no ids. After a lost answer the outcome is then unknown, unless the change is idempotent.
+    pub fn without_write_id(self) -> Self {
+        Self { with_write_id: false, ..self }
+    }
+
+    /// The change sets and does not add: if what is there is what was to be written, it is done, whoever
+    /// did it.
+    pub fn idempotent(self) -> Self {
+        Self { is_idempotent: true, ..self }
+    }
+
+    async fn run(mut self) -> Result<Updated, Error> {
+        let table = self.table.clone();
+        let place = |error: Error, key: Option<&EntityKey>| {
+            error.at("update_with", Some(table.name()), key)
+        };
+        let key = match std::mem::replace(&mut self.key, Err(KeyError::TooLarge)) {
+            Ok(key) => key,
+            Err(error) => return Err(place(error.into(), None)),
+        };
+        for attempts in 1..=self.attempts {
+            match self.once(&key, attempts).await {
+                Ok(Some(updated)) => return Ok(updated),
+                Ok(None) => {}
+                Err(error) => return Err(place(error, Some(&key))),
+            }
+            let env = &self.table.account.0.env;
+            let bound = PAUSE.saturating_mul(1 << (attempts - 1).min(16)).min(PAUSE_MAX);
+            env.sleep(env.jitter(bound)).await;
+        }
+        Err(place(Error::new(ErrorKind::Contended { attempts: self.attempts }), Some(&key)))
+    }
+
+    /// One round; `None` if somebody came between.
+    async fn once(&mut self, key: &EntityKey, attempts: u32) -> Result<Option<Updated>, Error> {
+        let refused =
+            |source| Error::new(ErrorKind::Refused).with(|context| context.source = Some(source));
+        let typed = crate::Key::<T>::new(key.clone());
+        let write = match (self.table.get(typed).await?, &mut self.absent) {
+            (Some(mut loaded), _) => {
+                match (self.change)(&mut loaded).map_err(refused)? {
+                    Change::Keep => {
+                        let etag = loaded.etag().clone();
+                        return Ok(Some(Updated { etag, attempts, change: Change::Keep }));
+                    }
+                    Change::Write => {}
+                }
+                self.table.replace(&loaded)
+            }
+            (None, Some(make)) => {
+                let mut value = make();
+                (self.change)(&mut value).map_err(refused)?;
+                self.table.insert(&value)
+            }
+            (None, None) => return Err(Error::new(ErrorKind::NotFound)),
+        };
+        let write = write.trusting_content(self.is_idempotent);
+        let write = if self.with_write_id { write.write_id() } else { write };
+        match write.await {
+            Ok(written) => {
+                let etag = written.etag;
+                Ok(Some(Updated { etag, attempts, change: Change::Write }))
+            }
+            // Adding twice is worse than not knowing (C-10.3).
+            Err(error) if error.may_have_been_applied() => {
+                Err(error.with_kind(ErrorKind::OutcomeUnknown))
+            }
+            Err(error) if error.is_precondition_failed() || error.is_conflict() => Ok(None),
+            // Deleted meanwhile: the next round sees it.
+            Err(error) if *error.kind() == ErrorKind::NotFound && self.absent.is_some() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<T, F> IntoFuture for Update<T, F>
+where
+    T: TableEntity,
+    F: FnMut(&mut T) -> Result<Change, BoxError> + Send + 'static,
+{
+    type Output = Result<Updated, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}

@@ -1,0 +1,80 @@
+//! A deletion.
+
+use super::{Deleted, Proof};
+use crate::BoxFuture;
+use crate::account::Account;
+use crate::call::{Call, CallOptions, text_value};
+use crate::error::{Error, ErrorKind};
+use crate::table::entity_path;
+use crate::tables;
+use bytes::Bytes;
+use http::header::IF_MATCH;
+use http::{Method, StatusCode};
+use lazuli_model::{EntityKey, KeyError, TableName};
+use std::future::IntoFuture;
+use std::time::Duration;
+
+/// A deletion of one entity.
+#[must_use = "nothing is sent before `.await`"]
+pub struct Delete {
+    account: Account,
+    table: TableName,
+    key: Result<EntityKey, KeyError>,
+    /// `None` deletes any version, and none.
+    etag: Option<String>,
+    options: CallOptions,
+}
+
+impl Delete {
+    pub(crate) fn new(
+        account: &Account,
+        table: &TableName,
+        key: Result<EntityKey, KeyError>,
+        etag: Option<&str>,
+    ) -> Self {
+        let (account, table) = (account.clone(), table.clone());
+        let etag = etag.map(str::to_owned);
+        Self { account, table, key, etag, options: CallOptions::default() }
+    }
+
+    /// How long it may take with all its attempts.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+
+    async fn run(self) -> Result<Deleted, Error> {
+        let operation = if self.etag.is_some() { "delete" } else { "delete_key" };
+        let table = self.table.as_str();
+        let key = self.key.map_err(|error| Error::from(error).at(operation, Some(table), None))?;
+        let place = |error: Error| error.at(operation, Some(table), Some(&key));
+        let path = entity_path(&self.table, &key);
+        let mut call = Call {
+            options: self.options,
+            ..tables::write(operation, Method::DELETE, path, Bytes::new())
+        };
+        let if_match = text_value(self.etag.as_deref().unwrap_or("*")).map_err(place)?;
+        call.headers.insert(IF_MATCH, if_match);
+        let answer = self.account.exchange(&call).await.map_err(place)?;
+        if answer.status == StatusCode::NO_CONTENT {
+            return Ok(Deleted::Now(Proof::Answered));
+        }
+        let is_after_lost = answer.is_after_lost;
+        let error = answer.into_error(operation);
+        match error.kind() {
+            // It is gone, by us or by somebody (C-13).
+            ErrorKind::NotFound if is_after_lost => Ok(Deleted::Now(Proof::State)),
+            ErrorKind::NotFound if self.etag.is_none() => Ok(Deleted::WasAbsent),
+            _ => Err(place(error)),
+        }
+    }
+}
+
+impl IntoFuture for Delete {
+    type Output = Result<Deleted, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}

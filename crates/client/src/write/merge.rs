@@ -1,0 +1,116 @@
+//! A change of some properties.
+
+use super::{Write, WriteVerb, Written};
+use crate::BoxFuture;
+use crate::account::Account;
+use crate::call::CallOptions;
+use crate::entity::{ETag, Loaded, Properties};
+use crate::error::Error;
+use crate::value::{EncodeError, IntoValue, TableValue};
+use crate::write_ids::WriteIds;
+use lazuli_model::{EntityKey, KeyError, TableName};
+use std::borrow::Cow;
+use std::future::IntoFuture;
+use std::time::Duration;
+
+/// A change of some properties of an entity.
+#[must_use = "nothing is sent before `.await`"]
+pub struct Merge {
+    account: Account,
+    table: TableName,
+    key: Result<EntityKey, KeyError>,
+    properties: Properties,
+    fault: Option<EncodeError>,
+    if_match: Option<String>,
+    base: WriteIds,
+    with_write_id: bool,
+    options: CallOptions,
+}
+
+impl Merge {
+    pub(crate) fn new(
+        account: &Account,
+        table: &TableName,
+        key: Result<EntityKey, KeyError>,
+    ) -> Self {
+        Self {
+            account: account.clone(),
+            table: table.clone(),
+            key,
+            properties: Properties::default(),
+            fault: None,
+            if_match: Some("*".to_owned()),
+            base: WriteIds::default(),
+            with_write_id: false,
+            options: CallOptions::default(),
+        }
+    }
+
+    /// Sets a property. A merge cannot remove one: replace the entity for that.
+    pub fn set(mut self, name: impl Into<Cow<'static, str>>, value: impl IntoValue) -> Self {
+        self.properties.push(name, value.into_value());
+        self
+    }
+
+    /// Sets a property of a type that may not fit.
+    pub fn try_set<V: TableValue>(mut self, name: impl Into<Cow<'static, str>>, value: &V) -> Self {
+        if let Err(fault) = self.properties.add(name, value) {
+            self.fault.get_or_insert(fault);
+        }
+        self
+    }
+
+    /// Only if nobody has changed the entity since it was read.
+    pub fn if_unchanged<T>(mut self, loaded: &Loaded<T>) -> Self {
+        self.base = loaded.write_ids().clone();
+        self.if_match(loaded.etag())
+    }
+
+    /// Stores an id of this write in the entity (see [`Write::write_id`]).
+    pub fn write_id(self) -> Self {
+        Self { with_write_id: true, ..self }
+    }
+
+    /// Only if the entity is of this version.
+    pub fn if_match(mut self, etag: &ETag) -> Self {
+        self.if_match = Some(etag.as_str().to_owned());
+        self
+    }
+
+    /// Inserts the entity if it is not there.
+    pub fn or_insert(mut self) -> Self {
+        self.if_match = None;
+        self
+    }
+
+    /// How long it may take with all its attempts.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = Some(timeout);
+        self
+    }
+
+    fn into_write(self) -> Write {
+        let Self { account, table, key, properties, fault, if_match, base, with_write_id, options } =
+            self;
+        let encoded = key.map_err(Error::from).and_then(|key| match fault {
+            Some(fault) => Err(fault.into()),
+            None => Ok((key, properties)),
+        });
+        let verb = match if_match.as_deref() {
+            None => WriteVerb::UpsertMerge,
+            // With a star it may be done twice, and nothing has to be looked up.
+            Some(_) => WriteVerb::Merge,
+        };
+        let write = Write::new(&account, &table, verb, encoded, if_match.as_deref());
+        Write { options, with_write_id, ..write.based_on(&base) }
+    }
+}
+
+impl IntoFuture for Merge {
+    type Output = Result<Written, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.into_write().run())
+    }
+}
