@@ -9,12 +9,13 @@ const SMALL_CGROUP_BYTES: u64 = 1024 * MIB;
 const CGROUP_PERCENT: u64 = 70;
 
 /// The options that each get a share, and how much; the rest is overhead.
-const SHARES: [(&str, u64); 5] = [
-    ("cache-mib", 45),
+const SHARES: [(&str, u64); 6] = [
+    ("cache-mib", 41),
     ("memtable-mib", 10),
     ("body-memory-mib", 12),
     ("answer-memory-mib", 12),
     ("commit-queue-mib", 6),
+    ("message-memory-mib", 4),
 ];
 
 /// What the pools get together.
@@ -42,7 +43,7 @@ impl Budget {
     }
 
     /// Each pool's option and its size in MiB.
-    pub(crate) fn shares(self) -> [(&'static str, u64); 5] {
+    pub(crate) fn shares(self) -> [(&'static str, u64); 6] {
         SHARES.map(|(option, percent)| (option, (self.bytes / 100 * percent / MIB).max(1)))
     }
 }
@@ -55,6 +56,7 @@ pub(crate) fn bound_mib(bounds: &Bounds) -> u64 {
         bounds.body_memory_mib.get(),
         bounds.answer_memory_mib.get(),
         bounds.commit_queue_mib.get(),
+        bounds.message_memory_mib.get(),
     ];
     pools.into_iter().map(u64::from).sum::<u64>() * 100 / POOLS_PERCENT
 }
@@ -99,7 +101,7 @@ mod tests {
         let budget = Budget::find(given, Some(64 * MIB)).unwrap();
         assert_eq!(budget, Budget { bytes: 100 * MIB, cgroup_bytes: None });
         let shares = budget.shares().map(|(_, mib)| mib);
-        assert_eq!(shares, [45, 10, 12, 12, 6]);
+        assert_eq!(shares, [41, 10, 12, 12, 6, 4]);
         assert_eq!(shares.iter().sum::<u64>(), POOLS_PERCENT);
     }
 

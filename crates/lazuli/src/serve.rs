@@ -93,7 +93,8 @@ async fn serve(
     let (clock, pace) = (Arc::new(SystemClock), Arc::new(RuntimePace::new()));
     let tables = TableService::new(engine.clone(), clock.clone()).with_pace(pace.clone());
     let queues = QueueService::new(engine.clone(), clock, services::random(pace.clone()));
-    let queues = queues.with_pace(pace);
+    let buffer_bytes_max = mib(bounds.message_memory_mib.get());
+    let queues = queues.with_pace(pace).with_buffer_bytes_max(buffer_bytes_max);
     let options = FrontOptions { auth, disk: operator.disk(), ..front_options(settings) };
     let shared = Arc::new(Shared::new(accounts.clone(), Arc::new(SystemClock), options));
     let services = Services::new(listeners, &shared, &tables, &queues, settings);

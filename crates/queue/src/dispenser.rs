@@ -14,11 +14,14 @@
 //! known to be empty, the cursor skips them without a scan. The state need only be complete, not
 //! exact: a message that is taken twice fails the check of the second commit, and is dropped there.
 
+mod buffer;
 mod holds;
 
+pub(crate) use buffer::BufferMemory;
 pub(crate) use holds::{Claim, CountLoad, Refill, Sending};
 
 use crate::count::{Count, Delta, Tally};
+use buffer::Buffer;
 use lazuli_engine::Revision;
 use lazuli_layout::queue::MessageRecord;
 use lazuli_layout::{Generation, Position};
@@ -26,8 +29,6 @@ use lazuli_model::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum messages in memory per queue; more are left to the next scan.
-const BUFFER_MAX: usize = 1024;
 /// How long after its request a commit may still happen: twice the request timeout.
 const DOUBT_MS: u64 = 2 * lazuli_model::limits::REQUEST_MS_MAX;
 /// How often a doubt is looked up.
@@ -69,7 +70,7 @@ struct State {
     cursor: Position,
     /// Where the current scan began; the cursor is already at its end.
     scanning: Option<Position>,
-    buffer: BTreeMap<Position, Stored>,
+    buffer: Buffer,
     /// The number of claims on each position.
     claimed: BTreeMap<Position, usize>,
     doubts: BTreeMap<Position, Doubt>,
@@ -116,7 +117,7 @@ impl Hint {
 }
 
 impl Dispenser {
-    pub(crate) fn new(generation: Generation) -> Self {
+    pub(crate) fn new(generation: Generation, memory: Arc<BufferMemory>) -> Self {
         let hint = Hint {
             start: Timestamp::MIN,
             full_scan: Timestamp::MIN,
@@ -128,7 +129,7 @@ impl Dispenser {
             last: Timestamp::MIN,
             cursor: Position::first_at(Timestamp::MIN),
             scanning: None,
-            buffer: BTreeMap::new(),
+            buffer: Buffer::new(memory),
             claimed: BTreeMap::new(),
             doubts: BTreeMap::new(),
             count: Count::Unknown,
@@ -191,7 +192,7 @@ impl Dispenser {
     /// The position before which no message is live, except those in doubt.
     pub(crate) fn floor(&self) -> Position {
         let state = self.state();
-        let buffered = state.buffer.keys().next().copied();
+        let buffered = state.buffer.first();
         let claimed = state.claimed.keys().next().copied();
         [buffered, claimed, state.scanning].into_iter().flatten().fold(state.cursor, Position::min)
     }
@@ -297,8 +298,8 @@ impl State {
 
     /// Leaves the last messages of a full buffer to a later scan.
     fn trim(&mut self) {
-        while self.buffer.len() > BUFFER_MAX {
-            if let Some((position, _)) = self.buffer.pop_last() {
+        while self.buffer.is_too_full() {
+            if let Some(position) = self.buffer.pop_last() {
                 self.cursor = self.cursor.min(position);
             }
         }
@@ -325,10 +326,8 @@ impl State {
     fn take(&mut self, max: usize, now: Timestamp) -> Vec<Taken> {
         let mut taken = Vec::new();
         while taken.len() < max
-            && let Some(first) = self.buffer.first_entry()
-            && first.key().next_visible <= now
+            && let Some((position, stored)) = self.buffer.pop_visible(now)
         {
-            let (position, stored) = first.remove_entry();
             // Expired messages are left to the background task that deletes them.
             if stored.record.expires > now {
                 *self.claimed.entry(position).or_default() += 1;

@@ -2,7 +2,7 @@
 
 use crate::messages::ReceivedMessage;
 use crate::service::QueueService;
-use lazuli_meter::{Counter, Family, PerLabel, Source};
+use lazuli_meter::{Counter, Family, PerLabel, Source, Value};
 
 /// A message that was received this often is probably never deleted by its consumers.
 const POISON_DEQUEUE_COUNT: u32 = 5;
@@ -38,6 +38,15 @@ impl MessageMeter {
 impl Source for QueueService {
     fn report(&self) -> Vec<Family> {
         let help = "What happened to messages";
-        vec![Family::by("lazuli_messages", help, "event", &self.meter.0)]
+        let memory = &self.dispensers.memory;
+        let gauge = |bytes: usize| Value::Gauge(bytes as f64);
+        let pool = |name, help, bytes: usize| {
+            Family::new(name, help).with(vec![("pool", "messages".into())], &gauge(bytes))
+        };
+        vec![
+            Family::by("lazuli_messages", help, "event", &self.meter.0),
+            pool("lazuli_memory_bytes", "Memory in use", memory.bytes()),
+            pool("lazuli_memory_limit_bytes", "Memory that may be used", memory.bytes_max()),
+        ]
     }
 }

@@ -1,6 +1,6 @@
 //! Finds queues, and caches their records and dispensers.
 
-use crate::dispenser::Dispenser;
+use crate::dispenser::{BufferMemory, Dispenser};
 use crate::error::QueueError;
 use crate::service::QueueService;
 use lazuli_engine::{Check, Expect, Found, Key};
@@ -66,7 +66,10 @@ impl KnownQueues {
 
 /// The dispensers of queues in use.
 #[derive(Default)]
-pub(crate) struct OpenQueues(Mutex<InUse>);
+pub(crate) struct OpenQueues {
+    in_use: Mutex<InUse>,
+    pub(crate) memory: Arc<BufferMemory>,
+}
 
 #[derive(Default)]
 struct InUse {
@@ -75,6 +78,11 @@ struct InUse {
 }
 
 impl OpenQueues {
+    pub(crate) fn new(buffer_bytes_max: usize) -> Self {
+        let memory = Arc::new(BufferMemory::new(buffer_bytes_max));
+        Self { in_use: Mutex::default(), memory }
+    }
+
     pub(crate) fn of(&self, generation: Generation) -> Arc<Dispenser> {
         let mut in_use = self.lock();
         in_use.uses += 1;
@@ -83,7 +91,7 @@ impl OpenQueues {
         {
             in_use.forget_idle();
         }
-        let new = || (Arc::new(Dispenser::new(generation)), uses);
+        let new = || (Arc::new(Dispenser::new(generation, self.memory.clone())), uses);
         let (dispenser, used) = in_use.dispensers.entry(generation).or_insert_with(new);
         *used = uses;
         Arc::clone(dispenser)
@@ -95,7 +103,7 @@ impl OpenQueues {
     }
 
     fn lock(&self) -> MutexGuard<'_, InUse> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

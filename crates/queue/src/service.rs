@@ -54,6 +54,11 @@ impl QueueService {
     }
 
     /// The nature of the service's engine.
+    /// The same service, which keeps at most so many bytes of messages in memory for delivery.
+    pub fn with_buffer_bytes_max(self, bytes_max: usize) -> Self {
+        Self { dispensers: Arc::new(OpenQueues::new(bytes_max)), ..self }
+    }
+
     pub fn nature(&self) -> Nature {
         self.store.nature()
     }

@@ -66,12 +66,12 @@ fn pools_share_the_memory_that_is_given() {
         (bounds.cache_mib, bounds.body_memory_mib.get(), bounds.commit_queue_mib.get())
     };
     assert_eq!(pools(load("", "").unwrap()), (128, 256, 64));
-    assert_eq!(pools(load("--memory 1000M", "").unwrap()), (450, 120, 60));
+    assert_eq!(pools(load("--memory 1000M", "").unwrap()), (410, 120, 60));
     let file = "memory = '200M'\ncache-mib = 7";
     assert_eq!(pools(load("--config FILE", file).unwrap()), (7, 24, 12));
     let both = load("--config FILE --memory 1000M --cache-mib 9", file).unwrap();
     assert_eq!(pools(both), (9, 120, 60));
-    assert_eq!(pools(load_in("", Some(500 * MIB)).unwrap()), (157, 42, 21));
+    assert_eq!(pools(load_in("", Some(500 * MIB)).unwrap()), (143, 42, 21));
     assert_eq!(pools(load_in("", Some(2000 * MIB)).unwrap()), (128, 256, 64));
 }
 

@@ -34,6 +34,11 @@ pub(crate) struct Bounds {
     #[arg(long, value_name = "MIB", default_value = "256")]
     pub(crate) answer_memory_mib: NonZeroU32,
 
+    /// Memory for messages of all queues that are kept ready for delivery, in MiB; messages beyond
+    /// it are read again
+    #[arg(long, value_name = "MIB", default_value = "64")]
+    pub(crate) message_memory_mib: NonZeroU32,
+
     /// Maximum concurrent queries and transactions
     #[arg(long, value_name = "N", default_value = "32")]
     pub(crate) queries_max: NonZeroU32,

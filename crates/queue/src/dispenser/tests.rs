@@ -1,3 +1,4 @@
+use super::buffer::BUFFER_MAX;
 use super::*;
 use lazuli_engine::CommitError;
 use lazuli_layout::QueueId;
@@ -28,7 +29,7 @@ fn taken(seconds: u64) -> Taken {
 }
 
 fn dispenser() -> Arc<Dispenser> {
-    Arc::new(Dispenser::new(Generation { queue: QueueId(1), epoch: 0 }))
+    Arc::new(Dispenser::new(Generation { queue: QueueId(1), epoch: 0 }, Arc::default()))
 }
 
 fn refill(dispenser: &Dispenser, now: u64, found: &[u64]) {
