@@ -9,6 +9,8 @@
 //! The log gets one ERROR when writes begin to be refused, then a line per 10 s with a count. Callers
 //! need not log each refusal.
 
+mod outage;
+
 use crate::{LocalEngine, LocalOptions, OpenError};
 use arc_swap::ArcSwapOption;
 use lazuli_engine::{
@@ -16,25 +18,18 @@ use lazuli_engine::{
     Reclaimed, Revision, View,
 };
 use lazuli_meter::{Family, Source, Value};
-use std::error::Error;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use outage::Outage;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a trial writes: enough for the store to do something with, not only to begin.
-const TRIAL_BYTES: usize = 4 * 1024 * 1024;
-const TRIAL_FILE: &str = "TRIAL";
 /// Between two trials, and before the store is reopened once more; doubled each time.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// An engine that lasts so long has recovered.
 const RECOVERED_AFTER: Duration = Duration::from_secs(60);
-/// Between two lines that say that writes are still refused.
-const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A [`LocalEngine`] that is replaced by another on the same directory when a write has failed.
 pub struct ReopeningEngine {
@@ -293,7 +288,7 @@ impl Shared {
             }
             pause =
                 if opened.elapsed() > RECOVERED_AFTER { PAUSE } else { (pause * 2).min(PAUSE_MAX) };
-            let mut outage = Outage { shared: self, reported: Instant::now() };
+            let mut outage = Outage::new(self);
             if outage.wait_for_the_disk(pause).and_then(|()| outage.reopen(pause)).is_err() {
                 return;
             }
@@ -301,85 +296,12 @@ impl Shared {
     }
 }
 
-/// The time from a failure until writes are accepted again.
-struct Outage<'s> {
-    shared: &'s Shared,
-    /// When a line was last logged.
-    reported: Instant,
-}
-
-impl Outage<'_> {
-    fn wait_for_the_disk(&mut self, mut pause: Duration) -> Result<(), Closed> {
-        loop {
-            self.shared.signal.pause(pause)?;
-            match try_to_write(&self.shared.dir) {
-                Ok(()) => return Ok(()),
-                Err(error) => self.report(&error),
-            }
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
-    }
-
-    fn reopen(&mut self, mut pause: Duration) -> Result<(), Closed> {
-        let Shared { dir, options, current, signal, .. } = self.shared;
-        tracing::info!("the disk takes writes again: reopening the store");
-        current.store(None);
-        let mut is_first = true;
-        loop {
-            match signal.open(dir, options) {
-                Ok(engine) => {
-                    current.store(Some(Arc::new(engine)));
-                    self.shared.reopens.fetch_add(1, Ordering::Relaxed);
-                    let refused = self.shared.refused.swap(0, Ordering::Relaxed);
-                    tracing::info!(refused, "writes are accepted again");
-                    return Ok(());
-                }
-                // Commits and open views hold the old engine.
-                Err(OpenError::Locked { .. }) => signal.pause(PAUSE)?,
-                Err(error) => {
-                    match is_first {
-                        true => tracing::error!("cannot reopen the store: {}", chain(&error)),
-                        false => self.report(&error),
-                    }
-                    is_first = false;
-                    signal.pause(pause)?;
-                    pause = (pause * 2).min(PAUSE_MAX);
-                }
-            }
-        }
-    }
-
-    /// Logs why writes are still refused, and how many were, unless it was said a moment ago.
-    fn report(&mut self, error: &(dyn Error + 'static)) {
-        if self.reported.elapsed() >= REPORT_INTERVAL {
-            let refused = self.shared.refused.swap(0, Ordering::Relaxed);
-            tracing::warn!(refused, "writes are still refused: {}", chain(error));
-            self.reported = Instant::now();
-        }
-    }
-}
-
-/// An error and its causes on one line.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
-}
-
-fn try_to_write(dir: &Path) -> io::Result<()> {
-    let path = dir.join(TRIAL_FILE);
-    let written = File::create(&path).and_then(|mut file| {
-        file.write_all(&vec![0xa5; TRIAL_BYTES])?;
-        file.sync_all()
-    });
-    let removed = fs::remove_file(&path);
-    written.and(removed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Faults;
     use lazuli_engine::Write;
+    use std::io;
     use std::sync::atomic::AtomicBool;
 
     /// Fails writes while it is set.
@@ -398,23 +320,6 @@ mod tests {
     fn put() -> Commit {
         let writes = vec![Write::Put(Key::from(b"Lk".to_vec()), "value".into())];
         Commit::new(Revision(0), writes)
-    }
-
-    #[tokio::test]
-    async fn refused_calls_are_counted_and_logged_at_intervals() {
-        let dir = tempfile::tempdir().unwrap();
-        let engine = ReopeningEngine::open(dir.path(), LocalOptions::default()).unwrap();
-        let waiting = || engine.shared.refused.load(Ordering::Relaxed);
-        let failed = engine.shared.current.swap(None);
-        assert!(engine.commit(put()).await.is_err() && engine.view().await.is_err());
-        assert_eq!(waiting(), 2);
-        let mut outage = Outage { shared: &engine.shared, reported: Instant::now() };
-        outage.report(&io::Error::other("broken"));
-        assert_eq!(waiting(), 2, "a line was logged a moment ago");
-        outage.reported = outage.reported.checked_sub(REPORT_INTERVAL).unwrap();
-        outage.report(&io::Error::other("broken"));
-        assert_eq!(waiting(), 0);
-        engine.shared.current.store(failed);
     }
 
     /// A write that was refused before the store was reopened, and whose caller went on after that,

@@ -5,6 +5,15 @@
 //! and the ranges whose files were dropped (see `reclaim.rs`). The last revision is part of every
 //! batch, followed by whether all batches before it were durable (see `journal.rs`).
 
+mod failure;
+mod record;
+mod report;
+
+pub(crate) use failure::{WriteFailure, engine_error};
+pub(crate) use record::{
+    Stored, Unstamped, can_be_noted, decode, decode_ref, follows_synced, last_revision,
+};
+
 use crate::damage::DamageReporter;
 use crate::directory::{Directory, OpenError};
 use crate::journal;
@@ -13,18 +22,17 @@ use crate::manifest;
 use crate::meter::EngineMeter;
 use crate::options::{Faults, LocalOptions};
 use crate::view::Snapshot;
-use bytes::Bytes;
+use failure::{open_error, with_file};
 use fjall::compaction::Leveled;
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
 use fjall::{
-    AbstractTree, CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, LsmError,
-    OwnedWriteBatch, PersistMode, Slice,
+    AbstractTree, CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions,
+    OwnedWriteBatch, PersistMode,
 };
-use lazuli_engine::{EngineError, Found, Key, KeyRange, Revision};
-use lazuli_meter::{Family, Value};
+use lazuli_engine::{EngineError, Key, KeyRange, Revision};
 use lsm_tree::{SeqNo, SequenceNumberCounter};
+use record::{DROPPED_RANGE, LAST_REVISION, decode_last, decode_range, encode_last, encode_range};
 use std::collections::HashMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,13 +42,6 @@ const DATA: &str = "data";
 const META: &str = "meta";
 /// Where fjall keeps the tables of the second keyspace that was made.
 const META_FILES: &str = "keyspaces/2";
-const LAST_REVISION: &[u8] = b"last revision";
-/// Followed by the length of the start, four bytes big-endian, the start and the end.
-const DROPPED_RANGE: &[u8] = b"dropped range ";
-const REVISION_BYTES: usize = 8;
-/// Follows the last revision of a batch.
-const FOLLOWS_SYNCED: u8 = 1;
-
 /// A bound on the write buffer that is never reached: see `make_room`.
 const MEMTABLE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Full write buffers that may wait to be flushed while writing goes on. At four, fjall would wait
@@ -86,14 +87,6 @@ pub(crate) struct Store {
     meter: Arc<EngineMeter>,
     damage: Arc<DamageReporter>,
     faults: Option<Arc<dyn Faults>>,
-}
-
-/// A write or sync that failed.
-#[derive(Debug)]
-pub(crate) struct WriteFailure {
-    pub(crate) error: fjall::Error,
-    /// Whether anything may have reached the disk.
-    pub(crate) undetermined: bool,
 }
 
 impl Store {
@@ -193,7 +186,7 @@ impl Store {
             count(&key, 0);
             batch.insert(&self.meta, key, []);
         }
-        let value = self.encode_last(last);
+        let value = encode_last(last, !self.is_unsynced.load(Ordering::Relaxed));
         count(LAST_REVISION, value.len());
         batch.insert(&self.meta, LAST_REVISION, value);
         batch.commit()?;
@@ -260,53 +253,6 @@ impl Store {
         Ok(())
     }
 
-    /// Sizes that the store knows without reading anything.
-    pub(crate) fn report(&self) -> Vec<Family> {
-        let gauge = |number: u64| Value::Gauge(number as f64);
-        let pools = [
-            ("cache", self.database.cache_size(), self.database.cache_capacity()),
-            ("memtables", self.database.write_buffer_size(), self.memtable_bytes),
-        ];
-        let mut used = Family::new("lazuli_memory_bytes", "Memory in use");
-        let mut limits = Family::new("lazuli_memory_limit_bytes", "Memory that may be used");
-        for (pool, bytes, limit) in pools {
-            used = used.with(vec![("pool", pool.into())], &gauge(bytes));
-            limits = limits.with(vec![("pool", pool.into())], &gauge(limit));
-        }
-        let tables = [&self.data, &self.meta];
-        let table_bytes = tables.iter().map(|keyspace| keyspace.disk_space()).sum();
-        let table_files: usize = tables.iter().map(|keyspace| keyspace.table_count()).sum();
-        let labels = |kind: &'static str| vec![("kind", kind.into())];
-        let mut bytes = Family::new("lazuli_store_bytes", "Bytes on disk")
-            .with(labels("tables"), &gauge(table_bytes));
-        if let Ok(journals) = self.database.journal_disk_space() {
-            bytes = bytes.with(labels("journals"), &gauge(journals));
-        }
-        let files = Family::new("lazuli_store_files", "Files on disk")
-            .with(labels("tables"), &gauge(table_files as u64))
-            .with(labels("journals"), &gauge(self.database.journal_count() as u64));
-        let compactions = Family::of(
-            "lazuli_compactions",
-            "Compactions since the store was opened",
-            &Value::Counter(self.database.compactions_completed() as f64),
-        );
-        vec![used, limits, bytes, files, compactions, self.cache_reads()]
-    }
-
-    /// Blocks that reads found in the cache, and those that they had to fetch from files.
-    fn cache_reads(&self) -> Family {
-        let meters = [&self.data, &self.meta].map(|keyspace| keyspace.metrics());
-        let hits: usize = meters.iter().map(|meter| meter.block_load_cached_count()).sum();
-        let misses: usize = meters.iter().map(|meter| meter.block_load_io_count()).sum();
-        let count = |number: usize| Value::Counter(number as f64);
-        Family::new(
-            "lazuli_cache_reads",
-            "Blocks looked up in the cache since the store was opened",
-        )
-        .with(vec![("result", "hit".into())], &count(hits))
-        .with(vec![("result", "miss".into())], &count(misses))
-    }
-
     /// Removes files that only snapshots older than the published one could name. Something must have
     /// been written since they were dropped. Returns whether it could be done now.
     ///
@@ -343,14 +289,6 @@ impl Store {
         self.sync()
     }
 
-    fn encode_last(&self, last: Revision) -> Vec<u8> {
-        let mut value = last.0.to_be_bytes().to_vec();
-        if !self.is_unsynced.load(Ordering::Relaxed) {
-            value.push(FOLLOWS_SYNCED);
-        }
-        value
-    }
-
     fn fault(
         &self,
         step: impl FnOnce(&dyn Faults) -> std::io::Result<()>,
@@ -359,31 +297,6 @@ impl Store {
             Some(faults) => Ok(step(faults.as_ref()).map_err(fjall::Error::Io)?),
             None => Ok(()),
         }
-    }
-}
-
-impl fmt::Display for WriteFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.error {
-            fjall::Error::Io(error) | fjall::Error::Storage(LsmError::Io(error)) => error.fmt(f),
-            // The thread that failed has logged the reason.
-            fjall::Error::Poisoned => f.write_str("writing files in the background failed"),
-            other => other.fmt(f),
-        }
-    }
-}
-
-impl From<fjall::Error> for WriteFailure {
-    fn from(error: fjall::Error) -> Self {
-        // fjall looks at its poison flag before it touches the journal.
-        let undetermined = !matches!(error, fjall::Error::Poisoned);
-        Self { error, undetermined }
-    }
-}
-
-impl From<WriteFailure> for EngineError {
-    fn from(failure: WriteFailure) -> Self {
-        engine_error(failure.error)
     }
 }
 
@@ -407,140 +320,6 @@ fn stored_revision(store: &Path) -> Result<Revision, EngineError> {
     decode_last(found.map_err(|error| engine_error(error.into()))?)
 }
 
-fn decode_last(value: Option<Slice>) -> Result<Revision, EngineError> {
-    match value.as_ref().map(|value| value.split_first_chunk()) {
-        None => Ok(Revision(0)),
-        Some(Some((revision, _))) => Ok(Revision(u64::from_be_bytes(*revision))),
-        Some(None) => Err(EngineError::Corrupt("the last revision has a wrong length".into())),
-    }
-}
-
-/// The revision of a batch that has this entry.
-pub(crate) fn last_revision(key: &[u8], value: &[u8]) -> Option<Revision> {
-    let (revision, _) = value.split_first_chunk()?;
-    (key == LAST_REVISION).then_some(Revision(u64::from_be_bytes(*revision)))
-}
-
-/// Whether an entry of a batch says that all batches before it were durable.
-pub(crate) fn follows_synced(key: &[u8], value: &[u8]) -> bool {
-    key == LAST_REVISION && value.get(REVISION_BYTES) == Some(&FOLLOWS_SYNCED)
-}
-
-/// A payload laid out as it will be stored, after the room for its revision. Callers make it, so that
-/// the one committer need not copy the payload.
-pub(crate) struct Unstamped(Vec<u8>);
-
-impl Unstamped {
-    pub(crate) fn new(payload: &[u8]) -> Self {
-        Self([&[0; REVISION_BYTES], payload].concat())
-    }
-
-    pub(crate) fn payload(&self) -> &[u8] {
-        self.0.get(REVISION_BYTES..).unwrap_or_default()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.payload().len()
-    }
-
-    pub(crate) fn stamp(mut self, revision: Revision) -> Stored {
-        if let Some(room) = self.0.first_chunk_mut() {
-            *room = revision.0.to_be_bytes();
-        }
-        Stored { bytes: self.0.into(), revision }
-    }
-}
-
-/// A value as it is stored.
-pub(crate) struct Stored {
-    bytes: Bytes,
-    revision: Revision,
-}
-
-impl Stored {
-    pub(crate) fn found(&self) -> Found {
-        Found { value: self.bytes.slice(REVISION_BYTES..), revision: self.revision }
-    }
-}
-
-/// Splits what is stored into revision and payload; the payload stays where it lies.
-pub(crate) fn decode(stored: Slice) -> Result<Found, EngineError> {
-    let (revision, _) = decode_ref(&stored)?;
-    Ok(Found { value: Bytes::from(stored).slice(REVISION_BYTES..), revision })
-}
-
-pub(crate) fn decode_ref(stored: &[u8]) -> Result<(Revision, &[u8]), EngineError> {
-    match stored.split_first_chunk::<REVISION_BYTES>() {
-        Some((revision, value)) => Ok((Revision(u64::from_be_bytes(*revision)), value)),
-        None => Err(EngineError::Corrupt(format!(
-            "a stored value has {} bytes, fewer than its revision",
-            stored.len()
-        ))),
-    }
-}
-
-/// Whether a range can be noted: fjall's keys have at most 65535 bytes.
-pub(crate) fn can_be_noted(range: &KeyRange) -> bool {
-    encode_range(range).len() <= usize::from(u16::MAX)
-}
-
-fn encode_range(range: &KeyRange) -> Vec<u8> {
-    let start_bytes = (range.start.len() as u32).to_be_bytes();
-    [DROPPED_RANGE, &start_bytes, &range.start, &range.end].concat()
-}
-
-fn decode_range(key: &[u8]) -> Result<KeyRange, EngineError> {
-    let parts = || {
-        let (start_bytes, rest) = key.strip_prefix(DROPPED_RANGE)?.split_first_chunk()?;
-        rest.split_at_checked(u32::from_be_bytes(*start_bytes) as usize)
-    };
-    let (start, end) =
-        parts().ok_or_else(|| EngineError::Corrupt("a dropped range cannot be read".into()))?;
-    Ok(KeyRange::new(start, end))
-}
-
-pub(crate) fn engine_error(error: fjall::Error) -> EngineError {
-    match error {
-        fjall::Error::Io(e) | fjall::Error::Storage(LsmError::Io(e)) => EngineError::Io(e.into()),
-        fjall::Error::Poisoned => EngineError::Unavailable("an earlier write failed".into()),
-        other => EngineError::Corrupt(other.to_string()),
-    }
-}
-
-fn open_error(dir: &Path, error: fjall::Error) -> OpenError {
-    let dir = dir.to_path_buf();
-    match error {
-        fjall::Error::Locked => OpenError::Locked { dir },
-        fjall::Error::Io(source) | fjall::Error::Storage(LsmError::Io(source)) => {
-            OpenError::Io { dir, source }
-        }
-        fjall::Error::InvalidVersion(_) => OpenError::Corrupt {
-            reason: format!("{} is damaged", dir.join("store/version").display()),
-            dir,
-        },
-        other => OpenError::Corrupt { dir, reason: other.to_string() },
-    }
-}
-
-/// Names the file that kept a store from opening, where that is known.
-fn with_file(store: &Path, error: OpenError) -> OpenError {
-    let is_damage = match &error {
-        OpenError::Corrupt { .. } => true,
-        // A place or a length that was read from a damaged file leads nowhere.
-        OpenError::Io { source, .. } => {
-            source.raw_os_error().is_none() || source.kind() == std::io::ErrorKind::InvalidInput
-        }
-        _ => false,
-    };
-    let damaged = if is_damage { manifest::damaged_tables(store) } else { Ok(Vec::new()) };
-    match damaged.unwrap_or_default().first() {
-        None => error,
-        Some(damaged) => {
-            OpenError::Corrupt { dir: store.to_path_buf(), reason: damaged.to_string() }
-        }
-    }
-}
-
 #[cfg(test)]
 impl Store {
     /// Brings all that was written into files.
@@ -551,33 +330,5 @@ impl Store {
 
     pub(crate) fn file_bytes(&self) -> u64 {
         self.data.disk_space()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stored_value_is_revision_then_payload() {
-        let stored = Unstamped::new(b"abc").stamp(Revision(0x0102));
-        assert_eq!(*stored.bytes, *b"\0\0\0\0\0\0\x01\x02abc");
-        let found = Found { value: "abc".into(), revision: Revision(0x0102) };
-        assert_eq!(stored.found(), found);
-        assert_eq!(decode(stored.bytes.into()).unwrap(), found);
-    }
-
-    #[test]
-    fn value_shorter_than_its_revision_is_corrupt() {
-        assert!(matches!(decode(Slice::from(*b"1234567")), Err(EngineError::Corrupt(_))));
-        assert!(matches!(decode(Slice::empty()), Err(EngineError::Corrupt(_))));
-    }
-
-    #[test]
-    fn dropped_range_reads_back() {
-        for range in [KeyRange::new("", ""), KeyRange::new("La", "Lb"), KeyRange::new("L\0", "M")] {
-            assert_eq!(decode_range(&encode_range(&range)).unwrap(), range);
-        }
-        assert!(decode_range(b"dropped range \0\0\0\x05abc").is_err());
     }
 }
