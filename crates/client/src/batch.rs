@@ -2,17 +2,18 @@
 
 use crate::BoxFuture;
 use crate::account::Account;
-use crate::call::{Answer, kind_of};
-use crate::entity::{ETag, Loaded, Properties, TableEntity};
+use crate::call::{Answer, CallOptions, kind_of};
+use crate::entity::{ETag, Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorAnswer, ErrorKind};
 use crate::key::IntoKey;
-use crate::table::{Table, encode, entity_path};
+use crate::table::{self, Table, encode, entity_path};
 use crate::tables;
-use crate::write::WriteVerb;
+use crate::write::{self, Proof, WriteVerb};
+use crate::write_ids::{Fate, WRITE_IDS, WriteIds};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, StatusCode};
 use lazuli_model::limits::{BATCH_OPERATIONS_MAX, REQUEST_BODY_BYTES_MAX};
-use lazuli_model::{EntityKey, TableName};
+use lazuli_model::{EntityKey, Guid, TableName};
 use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::error_body::ErrorText;
 use lazuli_wire::multipart::{BatchWriter, ResponsePart, boundary, parse_batch_response};
@@ -30,23 +31,39 @@ pub struct Batch<T> {
     of: PhantomData<fn(T)>,
 }
 
-struct Operation {
-    name: &'static str,
-    key: EntityKey,
-    method: Method,
-    path: String,
-    body: Vec<u8>,
-    if_match: Option<String>,
+/// One write of a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    /// `None` deletes.
+    pub(crate) verb: Option<WriteVerb>,
+    pub(crate) key: EntityKey,
+    pub(crate) properties: Properties,
+    pub(crate) if_match: Option<String>,
+    /// The ids that the entity had when it was read.
+    pub(crate) base: WriteIds,
+}
+
+impl Operation {
+    fn name(&self) -> &'static str {
+        self.verb.map_or("delete", WriteVerb::name)
+    }
 }
 
 /// A transaction that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     etags: Vec<Option<ETag>>,
+    proof: Proof,
 }
 
 impl Committed {
-    /// The new version of the entity that the operation at `index` wrote; `None` for a deletion.
+    /// How it is known.
+    pub fn proof(&self) -> Proof {
+        self.proof
+    }
+
+    /// The new version of the entity that the operation at `index` wrote; `None` for a deletion, and for
+    /// most operations if the answer was lost.
     pub fn etag(&self, index: usize) -> Option<&ETag> {
         self.etags.get(index)?.as_ref()
     }
@@ -101,13 +118,13 @@ impl<T: TableEntity> Batch<T> {
     /// Removes an entity if nobody has changed it since it was read.
     pub fn delete(self, loaded: &Loaded<T>) -> Self {
         let key = Ok(loaded.loaded_key().clone());
-        self.remove("delete", key, loaded.etag().as_str())
+        self.remove(key, loaded.etag().as_str())
     }
 
     /// Removes an entity, which must be there: unlike [`Table::delete_key`], a transaction fails
     /// otherwise.
     pub fn delete_key<K: IntoKey>(self, key: K) -> Self {
-        self.remove("delete_key", key.into_key().map_err(Error::from), "*")
+        self.remove(key.into_key().map_err(Error::from), "*")
     }
 
     /// How many operations there are.
@@ -131,41 +148,32 @@ impl<T: TableEntity> Batch<T> {
         encoded: Result<(EntityKey, Properties), Error>,
         if_match: Option<&str>,
     ) -> Self {
-        let operation = encoded.map(|(key, properties)| {
-            let (path, body) = verb.path_and_body(&self.table, &key, &properties);
-            let if_match = if_match.map(str::to_owned);
-            Operation { name: verb.name(), key, method: verb.method(), path, body, if_match }
-        });
-        self.operations.push(operation);
+        self.operations.push(encoded.map(|(key, properties)| Operation {
+            verb: Some(verb),
+            key,
+            properties,
+            if_match: if_match.map(str::to_owned),
+            base: WriteIds::default(),
+        }));
         self
     }
 
-    fn remove(mut self, name: &'static str, key: Result<EntityKey, Error>, etag: &str) -> Self {
-        let operation = key.map(|key| Operation {
-            name,
-            method: Method::DELETE,
-            path: entity_path(&self.table, &key),
+    fn remove(mut self, key: Result<EntityKey, Error>, etag: &str) -> Self {
+        self.operations.push(key.map(|key| Operation {
+            verb: None,
             key,
-            body: Vec::new(),
+            properties: Properties::default(),
             if_match: Some(etag.to_owned()),
-        });
-        self.operations.push(operation);
+            base: WriteIds::default(),
+        }));
         self
     }
 
     async fn run(self) -> Result<Committed, Error> {
-        let table = self.table.clone();
-        let place = |error: Error| error.at("batch", Some(table.as_str()), None);
-        let account = self.account.clone();
-        let operations = self.checked().map_err(place)?;
-        if operations.is_empty() {
-            return Ok(Committed { etags: Vec::new() });
-        }
-        let (content_type, body) = encode_batch(&account, &operations).map_err(place)?;
-        let mut call = tables::write("batch", Method::POST, "/$batch".to_owned(), body.into());
-        call.headers.insert(CONTENT_TYPE, content_type);
-        let answer = account.exchange(&call).await.map_err(place)?;
-        read_answer(answer, &operations).map_err(place)
+        let (account, table) = (self.account.clone(), self.table.clone());
+        let operations = self.checked().map_err(|error| place(error, &table))?;
+        let trusts_content = account.0.retry.trusts_content();
+        send(&account, &table, operations, None, trusts_content).await
     }
 
     /// The operations, if they can be one transaction (C-11.1). Nothing is sent before.
@@ -209,9 +217,94 @@ impl IntoFuture for Commit {
     }
 }
 
+/// Says where it happened.
+fn place(error: Error, table: &TableName) -> Error {
+    error.at("batch", Some(table.as_str()), None)
+}
+
+/// Sends operations that can be one transaction. `own` is an id that the first write is to carry.
+pub(crate) async fn send(
+    account: &Account,
+    table: &TableName,
+    mut operations: Vec<Operation>,
+    own: Option<Guid>,
+    trusts_content: bool,
+) -> Result<Committed, Error> {
+    let count = operations.len();
+    if count == 0 {
+        return Ok(Committed { etags: Vec::new(), proof: Proof::Answered });
+    }
+    let own = own.filter(|own| mark(&mut operations, *own));
+    let encoded = encode_batch(account, table, &operations).map_err(|e| place(e, table))?;
+    let (content_type, body) = encoded;
+    let mut call = tables::write("batch", Method::POST, "/$batch".to_owned(), body.into());
+    call.headers.insert(CONTENT_TYPE, content_type);
+    let answer = account.exchange(&call).await.map_err(|error| place(error, table))?;
+    let is_after_lost = answer.is_after_lost;
+    let error = match read_answer(answer, &operations) {
+        Ok(etags) => return Ok(Committed { etags, proof: Proof::Answered }),
+        Err(error) => place(error, table),
+    };
+    let is_ours_perhaps = is_after_lost
+        && matches!(error.status().map(|status| status.as_u16()), Some(404 | 409 | 412));
+    if !is_ours_perhaps {
+        return Err(error);
+    }
+    // All or nothing: what became of one operation became of all (C-13).
+    let Some(index) = decisive(&operations) else { return Err(error) };
+    let Some(operation) = operations.get(index) else { return Err(error) };
+    let found: Option<Loaded<Entity>> =
+        table::get(account, table, &operation.key, CallOptions::default())
+            .await
+            .map_err(|cause| place(write::unknown(cause, "batch"), table))?;
+    let done = |proof| {
+        let mut etags = vec![None; count];
+        if let (Some(slot), Some(found)) = (etags.get_mut(index), &found) {
+            *slot = Some(found.etag().clone());
+        }
+        Ok(Committed { etags, proof })
+    };
+    match (&found, operation.verb) {
+        (None, None) => done(Proof::State),
+        (None, Some(_)) | (Some(_), None) => Err(error),
+        (Some(row), Some(verb)) => {
+            match own.map(|own| row.write_ids().fate_of(own, &operation.base)) {
+                Some(Fate::Applied) => done(Proof::WriteIds),
+                Some(Fate::NotApplied) => {
+                    Err(error.with(|context| context.may_have_been_applied = false))
+                }
+                Some(Fate::Unknown) => Err(error),
+                None if !write::holds(row, &operation.properties, verb) => Err(error),
+                None if trusts_content => done(Proof::Content),
+                None => Err(error.with_kind(ErrorKind::OutcomeUnknown)),
+            }
+        }
+    }
+}
+
+/// The operation whose row tells most: an insert, else another write, else a deletion.
+fn decisive(operations: &[Operation]) -> Option<usize> {
+    let first = |wanted: fn(&Operation) -> bool| operations.iter().position(wanted);
+    first(|operation| operation.properties.has(WRITE_IDS))
+        .or_else(|| first(|operation| operation.verb == Some(WriteVerb::Insert)))
+        .or_else(|| first(|operation| operation.verb.is_some()))
+        .or_else(|| first(|_| true))
+}
+
+/// Gives the id of the transaction to one of its writes, best to one of an entity that was read: the ids it
+/// had tell also what did not happen. False if there is no write.
+fn mark(operations: &mut [Operation], own: Guid) -> bool {
+    let read = operations.iter().position(|op| op.verb.is_some() && op.base != WriteIds::default());
+    let index = read.or_else(|| operations.iter().position(|op| op.verb.is_some()));
+    let Some(operation) = index.and_then(|index| operations.get_mut(index)) else { return false };
+    operation.properties.set(WRITE_IDS, operation.base.followed_by(own).to_value());
+    true
+}
+
 /// The body of the request, and its type.
 fn encode_batch(
     account: &Account,
+    table: &TableName,
     operations: &[Operation],
 ) -> Result<(HeaderValue, Vec<u8>), Error> {
     let endpoint = account.0.endpoint(StorageService::Table);
@@ -226,17 +319,22 @@ fn encode_batch(
             ("Accept", b"application/json;odata=minimalmetadata"),
             ("DataServiceVersion", b"3.0;"),
         ];
-        if !operation.body.is_empty() {
-            headers.push(("Content-Type", b"application/json"));
-        }
-        if operation.method == Method::POST {
+        let (method, path, body) = match operation.verb {
+            Some(verb) => {
+                operation.properties.check(&operation.key)?;
+                let (path, body) = verb.path_and_body(table, &operation.key, &operation.properties);
+                headers.push(("Content-Type", b"application/json"));
+                (verb.method(), path, body)
+            }
+            None => (Method::DELETE, entity_path(table, &operation.key), Vec::new()),
+        };
+        if method == Method::POST {
             headers.push(("Prefer", b"return-no-content"));
         }
         if let Some(if_match) = &operation.if_match {
             headers.push(("If-Match", if_match.as_bytes()));
         }
-        let target = format!("{base}{}", operation.path);
-        writer.request(operation.method.as_str(), &target, headers, &operation.body);
+        writer.request(method.as_str(), &format!("{base}{path}"), headers, &body);
     }
     writer.finish();
     if body.len() > REQUEST_BODY_BYTES_MAX {
@@ -245,10 +343,9 @@ fn encode_batch(
     Ok((HeaderValue::try_from(content_type).map_err(Error::protocol)?, body))
 }
 
-fn read_answer(answer: Answer, operations: &[Operation]) -> Result<Committed, Error> {
+fn read_answer(answer: Answer, operations: &[Operation]) -> Result<Vec<Option<ETag>>, Error> {
     if answer.status != StatusCode::ACCEPTED {
-        let error = answer.into_error("batch");
-        return Err(error);
+        return Err(answer.into_error("batch"));
     }
     let content_type = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let boundary = content_type.and_then(boundary);
@@ -261,7 +358,7 @@ fn read_answer(answer: Answer, operations: &[Operation]) -> Result<Committed, Er
         return Err(Error::protocol("the answer has another number of parts than the request"));
     }
     let etag = |part: &ResponsePart<'_>| part.headers.get("etag").map(ETag::new);
-    Ok(Committed { etags: parts.iter().map(etag).collect() })
+    Ok(parts.iter().map(etag).collect())
 }
 
 /// The error of the one operation that failed the transaction (C-11.2).
@@ -285,7 +382,7 @@ fn failure(part: &ResponsePart<'_>, answer: &Answer, operations: &[Operation]) -
     Error::new(kind).with(|context| {
         context.answer = Some(answered);
         context.key = operation.map(|operation| operation.key.clone());
-        context.hint = operation.map(|operation| format!("the operation was {}", operation.name));
+        context.hint = operation.map(|operation| format!("the operation was {}", operation.name()));
         context.attempts = answer.attempts;
         context.client_request_id = Some(answer.client_request_id.clone());
         context.may_have_been_applied = answer.is_after_lost;

@@ -62,6 +62,10 @@ impl Properties {
         }
     }
 
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == name)
+    }
+
     pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
@@ -267,6 +271,17 @@ impl<T> Loaded<T> {
     /// The writes that the entity names.
     pub(crate) fn write_ids(&self) -> &WriteIds {
         &self.write_ids
+    }
+
+    /// A value that is not in the table yet.
+    pub(crate) fn unwritten(
+        value: T,
+        key: EntityKey,
+        etag: ETag,
+        timestamp: Timestamp,
+        write_ids: WriteIds,
+    ) -> Self {
+        Self { value, key, etag, timestamp, write_ids }
     }
 
     /// The keys it was read by.

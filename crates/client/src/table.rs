@@ -9,6 +9,7 @@ use crate::filter::Filter;
 use crate::key::IntoKey;
 use crate::query::Query;
 use crate::tables::{self, Tables};
+use crate::transaction::{Transact, Transaction};
 use crate::update::{Change, Update};
 use crate::write::{Delete, Merge, Write, WriteVerb};
 use crate::{BoxError, BoxFuture};
@@ -129,6 +130,32 @@ impl<T: TableEntity> Table<T> {
         F: FnMut(&mut K::Entity) -> Result<Change, BoxError> + Send + 'static,
     {
         Update::new(self.retyped(), key.into_key(), change)
+    }
+
+    /// Runs `work` on one partition: what it reads it may change, and its writes are carried out together,
+    /// if nobody changed meanwhile what it wrote; else it is run again.
+    ///
+    /// ```no_run
+    /// # use lazuli_client::{Entity, Error, Table};
+    /// # async fn run(departments: Table) -> Result<(), Error> {
+    /// departments
+    ///     .transact("Sales", |tx| async move {
+    ///         let Some(mut sales) = tx.get(("Sales", "Department")).await? else { return Ok(()) };
+    ///         let count: i32 = sales.get("EmployeeCount")?;
+    ///         sales.set("EmployeeCount", count + 1);
+    ///         tx.replace(&sales)?;
+    ///         tx.insert(&Entity::new("Sales", "00011").with("LastName", "Hall"))
+    ///     })
+    ///     .await
+    /// # }
+    /// ```
+    pub fn transact<'f, F, W, R>(&self, partition_key: &str, work: F) -> Transact<'f, F, W, R>
+    where
+        F: FnMut(Transaction) -> W + Send + 'f,
+        W: Future<Output = Result<R, Error>> + Send + 'f,
+        R: Send + 'f,
+    {
+        Transact::new(self, partition_key, work)
     }
 
     /// Begins a transaction: up to 100 writes to one partition, all or nothing.

@@ -1,6 +1,7 @@
 //! Read, change, write if nobody came between (C-10.1 to C-10.3).
 
 use crate::entity::{ETag, TableEntity};
+use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::table::Table;
 use crate::{BoxError, BoxFuture};
@@ -101,8 +102,7 @@ where
                 Err(error) => return Err(place(error, Some(&key))),
             }
             let env = &self.table.account.0.env;
-            let bound = PAUSE.saturating_mul(1 << (attempts - 1).min(16)).min(PAUSE_MAX);
-            env.sleep(env.jitter(bound)).await;
+            env.sleep(pause(env, attempts)).await;
         }
         Err(place(Error::new(ErrorKind::Contended { attempts: self.attempts }), Some(&key)))
     }
@@ -147,6 +147,12 @@ where
             Err(error) => Err(error),
         }
     }
+}
+
+/// The pause after so many attempts that others made fail.
+pub(crate) fn pause(env: &Env, attempts: u32) -> Duration {
+    let doublings = attempts.saturating_sub(1).min(16);
+    env.jitter(PAUSE.saturating_mul(1 << doublings).min(PAUSE_MAX))
 }
 
 impl<T, F> IntoFuture for Update<T, F>

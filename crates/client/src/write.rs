@@ -256,7 +256,7 @@ impl IntoFuture for Write {
 }
 
 /// The error of a write whose outcome could not be looked up.
-fn unknown(cause: Error, operation: &'static str) -> Error {
+pub(crate) fn unknown(cause: Error, operation: &'static str) -> Error {
     Error::new(ErrorKind::OutcomeUnknown)
         .at(operation, None, None)
         .with(|context| context.source = Some(cause.into()))
@@ -269,7 +269,7 @@ pub(crate) fn written(answer: &Answer) -> Result<Written, Error> {
 }
 
 /// Whether an entity holds what was sent: all of it and nothing else, but for a merge.
-fn holds(found: &Entity, sent: &Properties, verb: WriteVerb) -> bool {
+pub(crate) fn holds(found: &Entity, sent: &Properties, verb: WriteVerb) -> bool {
     let is_whole = matches!(verb, WriteVerb::Merge) || sent.len() == found.len();
     let is_there = |(name, value): (&str, &Value)| {
         found.value(name).is_some_and(|stored| is_same(stored, value))

@@ -161,3 +161,25 @@ async fn a_write_that_never_gets_an_answer_is_unknown() {
     assert_eq!((error.kind(), error.attempts()), (&ErrorKind::OutcomeUnknown, 5));
     assert!(!error.is_retryable());
 }
+
+#[tokio::test]
+async fn a_transaction_whose_answer_is_lost_is_looked_up_by_one_of_its_rows() {
+    let test = test().await;
+    let other = Entity::new("p", "other").with("Age", 1);
+    test.faults.next(LOSES_ANSWER);
+    let committed = test.table.batch("p").insert(&entity(1)).upsert(&other).commit().await.unwrap();
+    assert_eq!(committed.proof(), Proof::Content);
+    let read = test.rival.get(("p", "r")).required().await.unwrap();
+    assert_eq!((committed.etag(0), committed.etag(1)), (Some(read.etag()), None));
+
+    let gone = test.table.batch("p").delete_key(("p", "r")).delete_key(("p", "other"));
+    test.faults.next(LOSES_ANSWER);
+    assert_eq!(gone.commit().await.unwrap().proof(), Proof::State);
+
+    test.rival.insert(&entity(7)).await.unwrap();
+    test.faults.next(LOSES_REQUEST);
+    let error = test.table.batch("p").upsert(&other).insert(&entity(1)).commit().await.unwrap_err();
+    assert_eq!(error.batch_index(), Some(1));
+    assert!(error.is_conflict() && error.may_have_been_applied(), "{error}");
+    assert!(test.rival.get(("p", "other")).await.unwrap().is_none(), "nothing of it was done");
+}

@@ -6,6 +6,7 @@ mod batches;
 mod faults;
 mod lost_answers;
 mod queries;
+mod transactions;
 mod updates;
 mod verbs;
 

@@ -1,0 +1,205 @@
+//! Reads and writes of one partition that take effect together, or are done again (C-10.4, C-10.5).
+
+use crate::BoxFuture;
+use crate::account::Account;
+use crate::batch::{self, Operation};
+use crate::entity::{Entity, Loaded, Properties, TableEntity};
+use crate::error::{Error, ErrorKind};
+use crate::key::{IntoKey, Key};
+use crate::table::{Table, encode};
+use crate::update::pause;
+use lazuli_model::TableName;
+use lazuli_model::limits::BATCH_OPERATIONS_MAX;
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+mod row;
+
+use row::Row;
+
+const ATTEMPTS: u32 = 8;
+
+/// A transaction while a function runs: reads go to the table, writes wait for the end. Cheap to clone.
+///
+/// What is read and not written is not checked at the end, unless [`Transaction::guard`] says so: two
+/// transactions that each read what the other writes may both be carried out.
+#[derive(Clone, Debug)]
+pub struct Transaction(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    table: Table<Entity>,
+    partition: String,
+    rows: Mutex<Vec<Row>>,
+}
+
+impl Transaction {
+    fn new(table: Table<Entity>, partition: &str) -> Self {
+        let partition = partition.to_owned();
+        Self(Arc::new(Inner { table, partition, rows: Mutex::default() }))
+    }
+
+    /// Reads an entity, as this transaction leaves it.
+    pub async fn get<K: IntoKey>(&self, key: K) -> Result<Option<Loaded<K::Entity>>, Error> {
+        let key = key.into_key()?;
+        {
+            let rows = self.rows();
+            if let Some(row) = rows.iter().find(|row| *row.key() == key)
+                && let Some(found) = row.read()
+            {
+                return found;
+            }
+        }
+        self.0.table.get(Key::<K::Entity>::new(key)).await
+    }
+
+    /// Adds an entity, which must not be there.
+    pub fn insert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
+        let (key, properties) = encode(value)?;
+        self.change(key, |row| row.insert(properties))
+    }
+
+    /// Writes an entity that was read.
+    pub fn replace<T: TableEntity>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
+        let (key, properties) = encode(&**loaded)?;
+        self.change(key, |row| row.replace(properties, loaded.etag(), loaded.write_ids()))
+    }
+
+    /// Writes an entity, whatever is there.
+    pub fn upsert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
+        let (key, properties) = encode(value)?;
+        self.change(key, |row| row.upsert(properties))
+    }
+
+    /// Removes an entity that was read.
+    pub fn delete<T>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
+        self.change(loaded.loaded_key().clone(), |row| {
+            row.delete(loaded.etag(), loaded.write_ids())
+        })
+    }
+
+    /// Has the transaction fail if this entity changes before its end. Costs one of its 100 operations,
+    /// and gives the entity a new version.
+    pub fn guard<T>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
+        self.change(loaded.loaded_key().clone(), |row| row.guard(loaded.etag(), loaded.write_ids()))
+    }
+
+    fn change(
+        &self,
+        key: lazuli_model::EntityKey,
+        change: impl FnOnce(&mut Row) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let place = |error: Error| error.at("transact", Some(self.0.table.name()), None);
+        if key.partition.as_str() != self.0.partition {
+            let error = Error::config("a transaction has one partition");
+            return Err(place(error.with(|context| context.key = Some(key))));
+        }
+        let mut rows = self.rows();
+        let at = rows.iter().position(|row| *row.key() == key);
+        if at.is_none() && rows.len() >= BATCH_OPERATIONS_MAX {
+            return Err(place(Error::config("a transaction has at most 100 operations")));
+        }
+        let at = at.unwrap_or_else(|| {
+            rows.push(Row::untouched(key));
+            rows.len() - 1
+        });
+        match rows.get_mut(at) {
+            Some(row) => change(row).map_err(place),
+            None => Ok(()),
+        }
+    }
+
+    fn operations(&self) -> Vec<Operation> {
+        self.rows().iter().filter_map(Row::operation).collect()
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Vec<Row>> {
+        self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A function that is run until its transaction is carried out.
+#[must_use = "nothing is sent before `.await`"]
+pub struct Transact<'f, F, W, R> {
+    account: Account,
+    table: TableName,
+    partition: String,
+    work: F,
+    attempts: u32,
+    of: PhantomData<fn(&'f ()) -> (W, R)>,
+}
+
+impl<'f, F, W, R> Transact<'f, F, W, R>
+where
+    F: FnMut(Transaction) -> W + Send + 'f,
+    W: Future<Output = Result<R, Error>> + Send + 'f,
+    R: Send + 'f,
+{
+    pub(crate) fn new<T: TableEntity>(table: &Table<T>, partition: &str, work: F) -> Self {
+        Self {
+            account: table.account.clone(),
+            table: table.name.clone(),
+            partition: partition.to_owned(),
+            work,
+            attempts: ATTEMPTS,
+            of: PhantomData,
+        }
+    }
+
+    /// So many attempts, instead of eight, before it fails with [`ErrorKind::Contended`].
+    pub fn attempts(self, attempts: u32) -> Self {
+        Self { attempts: attempts.max(1), ..self }
+    }
+
+    async fn run(mut self) -> Result<R, Error> {
+        let place =
+            |error: Error, table: &TableName| error.at("transact", Some(table.as_str()), None);
+        let env = self.account.0.env.clone();
+        for attempts in 1..=self.attempts {
+            let table = Table::new(self.account.clone(), self.table.clone());
+            let transaction = Transaction::new(table, &self.partition);
+            let result = (self.work)(transaction.clone()).await?;
+            let operations = transaction.operations();
+            let own = Some(env.guid());
+            match batch::send(&self.account, &self.table, operations, own, false).await {
+                Ok(_) => return Ok(result),
+                // Doing it twice is worse than not knowing (C-10.3).
+                Err(error) if error.may_have_been_applied() => {
+                    return Err(place(error.with_kind(ErrorKind::OutcomeUnknown), &self.table));
+                }
+                Err(error) if is_conflict(&error) => env.sleep(pause(&env, attempts)).await,
+                Err(error) => return Err(place(error, &self.table)),
+            }
+        }
+        Err(place(Error::new(ErrorKind::Contended { attempts: self.attempts }), &self.table))
+    }
+}
+
+/// Whether others came between: what was read is no longer so.
+fn is_conflict(error: &Error) -> bool {
+    let is_of_a_row = matches!(error.kind(), ErrorKind::Batch { .. });
+    is_of_a_row && (error.is_conflict() || error.is_precondition_failed() || error.is_not_found())
+}
+
+impl<'f, F, W, R> IntoFuture for Transact<'f, F, W, R>
+where
+    F: FnMut(Transaction) -> W + Send + 'f,
+    W: Future<Output = Result<R, Error>> + Send + 'f,
+    R: Send + 'f,
+{
+    type Output = Result<R, Error>;
+    type IntoFuture = BoxFuture<'f, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// An entity with these properties, as a read would give it.
+fn entity(key: &lazuli_model::EntityKey, properties: &Properties) -> Entity {
+    let entity = Entity::new(key.partition.as_str(), key.row.as_str());
+    properties
+        .values()
+        .fold(entity, |entity, (name, value)| entity.with(name.to_owned(), value.clone()))
+}
