@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// without an end, and compares each key itself. A short range is not read beyond its end, which
 /// could cost a disk read.
 const BOUNDED_ROWS_MAX: usize = 64;
+/// A scan of at most this many entries never restarts. Those that look for the first messages of a queue
+/// are so short, and after the end of their range lie all messages deleted in the last half minute.
+const SHORT_SCAN_ROWS_MAX: usize = 128;
 
 /// The state after one group of commits. All views of that state share it.
 pub(crate) struct Snapshot {
@@ -81,7 +84,9 @@ impl Snapshot {
         if walk.scan.direction == Direction::Backward {
             return Ok(walk.over(entries.rev(), usize::MAX)?.unwrap_or(ScanEnd::Done));
         }
-        if let Some(end) = walk.over(entries, BOUNDED_ROWS_MAX)? {
+        let is_short = walk.scan.rows_max <= SHORT_SCAN_ROWS_MAX;
+        let bounded_rows = if is_short { usize::MAX } else { BOUNDED_ROWS_MAX };
+        if let Some(end) = walk.over(entries, bounded_rows)? {
             return Ok(end);
         }
         let entries = self.snapshot.range(&self.data, walk.scan.range.start.clone()..);
