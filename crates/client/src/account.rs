@@ -1,4 +1,4 @@
-//! An account: where its services are, who asks, and how (C-2).
+//! An account: endpoints, credential, options (C-2).
 
 use crate::credential::{Credential, Kind};
 use crate::dialect::Dialect;
@@ -124,7 +124,7 @@ impl Account {
         self.0.endpoint(StorageService::Table).map(|endpoint| &*endpoint.primary)
     }
 
-    /// Whose service this is.
+    /// Which service this is.
     pub fn dialect(&self) -> Dialect {
         self.0.dialect
     }
@@ -234,7 +234,7 @@ impl AccountBuilder {
         self.endpoint(StorageService::Blob, address)
     }
 
-    /// Who asks.
+    /// The credential.
     pub fn credential(mut self, credential: Credential) -> Self {
         if let Kind::SharedKey { account, .. } = &credential.0 {
             self.name.get_or_insert_with(|| account.as_ref().to_owned());
@@ -263,7 +263,7 @@ impl AccountBuilder {
         Self { application: Some(word.to_owned()), ..self }
     }
 
-    /// Another way out than this library's own HTTP client.
+    /// A transport other than this library's HTTP client.
     pub fn transport(self, transport: impl Transport) -> Self {
         Self { transport: Some(Arc::new(transport)), ..self }
     }
@@ -273,7 +273,7 @@ impl AccountBuilder {
         Self { env, ..self }
     }
 
-    /// Whose service it is, if the endpoint does not tell.
+    /// Which service it is, if the endpoint does not tell.
     pub fn dialect(self, dialect: Dialect) -> Self {
         Self { dialect: Some(dialect), ..self }
     }

@@ -90,38 +90,38 @@ impl<T: TableEntity> Batch<T> {
         }
     }
 
-    /// Adds an entity; one under the same keys fails the transaction.
+    /// Inserts an entity; the transaction fails if its keys are taken.
     pub fn insert(self, value: &T) -> Self {
         self.write(WriteVerb::Insert, encode(value), None)
     }
 
-    /// Writes an entity if nobody has changed it since it was read.
+    /// Replaces an entity if it has not changed since it was read.
     pub fn replace(self, loaded: &Loaded<T>) -> Self {
         self.write(WriteVerb::Replace, encode(&**loaded), Some(loaded.etag().as_str()))
     }
 
-    /// Writes an entity over what is there; it must be there.
+    /// Replaces an entity unconditionally; it must exist.
     pub fn overwrite(self, value: &T) -> Self {
         self.write(WriteVerb::Overwrite, encode(value), Some("*"))
     }
 
-    /// Writes an entity, whatever is there.
+    /// Inserts or replaces an entity.
     pub fn upsert(self, value: &T) -> Self {
         self.write(WriteVerb::Upsert, encode(value), None)
     }
 
-    /// Sets the properties of an entity, whatever is there, and leaves the others.
+    /// Inserts an entity, or merges its properties into the existing one.
     pub fn upsert_merge(self, value: &T) -> Self {
         self.write(WriteVerb::UpsertMerge, encode(value), None)
     }
 
-    /// Removes an entity if nobody has changed it since it was read.
+    /// Deletes an entity if it has not changed since it was read.
     pub fn delete(self, loaded: &Loaded<T>) -> Self {
         let key = Ok(loaded.loaded_key().clone());
         self.remove(key, loaded.etag().as_str())
     }
 
-    /// Removes an entity, which must be there: unlike [`Table::delete_key`], a transaction fails
+    /// Deletes an entity, which must exist: unlike [`Table::delete_key`], a transaction fails
     /// otherwise.
     pub fn delete_key<K: IntoKey>(self, key: K) -> Self {
         self.remove(key.into_key().map_err(Error::from), "*")

@@ -1,4 +1,4 @@
-//! Who asks: account keys, shared access signatures, tokens (C-2.6 to C-2.10).
+//! Credentials: account keys, shared access signatures, tokens (C-2.6 to C-2.10).
 
 use crate::error::{Error, ErrorKind};
 use crate::{BoxError, BoxFuture};
@@ -45,7 +45,7 @@ pub trait TokenCredential: Send + Sync + fmt::Debug + 'static {
     fn token<'a>(&'a self, scope: &'a str) -> BoxFuture<'a, Result<AccessToken, BoxError>>;
 }
 
-/// What proves who asks.
+/// How requests are authorized.
 #[derive(Clone, Debug)]
 pub struct Credential(pub(crate) Kind);
 
@@ -82,7 +82,7 @@ impl Credential {
         })))
     }
 
-    /// Nobody in particular.
+    /// No credential.
     pub fn anonymous() -> Self {
         Self(Kind::Anonymous)
     }

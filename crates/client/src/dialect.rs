@@ -1,4 +1,4 @@
-//! Whose service it is: they differ in what they promise (C-19.6).
+//! Services that speak the protocol differ in what they promise (C-19.6).
 
 /// A service that speaks the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Where a query goes on: text that may be stored for ever (C-8.4).
+//! Continuation tokens as text that may be stored for ever (C-8.4).
 
 use crate::error::{Error, ErrorKind};
 use base64::Engine;

@@ -88,7 +88,7 @@ impl<T: TableEntity> Query<T> {
         self
     }
 
-    /// Goes on after the page that gave `token`.
+    /// Continues after the page that returned `token`.
     pub fn resume(mut self, token: impl Into<Option<PageToken>>) -> Self {
         self.resume = token.into();
         self
@@ -291,7 +291,7 @@ impl<T> Page<T> {
         self.items
     }
 
-    /// Where the query goes on; `None` after the last page.
+    /// The token to continue with; `None` after the last page.
     pub fn token(&self) -> Option<&PageToken> {
         self.token.as_ref()
     }

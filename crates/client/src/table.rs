@@ -50,7 +50,7 @@ impl<T: TableEntity> Table<T> {
         self.account.tables()
     }
 
-    /// Reads one entity; `None` if it is not there. The type follows from the key: two texts give an
+    /// Reads one entity; `None` if it does not exist. The type follows from the key: two texts give an
     /// [`Entity`].
     pub fn get<K: IntoKey>(&self, key: K) -> Get<K::Entity> {
         Get {
@@ -75,7 +75,7 @@ impl<T: TableEntity> Table<T> {
         Query::new(self, None, true)
     }
 
-    /// Adds an entity; one under the same keys is a conflict.
+    /// Inserts an entity; fails with a conflict if its keys are taken.
     ///
     /// If the answer is lost, the library looks at what is there. Dropping the future before it is ready
     /// leaves it open whether the write happened; that holds for every write.
@@ -83,47 +83,47 @@ impl<T: TableEntity> Table<T> {
         self.write(WriteVerb::Insert, value, None)
     }
 
-    /// Writes the whole entity if nobody has changed it since it was read. Properties that `T` does not
+    /// Replaces the entity if it has not changed since it was read. Properties that `T` does not
     /// know are removed.
     pub fn replace(&self, loaded: &Loaded<T>) -> Write {
         let etag = Some(loaded.etag().as_str());
         self.write(WriteVerb::Replace, loaded, etag).based_on(loaded.write_ids())
     }
 
-    /// Writes the whole entity over what is there; it must be there.
+    /// Replaces the entity unconditionally; it must exist.
     pub fn overwrite(&self, value: &T) -> Write {
         self.write(WriteVerb::Overwrite, value, Some("*"))
     }
 
-    /// Writes the whole entity, whatever is there.
+    /// Inserts or replaces the entity.
     pub fn upsert(&self, value: &T) -> Write {
         self.write(WriteVerb::Upsert, value, None)
     }
 
-    /// Sets the properties of the entity, whatever is there, and leaves the others.
+    /// Inserts the entity, or merges its properties into the existing one.
     pub fn upsert_merge(&self, value: &T) -> Write {
         self.write(WriteVerb::UpsertMerge, value, None)
     }
 
     /// Sets the properties that are named and leaves the others: `merge(key).set("Age", 35)`. The entity
-    /// must be there, unless [`Merge::or_insert`] says otherwise.
+    /// must exist, unless [`Merge::or_insert`] says otherwise.
     pub fn merge<K: IntoKey>(&self, key: K) -> Merge {
         Merge::new(&self.account, &self.name, key.into_key())
     }
 
-    /// Removes an entity if nobody has changed it since it was read.
+    /// Deletes an entity if it has not changed since it was read.
     pub fn delete(&self, loaded: &Loaded<T>) -> Delete {
         let etag = Some(loaded.etag().as_str());
         Delete::new(&self.account, &self.name, Ok(loaded.loaded_key().clone()), etag)
     }
 
-    /// Removes an entity, if it is there.
+    /// Deletes an entity if it exists.
     pub fn delete_key<K: IntoKey>(&self, key: K) -> Delete {
         Delete::new(&self.account, &self.name, key.into_key(), None)
     }
 
-    /// Reads an entity, changes it by `change`, and writes it if nobody changed it meanwhile; else it is
-    /// read and changed again.
+    /// Reads an entity, applies `change`, and writes it back if it has not changed meanwhile; otherwise
+    /// starts over.
     pub fn update_with<K, F>(&self, key: K, change: F) -> Update<K::Entity, F>
     where
         K: IntoKey,
@@ -132,8 +132,8 @@ impl<T: TableEntity> Table<T> {
         Update::new(self.retyped(), key.into_key(), change)
     }
 
-    /// Runs `work` on one partition: what it reads it may change, and its writes are carried out together,
-    /// if nobody changed meanwhile what it wrote; else it is run again.
+    /// Runs `work`, which reads and writes one partition. Its writes commit together if none of the entities
+    /// it writes has changed since it read them; otherwise `work` runs again.
     ///
     /// ```no_run
     /// # use lazuli_client::{Entity, Error, Table};

@@ -1,4 +1,4 @@
-//! The table service: tables made, listed, deleted (C-3.4).
+//! The table service: create, list and delete tables (C-3.4).
 
 use crate::account::Account;
 use crate::call::{Answer, Call, CallOptions, X_MS_VERSION, header};
@@ -54,7 +54,7 @@ impl Tables {
         self.table_of(name)
     }
 
-    /// Makes a table; a table of that name is a conflict.
+    /// Creates a table; fails with a conflict if it exists.
     pub async fn create(&self, name: &str) -> Result<Table<Entity>, Error> {
         let table = self.table(name)?;
         let answer = self.send_create(&table).await?;
@@ -64,7 +64,7 @@ impl Tables {
         }
     }
 
-    /// Makes a table unless it is there.
+    /// Creates a table unless it exists.
     pub async fn create_if_missing(&self, name: &str) -> Result<Table<Entity>, Error> {
         let table = self.table(name)?;
         let answer = self.send_create(&table).await?;
@@ -97,7 +97,7 @@ impl Tables {
         }
     }
 
-    /// Deletes a table if it is there; says whether it was.
+    /// Deletes a table if it exists; returns whether it did.
     pub async fn delete_if_present(&self, name: &str) -> Result<bool, Error> {
         match self.delete(name).await {
             Ok(()) => Ok(true),
@@ -106,7 +106,7 @@ impl Tables {
         }
     }
 
-    /// Whether a table is there.
+    /// Whether a table exists.
     pub async fn exists(&self, name: &str) -> Result<bool, Error> {
         let name = parse(name)?;
         let call = read("table exists", table_path(&name), String::new());

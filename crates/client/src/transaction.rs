@@ -1,4 +1,4 @@
-//! Reads and writes of one partition that take effect together, or are done again (C-10.4, C-10.5).
+//! Functions that read and write one partition, retried until their writes commit together (C-10.4, C-10.5).
 
 use crate::BoxFuture;
 use crate::account::Account;
@@ -54,7 +54,7 @@ impl Transaction {
         self.0.table.get(Key::<K::Entity>::new(key)).await
     }
 
-    /// Adds an entity, which must not be there.
+    /// Inserts an entity; its keys must be free.
     pub fn insert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
         let (key, properties) = encode(value)?;
         self.change(key, |row| row.insert(properties))
@@ -66,7 +66,7 @@ impl Transaction {
         self.change(key, |row| row.replace(properties, loaded.etag(), loaded.write_ids()))
     }
 
-    /// Writes an entity, whatever is there.
+    /// Inserts or replaces an entity.
     pub fn upsert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
         let (key, properties) = encode(value)?;
         self.change(key, |row| row.upsert(properties))
@@ -119,7 +119,10 @@ impl Transaction {
     }
 }
 
-/// A function that is run until its transaction is carried out.
+/// Names the parameters of [`Transact`] that no field holds.
+type Of<'f, W, R> = fn(&'f ()) -> (W, R);
+
+/// A function that runs until its transaction commits.
 #[must_use = "nothing is sent before `.await`"]
 pub struct Transact<'f, F, W, R> {
     account: Account,
@@ -127,7 +130,7 @@ pub struct Transact<'f, F, W, R> {
     partition: String,
     work: F,
     attempts: u32,
-    of: PhantomData<fn(&'f ()) -> (W, R)>,
+    of: PhantomData<Of<'f, W, R>>,
 }
 
 impl<'f, F, W, R> Transact<'f, F, W, R>

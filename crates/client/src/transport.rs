@@ -1,4 +1,4 @@
-//! The way out: one trait, behind which HTTP clients, recordings and faults plug in (C-3.9).
+//! The transport: one trait for HTTP clients, recordings and fault injection (C-3.9).
 
 use crate::{BoxError, BoxFuture};
 use bytes::{Bytes, BytesMut};

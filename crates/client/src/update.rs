@@ -1,4 +1,4 @@
-//! Read, change, write if nobody came between (C-10.1 to C-10.3).
+//! Optimistic updates: read, change, write if unchanged (C-10.1 to C-10.3).
 
 use crate::entity::{ETag, TableEntity};
 use crate::env::Env;
@@ -70,7 +70,7 @@ where
         Self { attempts: attempts.max(1), ..self }
     }
 
-    /// Begins with the value of `make` if the entity is not there; it is then inserted.
+    /// Starts from the value of `make` if the entity does not exist, and inserts it.
     pub fn or_insert_with(self, make: impl FnMut() -> T + Send + 'static) -> Self {
         Self { absent: Some(Box::new(make)), ..self }
     }

@@ -36,7 +36,7 @@ pub struct Written {
 pub enum Deleted {
     /// It is gone now.
     Now(Proof),
-    /// It was not there.
+    /// It did not exist.
     WasAbsent,
 }
 

@@ -60,7 +60,7 @@ impl Merge {
         self
     }
 
-    /// Only if nobody has changed the entity since it was read.
+    /// Only if the entity has not changed since it was read.
     pub fn if_unchanged<T>(mut self, loaded: &Loaded<T>) -> Self {
         self.base = loaded.write_ids().clone();
         self.if_match(loaded.etag())
@@ -77,7 +77,7 @@ impl Merge {
         self
     }
 
-    /// Inserts the entity if it is not there.
+    /// Inserts the entity if it does not exist.
     pub fn or_insert(mut self) -> Self {
         self.if_match = None;
         self
