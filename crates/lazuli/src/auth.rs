@@ -21,13 +21,14 @@ pub(crate) struct AuthArguments {
     pub(crate) oidc_jwks: Option<KeySource>,
 
     /// Accept tokens for this `aud` instead of https://storage.azure.com and the account's own
-    /// https://ACCOUNT.table.core.windows.net; may be repeated
+    /// https://ACCOUNT.table.core.windows.net or https://ACCOUNT.queue.core.windows.net; may be
+    /// repeated
     #[arg(long, value_name = "AUDIENCE")]
     pub(crate) oidc_audience: Vec<String>,
 
     /// Permissions for a value of the claims roles, groups, scp or scope: reader, contributor, or
-    /// data actions separated by commas; may be repeated. `Storage Table Data Reader` and `Storage
-    /// Table Data Contributor` are built in
+    /// data actions separated by commas; may be repeated. Azure's roles for tables and queues, such
+    /// as `Storage Table Data Reader` and `Storage Queue Data Contributor`, are built in
     #[arg(long, value_name = "VALUE=ROLE")]
     pub(crate) oidc_role: Vec<String>,
 

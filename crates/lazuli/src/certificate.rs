@@ -40,7 +40,8 @@ pub(crate) fn trust_file(data: &Path) -> PathBuf {
 
 /// The names in a self-signed certificate: this machine's, and every name under `suffixes`.
 pub(crate) fn names(host: &str, suffixes: &[String]) -> Vec<String> {
-    let own = ["localhost", "127.0.0.1", "::1", "*.table.localhost"].map(str::to_owned);
+    let own = ["localhost", "127.0.0.1", "::1", "*.table.localhost", "*.queue.localhost"];
+    let own = own.map(str::to_owned);
     let host = host.trim_matches(['[', ']']).to_ascii_lowercase();
     let is_any = host.parse().is_ok_and(|address: std::net::IpAddr| address.is_unspecified());
     let suffixes = suffixes.iter().map(|suffix| format!("*.{suffix}"));
@@ -208,12 +209,12 @@ mod tests {
 
     #[test]
     fn names_are_this_machine_and_what_is_configured() {
-        let own = ["localhost", "127.0.0.1", "::1", "*.table.localhost"];
+        let own = ["localhost", "127.0.0.1", "::1", "*.table.localhost", "*.queue.localhost"];
         for host in ["127.0.0.1", "[::1]", "LOCALHOST", "0.0.0.0", "::"] {
             assert_eq!(names(host, &[]), own, "{host}");
         }
         let more = names("Db.example.org", &["table.example.org".to_owned()]);
-        assert_eq!(more.get(4..).unwrap(), ["*.table.example.org", "db.example.org"]);
+        assert_eq!(more.get(5..).unwrap(), ["*.table.example.org", "db.example.org"]);
     }
 
     #[track_caller]

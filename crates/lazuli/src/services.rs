@@ -153,7 +153,8 @@ fn table_options(settings: &Settings) -> TableOptions {
 }
 
 fn queue_options(settings: &Settings) -> QueueOptions {
-    let mut options = QueueOptions::default();
+    let deletion_seconds = settings.options.simulate.queue_deletion();
+    let mut options = QueueOptions { deletion_seconds, ..QueueOptions::default() };
     options.host_suffixes.extend(settings.host_suffixes.iter().cloned());
     options
 }

@@ -16,6 +16,10 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "SECONDS")]
     pub(crate) table_deletion_seconds: Option<NonZeroU64>,
 
+    /// Refuse to recreate a queue for this long after its deletion; Azure takes 30 or more
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) queue_deletion_seconds: Option<NonZeroU64>,
+
     /// Refuse filters with more than N comparisons; Azure documents 15
     #[arg(long, value_name = "N")]
     pub(crate) filter_comparisons_max: Option<NonZeroU32>,
@@ -43,5 +47,17 @@ impl SimulateArguments {
             tracing::warn!(?options, "SIMULATING AZURE FAILURES; use this only to test a client");
         }
         options
+    }
+
+    /// The time for which the name of a deleted queue cannot be used.
+    pub(crate) fn queue_deletion(self) -> Option<NonZeroU64> {
+        let seconds = self.queue_deletion_seconds;
+        if let Some(queue_deletion_seconds) = seconds {
+            tracing::warn!(
+                queue_deletion_seconds,
+                "SIMULATING AZURE FAILURES; use this only to test a client"
+            );
+        }
+        seconds
     }
 }

@@ -8,6 +8,7 @@ pub(crate) mod analytics;
 pub(crate) mod answer_memory;
 pub(crate) mod body;
 pub(crate) mod cors;
+pub(crate) mod deletions;
 pub(crate) mod disk_guard;
 pub(crate) mod front;
 pub(crate) mod header_case;

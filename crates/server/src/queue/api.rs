@@ -5,6 +5,7 @@ use crate::auth::accounts::Accounts;
 use crate::auth::permit::Principal;
 use crate::error::ApiResult;
 use crate::http::analytics::Counts;
+use crate::http::deletions::Deletions;
 use crate::http::front::Front;
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
@@ -20,6 +21,7 @@ use lazuli_queue::QueueService;
 use lazuli_table::TableService;
 use lazuli_wire::sas::QueueGrant;
 use lazuli_wire::uri::split_account;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 /// Options of the Queue service, in addition to those that all services share.
@@ -27,12 +29,15 @@ use std::sync::Arc;
 pub struct QueueOptions {
     /// Names under which the account is the first label of the host, such as `queue.localhost`.
     pub host_suffixes: Vec<String>,
+    /// A deleted queue cannot be recreated for this many seconds.
+    pub deletion_seconds: Option<NonZeroU64>,
 }
 
 impl Default for QueueOptions {
     fn default() -> Self {
         Self {
             host_suffixes: vec!["queue.localhost".to_owned(), "queue.core.windows.net".to_owned()],
+            deletion_seconds: None,
         }
     }
 }
@@ -40,6 +45,7 @@ impl Default for QueueOptions {
 /// The Queue service over HTTP.
 pub struct QueueApi {
     pub(crate) queues: QueueService,
+    pub(crate) deletions: Deletions,
     host_suffixes: Vec<String>,
     analytics: Arc<Analytics>,
     user_delegation: bool,
@@ -61,6 +67,7 @@ impl QueueApi {
         Self {
             analytics: Arc::new(Analytics::new(shared, tables, MeteredService::Queue, read)),
             queues,
+            deletions: Deletions::new(options.deletion_seconds),
             host_suffixes: options.host_suffixes,
             user_delegation: shared.options.auth.user_delegation,
         }

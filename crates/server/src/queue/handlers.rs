@@ -2,7 +2,7 @@
 //! services.
 
 use crate::auth::permit::Principal;
-use crate::error::ApiResult;
+use crate::error::{ApiError, ApiResult};
 use crate::http::header_case::METADATA;
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
@@ -38,6 +38,7 @@ pub(crate) async fn handle(
         }
         (Operation::DeleteQueue, Resource::Queue { queue }) => {
             api.queues.delete_queue(&context.account.name, queue).await?;
+            api.deletions.add(&context.account.name, queue.as_str(), context.now);
             Ok(Reply::xml(204, Vec::new()))
         }
         (Operation::GetQueueMetadata, Resource::Metadata { queue }) => {
@@ -80,6 +81,9 @@ async fn create(
     queue: &QueueName,
 ) -> ApiResult<Reply> {
     let metadata = metadata_of(request)?;
+    if api.deletions.contains(&context.account.name, queue.as_str(), context.now) {
+        return Err(ApiError::at_execution(ErrorCode::QueueBeingDeleted));
+    }
     match api.queues.create_queue(&context.account.name, queue, &metadata).await? {
         Created::Created => Ok(Reply::xml(201, Vec::new())),
         Created::AlreadyThere => Ok(Reply::xml(204, Vec::new())),

@@ -4,6 +4,7 @@
 //! throttling: each is off unless the operator enables it. Nothing here is stored.
 
 use crate::error::{ApiError, ApiResult};
+use crate::http::deletions::Deletions;
 use lazuli_model::{AccountName, Filter, TableName, Timestamp};
 use lazuli_table::TableError;
 use lazuli_wire::error_code::{ErrorCode, message};
@@ -27,8 +28,6 @@ pub struct SimulateOptions {
     pub partition_rate_max: Option<NonZeroU32>,
 }
 
-/// Maximum number of tables being deleted; a further one is deleted immediately.
-const DELETIONS_MAX: usize = 10_000;
 /// Maximum rows that an early page examines.
 const EARLY_ROWS_MAX: u64 = 8;
 
@@ -37,7 +36,7 @@ const EARLY_ROWS_MAX: u64 = 8;
 pub(crate) struct Simulator {
     options: SimulateOptions,
     pages: AtomicU64,
-    deletions: Mutex<HashMap<(AccountName, Box<str>), Timestamp>>,
+    deletions: Deletions,
     second: Mutex<Second>,
 }
 
@@ -51,7 +50,8 @@ struct Second {
 
 impl Simulator {
     pub(crate) fn new(options: SimulateOptions) -> Self {
-        Self { options, ..Self::default() }
+        let deletions = Deletions::new(options.table_deletion_seconds);
+        Self { options, deletions, ..Self::default() }
     }
 
     /// The rows that the next page may examine.
@@ -79,15 +79,7 @@ impl Simulator {
 
     /// Records that a table was deleted.
     pub(crate) fn table_deleted(&self, account: &AccountName, table: &TableName, now: Timestamp) {
-        let Some(seconds) = self.options.table_deletion_seconds else { return };
-        let mut deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
-        if deletions.len() >= DELETIONS_MAX {
-            deletions.retain(|_, end| *end > now);
-        }
-        if deletions.len() < DELETIONS_MAX {
-            let key = (account.clone(), table.lower().into());
-            deletions.insert(key, now.plus_seconds(seconds.get()));
-        }
+        self.deletions.add(account, table.lower(), now);
     }
 
     /// Refuses to create a table that is being deleted.
@@ -97,13 +89,9 @@ impl Simulator {
         table: &TableName,
         now: Timestamp,
     ) -> ApiResult<()> {
-        if self.options.table_deletion_seconds.is_none() {
-            return Ok(());
-        }
-        let deletions = self.deletions.lock().unwrap_or_else(PoisonError::into_inner);
-        match deletions.get(&(account.clone(), table.lower().into())) {
-            Some(end) if *end > now => Err(TableError::TableBeingDeleted.into()),
-            _ => Ok(()),
+        match self.deletions.contains(account, table.lower(), now) {
+            true => Err(TableError::TableBeingDeleted.into()),
+            false => Ok(()),
         }
     }
 

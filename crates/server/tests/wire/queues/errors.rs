@@ -1,6 +1,8 @@
 //! How requests of the Queue service fail: status line, header, details (section 8 of the rules).
 
 use super::harness::{Answer, Ask, Queues};
+use lazuli_server::QueueOptions;
+use std::num::NonZeroU64;
 
 /// The elements after the message of an error.
 #[track_caller]
@@ -82,4 +84,24 @@ fn a_bearer_token_over_http_is_no_authentication() {
         assert_eq!(refused.element("Code"), Some("InvalidAuthenticationInfo"));
         assert_eq!(refused.header("www-authenticate"), None);
     }
+}
+
+/// the name of a deleted queue is free at once, unless the operator asks for the wait.
+#[test]
+fn a_deleted_queue_is_in_deletion_for_as_long_as_the_operator_says() {
+    let queues = Queues::with_options(QueueOptions {
+        deletion_seconds: NonZeroU64::new(30),
+        ..QueueOptions::default()
+    });
+    let create = |name: &str| queues.send(&Ask::new("PUT", name));
+    create("/orders").expect(201);
+    queues.send(&Ask::new("DELETE", "/orders")).expect(204);
+    let refused = create("/orders").expect(409);
+    assert_eq!(refused.header("x-ms-error-code"), Some("QueueBeingDeleted"));
+    let message = refused.element("Message").unwrap();
+    assert!(message.starts_with("The specified queue is being deleted.\n"), "{message}");
+    queues.send(&Ask::new("GET", "/orders/messages")).expect(404);
+    create("/others").expect(201);
+    queues.clock.advance_seconds(30);
+    create("/orders").expect(201);
 }

@@ -7,7 +7,8 @@ use lazuli_engine::MemoryEngine;
 use lazuli_model::Clock;
 use lazuli_queue::QueueService;
 use lazuli_server::{
-    Accounts, Front, FrontOptions, ListenOptions, Peer, QueueApi, WELL_KNOWN_KEY, serve,
+    Accounts, Front, FrontOptions, ListenOptions, Peer, QueueApi, QueueOptions, Shared,
+    WELL_KNOWN_KEY, serve,
 };
 use lazuli_table::TableService;
 use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme, SigningKey};
@@ -102,6 +103,10 @@ impl Answer {
 
 impl Queues {
     pub(super) fn new() -> Self {
+        Self::with_options(QueueOptions::default())
+    }
+
+    pub(super) fn with_options(options: QueueOptions) -> Self {
         let clock = Arc::new(ManualClock::at_start());
         let engine = Arc::new(MemoryEngine::default());
         let drawn = AtomicU64::new(0);
@@ -110,8 +115,9 @@ impl Queues {
         let tables = TableService::new(engine, clock.clone());
         let accounts = Accounts::parse(&format!("{ACCOUNT}:{WELL_KNOWN_KEY}")).unwrap();
         let accounts = Arc::new(Accounts::new(accounts).unwrap());
-        let options = FrontOptions::default();
-        let front = Front::of_queues(queues, tables, accounts, clock.clone(), options);
+        let shared = Shared::new(accounts, clock.clone(), FrontOptions::default());
+        let api = QueueApi::new(&shared, queues, tables, options);
+        let front = Front::new(Arc::new(shared), api);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { runtime, front, clock }
     }
