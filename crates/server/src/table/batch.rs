@@ -1,28 +1,25 @@
 //! Entity group transactions: parts in, one commit, parts out.
 
+mod step;
+
 use crate::auth::permit::Principal;
 use crate::error::{ApiError, ApiResult, Stage};
-use crate::headers::TUNNEL;
 use crate::http::answer_memory::AnswerMemory;
 use crate::http::reply::{Reply, Work};
 use crate::http::request::RequestContext;
-use crate::operation::Verb;
 use crate::table::api::TableApi;
 use crate::table::batch_answer::{self, Answered, PART_BYTES_EXPECTED};
 use crate::table::error_reply::{ErrorForm, error_reply};
 use crate::table::faults;
 use crate::table::handlers::{self, Call};
 use crate::table::mutations;
-use crate::table::operation::{Operation, Resource};
-use crate::table::request::{CallHeaders, Preference};
-use crate::table::route;
-use lazuli_model::{AccountName, EntityError, TableName, Timestamp};
+use crate::table::operation::Operation;
+use lazuli_model::{EntityError, TableName, Timestamp};
 use lazuli_table::{Batch, BatchFailure, Mutation, TableError};
 use lazuli_wire::error_code::{ErrorCode, message};
-use lazuli_wire::media;
 use lazuli_wire::multipart::{self, BatchBody, Part};
 use lazuli_wire::sas::TableGrant;
-use lazuli_wire::uri::{self, Query, ResourcePath, Target};
+use step::Step;
 
 /// Expected ratio of response to body size: an inserted entity is echoed with annotations, and its
 /// keys appear escaped in several URIs.
@@ -94,96 +91,6 @@ async fn answer_query(
     };
     let work = reply.work;
     Ok(Reply { work, ..batch_answer::reply(context, &[step.answered(reply)], false) })
-}
-
-/// One operation of a batch, parsed once.
-struct Step<'a> {
-    part: &'a Part<'a>,
-    headers: PartHeaders<'a>,
-    query: Query<'a>,
-    /// The request, unless its request line or headers name no operation.
-    request: Option<(Operation, Resource)>,
-}
-
-/// The headers of the request in a part.
-#[derive(Clone, Copy)]
-struct PartHeaders<'a> {
-    all: multipart::Headers<'a>,
-    of_call: CallHeaders<'a>,
-    /// Echoed if it is among the headers of the inner request (T-6.14).
-    content_id: Option<&'a str>,
-    /// Whether there is an `X-HTTP-Method`.
-    is_tunnelled: bool,
-}
-
-impl<'a> PartHeaders<'a> {
-    fn new(context: &RequestContext<'_>, batch: &Call<'a>, all: multipart::Headers<'a>) -> Self {
-        let (mut of_call, mut content_id, mut is_tunnelled) = (CallHeaders::default(), None, false);
-        for (name, value) in all.iter() {
-            of_call.add(name, value);
-            if name.eq_ignore_ascii_case("content-id") {
-                content_id.get_or_insert(value);
-            }
-            is_tunnelled |= name.eq_ignore_ascii_case(TUNNEL);
-        }
-        of_call = of_call.known_at(context.version).within(&batch.headers);
-        Self { all, of_call, content_id, is_tunnelled }
-    }
-}
-
-impl<'a> Step<'a> {
-    /// Parses a part, and finds its operation through the same router as single requests. Headers
-    /// that repeat those of the previous part, as most do, are not parsed again.
-    fn read(
-        context: &RequestContext<'_>,
-        batch: &Call<'a>,
-        part: &'a Part<'a>,
-        before: Option<&Self>,
-    ) -> (Self, ApiResult<()>) {
-        let target = Target::parse(part.target);
-        let repeated = before.map(|before| before.headers).filter(|h| h.all == part.headers);
-        let headers = repeated.unwrap_or_else(|| PartHeaders::new(context, batch, part.headers));
-        // An unreadable query string is ignored.
-        let query = Query::parse_lenient(target.query.unwrap_or_default()).unwrap_or_default();
-        let (request, outcome) = match resolve(context, part, &headers, target.path, &query) {
-            Ok(request) => (Some(request), Ok(())),
-            Err(error) => (None, Err(error)),
-        };
-        (Self { part, headers, query, request }, outcome)
-    }
-
-    fn call<'c>(&'c self, operation: Operation, resource: &'c Resource) -> Call<'c> {
-        let (headers, query, body) = (self.headers.of_call, &self.query, self.part.body);
-        Call { operation, resource, headers, query, body }
-    }
-
-    fn error_reply(
-        &self,
-        context: &RequestContext<'_>,
-        error: &ApiError,
-        index: Option<usize>,
-    ) -> Reply {
-        let accepted = media::negotiate(self.headers.of_call.accept, self.query.get("$format"));
-        let form = ErrorForm::of(accepted, Some(context.version));
-        let preference = self.preference().filter(|_| error.stage != Stage::Parsing);
-        let preference_applied = preference.map(Preference::text);
-        Reply { preference_applied, ..error_reply(error, form, index, context.trailer()) }
-    }
-
-    /// The preference that an error repeats (T-6.48).
-    fn preference(&self) -> Option<Preference> {
-        let (operation, _) = self.request.as_ref()?;
-        self.headers.of_call.preference(operation.facts().answer)
-    }
-
-    /// The reply with what its part repeats of the request: its Content-ID, and a version that the
-    /// client supports (T-2.20).
-    fn answered(&self, mut reply: Reply) -> Answered<'a> {
-        if let Some(max) = self.headers.of_call.max_data_service_version {
-            reply.data_service_version = reply.data_service_version.min(max);
-        }
-        Answered { reply, content_id: self.headers.content_id }
-    }
 }
 
 /// Parses the parts of a change set, up to and including the first that names no operation.
@@ -374,35 +281,5 @@ async fn query(
             handlers::handle(api, context, &step.call(*operation, resource), principal).await
         }
         _ => Err(ErrorCode::NotImplemented.into()),
-    }
-}
-
-fn resolve(
-    context: &RequestContext<'_>,
-    part: &Part<'_>,
-    headers: &PartHeaders<'_>,
-    path: &str,
-    query: &Query<'_>,
-) -> ApiResult<(Operation, Resource)> {
-    let account = &context.account.name;
-    let mut verb = Verb::parse(part.method);
-    if headers.is_tunnelled {
-        let tunnels = part.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(TUNNEL));
-        verb = verb.tunnelled(tunnels.map(|(_, value)| value))?;
-    }
-    let path = uri::percent_decode_lenient(without_account(path, account, context.path_style));
-    let has_if_match = headers.of_call.if_match.is_some();
-    route::resolve(verb, ResourcePath::parse(&path), query, account, has_if_match)
-}
-
-/// Inner URIs repeat the account segment in path style, as often as the client does, and have none
-/// in host style or when they are relative (T-6.6, T-6.7).
-fn without_account<'a>(path: &'a str, account: &AccountName, path_style: bool) -> &'a str {
-    let (segment, rest) = uri::split_account(path);
-    match uri::split_location(segment) {
-        (name, location) if path_style && name == account.as_str() => {
-            uri::without_repeated_account(rest, name, location)
-        }
-        _ => path,
     }
 }
