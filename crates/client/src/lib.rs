@@ -28,6 +28,7 @@ mod env;
 mod error;
 mod filter;
 mod key;
+pub mod key_part;
 mod page_token;
 mod query;
 mod retry;

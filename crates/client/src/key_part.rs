@@ -1,0 +1,371 @@
+//! Values as parts of keys: texts that sort as the values do, and read back (C-4.2).
+//!
+//! One trait for each way to write a value. A template that asks for a way that a type does not have does
+//! not compile. Stored keys depend on every function here: none may ever change what it writes.
+
+use lazuli_model::key_text::{
+    TICKS_DIGITS, escape, parse_inverted_ticks, parse_padded, parse_ticks, unescape, write_bucket,
+    write_inverted_ticks, write_padded, write_ticks,
+};
+use lazuli_model::{Guid, Timestamp};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use crate::value::{TableValue, Value};
+
+/// A value that has no text in a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyPartError {
+    /// A number has more digits than its place in the key.
+    #[error("{value} has more than {width} digits")]
+    TooWide {
+        /// The number.
+        value: u128,
+        /// The digits of its place.
+        width: usize,
+    },
+    /// A time before 1601 or after 9999.
+    #[error("a time before 1601 or after 9999 cannot be part of a key")]
+    TimeOutOfRange,
+}
+
+/// A value as plain text: `{name}`.
+pub trait KeyText: Sized {
+    /// Characters of the text, if all values have as many.
+    const WIDTH: Option<usize> = None;
+
+    /// Appends the text; `separator` is the character that follows, which the text must not hold.
+    fn write_text(&self, out: &mut String, separator: Option<char>);
+
+    /// Reads what [`KeyText::write_text`] wrote.
+    fn parse_text(text: &str) -> Option<Self>;
+
+    /// Appends the bucket of the value among `buckets`: `{name:bucket(16)}`.
+    fn write_bucket(&self, out: &mut String, buckets: u64) {
+        let mut text = String::new();
+        self.write_text(&mut text, None);
+        // Of the text itself, not of its escaped form.
+        write_bucket(out, &unescape(&text).unwrap_or(text), buckets);
+    }
+}
+
+macro_rules! text_parts {
+    ($($rust:ty),*) => {$(
+        impl KeyText for $rust {
+            fn write_text(&self, out: &mut String, separator: Option<char>) {
+                escape(out, self, separator);
+            }
+
+            fn parse_text(text: &str) -> Option<Self> {
+                unescape(text).map(Into::into)
+            }
+        }
+    )*};
+}
+
+text_parts!(String, Box<str>, Arc<str>);
+
+/// A text in lower case: `{name:lower}`.
+pub trait KeyLower: KeyText {
+    /// Appends the text in lower case.
+    fn write_lower(&self, out: &mut String, separator: Option<char>);
+}
+
+impl<T: KeyText + AsRef<str>> KeyLower for T {
+    fn write_lower(&self, out: &mut String, separator: Option<char>) {
+        escape(out, &self.as_ref().to_lowercase(), separator);
+    }
+}
+
+/// An unsigned number of a fixed width: `{id:06}`.
+pub trait KeyWidth: Sized {
+    /// Appends exactly `width` digits.
+    fn write_width(&self, out: &mut String, width: usize) -> Result<(), KeyPartError>;
+
+    /// Reads exactly `width` digits.
+    fn parse_width(text: &str, width: usize) -> Option<Self>;
+}
+
+/// A number with as many digits as the largest of its type: `{id:pad}`. Signed ones are moved up, so that
+/// the least is zero.
+pub trait KeyPad: Sized {
+    /// Digits of every value.
+    const PAD_WIDTH: usize;
+
+    /// Appends the digits.
+    fn write_pad(&self, out: &mut String);
+
+    /// Reads what [`KeyPad::write_pad`] wrote.
+    fn parse_pad(text: &str) -> Option<Self>;
+}
+
+/// A value whose keys sort with the greatest, or newest, first: `{time:rev}`.
+pub trait KeyRev: Sized {
+    /// Digits of every value.
+    const REV_WIDTH: usize;
+
+    /// Appends the digits.
+    fn write_rev(&self, out: &mut String) -> Result<(), KeyPartError>;
+
+    /// Reads what [`KeyRev::write_rev`] wrote.
+    fn parse_rev(text: &str) -> Option<Self>;
+}
+
+macro_rules! unsigned_parts {
+    ($($rust:ty: $width:literal;)*) => {$(
+        impl KeyText for $rust {
+            fn write_text(&self, out: &mut String, _separator: Option<char>) {
+                write_padded(out, u128::from(*self), 1);
+            }
+
+            fn parse_text(text: &str) -> Option<Self> {
+                let value: Self = parse_padded(text, text.len())?.try_into().ok()?;
+                // One number has one text.
+                (value.to_string() == text).then_some(value)
+            }
+        }
+
+        impl KeyWidth for $rust {
+            fn write_width(&self, out: &mut String, width: usize) -> Result<(), KeyPartError> {
+                let value = u128::from(*self);
+                if value.checked_ilog10().unwrap_or(0) as usize >= width {
+                    return Err(KeyPartError::TooWide { value, width });
+                }
+                write_padded(out, value, width);
+                Ok(())
+            }
+
+            fn parse_width(text: &str, width: usize) -> Option<Self> {
+                parse_padded(text, width)?.try_into().ok()
+            }
+        }
+
+        impl KeyPad for $rust {
+            const PAD_WIDTH: usize = $width;
+
+            fn write_pad(&self, out: &mut String) {
+                write_padded(out, u128::from(*self), $width);
+            }
+
+            fn parse_pad(text: &str) -> Option<Self> {
+                parse_padded(text, $width)?.try_into().ok()
+            }
+        }
+
+        impl KeyRev for $rust {
+            const REV_WIDTH: usize = $width;
+
+            fn write_rev(&self, out: &mut String) -> Result<(), KeyPartError> {
+                (Self::MAX - *self).write_pad(out);
+                Ok(())
+            }
+
+            fn parse_rev(text: &str) -> Option<Self> {
+                Some(Self::MAX - Self::parse_pad(text)?)
+            }
+        }
+    )*};
+}
+
+unsigned_parts! {
+    u8: 3;
+    u16: 5;
+    u32: 10;
+    u64: 20;
+}
+
+macro_rules! signed_parts {
+    ($($rust:ty as $unsigned:ty;)*) => {$(
+        impl KeyPad for $rust {
+            const PAD_WIDTH: usize = <$unsigned>::PAD_WIDTH;
+
+            fn write_pad(&self, out: &mut String) {
+                self.cast_unsigned().wrapping_add(<$rust>::MIN.cast_unsigned()).write_pad(out);
+            }
+
+            fn parse_pad(text: &str) -> Option<Self> {
+                let moved = <$unsigned>::parse_pad(text)?;
+                Some(moved.wrapping_sub(<$rust>::MIN.cast_unsigned()).cast_signed())
+            }
+        }
+    )*};
+}
+
+signed_parts! {
+    i32 as u32;
+    i64 as u64;
+}
+
+/// A moment, in one of the forms that times have in keys.
+pub trait KeyTime: Sized {
+    /// The moment.
+    fn to_timestamp(&self) -> Result<Timestamp, KeyPartError>;
+
+    /// The value for a moment.
+    fn from_timestamp(time: Timestamp) -> Option<Self>;
+}
+
+impl KeyTime for Timestamp {
+    fn to_timestamp(&self) -> Result<Timestamp, KeyPartError> {
+        Ok(*self)
+    }
+
+    fn from_timestamp(time: Timestamp) -> Option<Self> {
+        Some(time)
+    }
+}
+
+impl KeyTime for SystemTime {
+    fn to_timestamp(&self) -> Result<Timestamp, KeyPartError> {
+        match self.to_value() {
+            Ok(Value::DateTime(time)) => Ok(time),
+            _ => Err(KeyPartError::TimeOutOfRange),
+        }
+    }
+
+    fn from_timestamp(time: Timestamp) -> Option<Self> {
+        Self::from_value(&Value::DateTime(time)).ok()
+    }
+}
+
+macro_rules! time_parts {
+    ($($rust:ty),*) => {$(
+        impl KeyRev for $rust {
+            const REV_WIDTH: usize = TICKS_DIGITS;
+
+            fn write_rev(&self, out: &mut String) -> Result<(), KeyPartError> {
+                write_inverted_ticks(out, self.to_timestamp()?);
+                Ok(())
+            }
+
+            fn parse_rev(text: &str) -> Option<Self> {
+                Self::from_timestamp(parse_inverted_ticks(text)?)
+            }
+        }
+    )*};
+}
+
+time_parts!(Timestamp, SystemTime);
+
+/// Appends the ticks of a moment: `{time:ticks}`.
+pub fn write_time_ticks<T: KeyTime>(out: &mut String, time: &T) -> Result<(), KeyPartError> {
+    write_ticks(out, time.to_timestamp()?);
+    Ok(())
+}
+
+/// Reads what [`write_time_ticks`] wrote.
+pub fn parse_time_ticks<T: KeyTime>(text: &str) -> Option<T> {
+    T::from_timestamp(parse_ticks(text)?)
+}
+
+/// How much of a moment a key holds. The rest of it is lost, unless a property holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calendar {
+    /// `201408`
+    Month,
+    /// `20140822`
+    Date,
+    /// `2014082200`
+    Hour,
+    /// `201408220050`
+    Minute,
+}
+
+impl Calendar {
+    /// Digits of every value.
+    pub const fn width(self) -> usize {
+        match self {
+            Self::Month => 6,
+            Self::Date => 8,
+            Self::Hour => 10,
+            Self::Minute => 12,
+        }
+    }
+
+    /// Appends the month, day, hour or minute, in UTC.
+    pub fn write<T: KeyTime>(self, out: &mut String, time: &T) -> Result<(), KeyPartError> {
+        let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
+        let text = time.to_timestamp()?.text(&mut buffer).to_owned();
+        out.extend(text.chars().filter(char::is_ascii_digit).take(self.width()));
+        Ok(())
+    }
+}
+
+impl KeyText for Guid {
+    const WIDTH: Option<usize> = Some(36);
+
+    fn write_text(&self, out: &mut String, _separator: Option<char>) {
+        out.push_str(&self.to_string());
+    }
+
+    fn parse_text(text: &str) -> Option<Self> {
+        Self::parse(text).filter(|guid| guid.to_string() == text)
+    }
+}
+
+#[cfg(feature = "uuid")]
+impl KeyText for uuid::Uuid {
+    const WIDTH: Option<usize> = Some(36);
+
+    fn write_text(&self, out: &mut String, separator: Option<char>) {
+        Guid(self.into_bytes()).write_text(out, separator);
+    }
+
+    fn parse_text(text: &str) -> Option<Self> {
+        Guid::parse_text(text).map(|guid| Self::from_bytes(guid.0))
+    }
+}
+
+/// Bytes as lower-case hexadecimal digits: `{id:hex}`.
+pub trait KeyHex: Sized {
+    /// Appends two digits for each byte.
+    fn write_hex(&self, out: &mut String);
+
+    /// Reads what [`KeyHex::write_hex`] wrote.
+    fn parse_hex(text: &str) -> Option<Self>;
+}
+
+impl KeyHex for Vec<u8> {
+    fn write_hex(&self, out: &mut String) {
+        let digit = |nibble: u8| char::from_digit(nibble.into(), 16);
+        out.extend(self.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).flatten());
+    }
+
+    fn parse_hex(text: &str) -> Option<Self> {
+        let digit = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        let byte = |[high, low]: &[u8; 2]| Some(digit(*high)? << 4 | digit(*low)?);
+        pairs.iter().map(byte).collect::<Option<_>>().filter(|_| rest.is_empty())
+    }
+}
+
+macro_rules! hex_parts {
+    ($($(#[$attribute:meta])* $rust:ty: $bytes:expr, $from:expr;)*) => {$(
+        $(#[$attribute])*
+        impl KeyHex for $rust {
+            fn write_hex(&self, out: &mut String) {
+                let bytes: fn(&Self) -> Vec<u8> = $bytes;
+                bytes(self).write_hex(out);
+            }
+
+            fn parse_hex(text: &str) -> Option<Self> {
+                let bytes = Vec::parse_hex(text)?.try_into().ok()?;
+                Some($from(bytes))
+            }
+        }
+    )*};
+}
+
+hex_parts! {
+    Guid: |guid| guid.0.to_vec(), Guid;
+    #[cfg(feature = "uuid")]
+    uuid::Uuid: |uuid| uuid.as_bytes().to_vec(), Self::from_bytes;
+}
+
+#[cfg(test)]
+mod tests;
