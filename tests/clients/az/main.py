@@ -1,68 +1,10 @@
-"""The az command line: `az storage table` and `az storage entity`.
+"""The az command line: `az storage table` and `az storage entity` here, queues in `queues.py`.
 
 Every call starts a new process of about a second, so the cases are few and long.
 """
 
-import json
-import os
-import pathlib
-import subprocess
-import sys
-import tempfile
-
-sys.path.append(str(pathlib.Path(__file__).parent.parent / "common"))
-
-from cases import case, equal, fresh_name, main, settings_of  # noqa: E402
-
-
-def supplies(connection, stack):
-    config = stack.enter_context(tempfile.TemporaryDirectory())
-    run = lambda *words: az(connection, config, *words)  # noqa: E731
-
-    def table():
-        name = fresh_name()
-        run("storage", "table", "create", "--name", name, "--fail-on-exist")
-        stack.callback(run, "storage", "table", "delete", "--name", name)
-        return name
-
-    def stranger():
-        """az without the key: what it needs beside a token is said by each call."""
-        settings = settings_of(connection)
-        place = ("--account-name", settings["AccountName"], "--table-endpoint", settings["TableEndpoint"])
-        return lambda *words: az("", config, *words, *place)
-
-    return {"run": lambda: run, "table": table, "stranger": stranger}
-
-
-class Refused(Exception):
-    """What az printed when it ended badly."""
-
-
-def az(connection, config, *words):
-    """Runs az and returns what it printed, as values."""
-    environment = {
-        **os.environ,
-        **({"AZURE_STORAGE_CONNECTION_STRING": connection} if connection else {}),
-        "AZURE_CONFIG_DIR": config,
-        "AZURE_CORE_COLLECT_TELEMETRY": "false",
-        "AZURE_CORE_ONLY_SHOW_ERRORS": "true",
-        "AZURE_CORE_NO_COLOR": "true",
-    }
-    command = [sys.executable, "-m", "azure.cli", *words, "--output", "json"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    if done.returncode != 0:
-        raise Refused(done.stderr)
-    return json.loads(done.stdout) if done.stdout.strip() else None
-
-
-def refused(text, attempt):
-    """az shows the text of an error, not its code."""
-    try:
-        attempt()
-    except Refused as error:
-        assert text in str(error), error
-        return
-    raise AssertionError(f"accepted, where it was due: {text}")
+from harness import case, equal, fresh_name, main, refused, supplies
+import queues  # noqa: F401  (it registers its cases)
 
 
 def plain(entity):
