@@ -11,7 +11,7 @@
 //! | `<!-- check: test -->` | must be one of `cargo xtask`'s own commands; it is parsed, not run |
 //!
 //! A shell or Python block must succeed, print something, and get no error from the server.
-//! The blocks name the well-known port, so that port must be free.
+//! The blocks name the well-known ports, so those ports must be free.
 
 use crate::client;
 use crate::process;
@@ -25,8 +25,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// The port that the README names.
-const PORT: u16 = 10002;
+/// The ports that the README names: queues and tables.
+const PORTS: [u16; 2] = [10001, 10002];
 
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
@@ -49,8 +49,9 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
         println!("skipped: python3 is not installed");
         return Ok(Tally::SKIPPED);
     };
-    if TcpListener::bind(("127.0.0.1", PORT)).is_err() {
-        println!("skipped: port {PORT}, which the README names, is taken");
+    let taken = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_err();
+    if let Some(port) = PORTS.into_iter().find(taken) {
+        println!("skipped: port {port}, which the README names, is taken");
         return Ok(Tally::SKIPPED);
     }
     // Built beforehand, so that the check waits for the start and not for the build.
