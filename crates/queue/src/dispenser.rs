@@ -103,15 +103,16 @@ pub(crate) struct Hint {
 
 impl Hint {
     fn change_count(&mut self, delta: Delta) {
-        let change = match delta {
-            Delta::Added(_) => {
-                self.added += 1;
-                1
+        if let Delta::Added(_) = delta {
+            self.added += 1;
+        }
+        if let Some((at, count)) = &mut self.counted {
+            match delta {
+                Delta::Added(_) => *count += 1,
+                // A message that was expired when the others were counted was not counted.
+                Delta::Removed(expires) if !Tally::counts(expires, *at) => {}
+                Delta::Removed(_) => *count = count.saturating_sub(1),
             }
-            Delta::Removed(_) => -1,
-        };
-        if let Some((_, count)) = &mut self.counted {
-            *count = count.saturating_add_signed(change);
         }
     }
 }

@@ -56,6 +56,21 @@ async fn expired_messages_are_deleted_with_their_texts() {
     }
 }
 
+/// A count that others may change is kept for a second. It does not hold expired messages, so that
+/// their deletion must not lower it: it fell below the number of messages.
+#[tokio::test]
+async fn the_deletion_of_expired_messages_does_not_lower_a_count_without_them() {
+    for writers in [Writers::Sole, Writers::Many] {
+        let fixture = Fixture::on(memory(writers)).await;
+        fixture.put_with("expires", times(0, 10)).await;
+        fixture.put_with("stays", times(0, -1)).await;
+        fixture.clock.advance_seconds(11);
+        assert_eq!(fixture.count().await, 1);
+        expire_all(&fixture).await;
+        assert_eq!(fixture.count().await, 1);
+    }
+}
+
 #[tokio::test]
 async fn the_space_of_cleared_and_deleted_queues_is_given_back_when_no_view_can_show_it() {
     let fixture = Fixture::new().await;
