@@ -12,6 +12,8 @@
 //! The seed is printed; it fixes what the writers do and when the kill comes, counted in
 //! acknowledged requests. How the requests interleave depends on the machine.
 
+mod queues;
+
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 use crate::writer::Writer;
@@ -21,6 +23,7 @@ use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::Server;
 use lazuli_testkit::table;
+use queues::Queues;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,7 +89,14 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
         }
     }
     tally += match trial.stop_and_compare() {
-        Ok(()) => Tally::PASSED,
+        Ok(()) => {
+            let queues = trial.queues.report();
+            println!(
+                "queues: {} requests in histories that hold, {} in doubt, {} too large to decide",
+                queues.calls, queues.unknown, queues.undecided
+            );
+            Tally::PASSED
+        }
         Err(error) => {
             println!("after a clean stop, reproduce with --seed {seed}: {error:#}");
             Tally::FAILED
@@ -101,6 +111,7 @@ struct Trial<'a> {
     data: tempfile::TempDir,
     random: Seeded,
     writers: Vec<Writer>,
+    queues: Queues,
 }
 
 impl<'a> Trial<'a> {
@@ -117,7 +128,8 @@ impl<'a> Trial<'a> {
         table::create(&mut server.connect()?, TABLE)?.done()?;
         // The first crash may come right after the table was acknowledged.
         server.kill()?;
-        Ok(Self { binary, data, random, writers })
+        let queues = Queues::new(random.stream(u64::MAX));
+        Ok(Self { binary, data, random, writers, queues })
     }
 
     /// Starts, compares with what is known, writes until the kill.
@@ -138,7 +150,9 @@ impl<'a> Trial<'a> {
     fn stop_and_compare(&mut self) -> Result<()> {
         let status = self.open_and_compare()?.terminate()?;
         anyhow::ensure!(status.success(), "the server ended with {status}");
-        self.open_and_compare()?.terminate().map(drop).context("stop the server")
+        let server = self.open_and_compare()?;
+        self.queues.check_all(&server)?;
+        server.terminate().map(drop).context("stop the server")
     }
 
     fn open_and_compare(&mut self) -> Result<Server> {
@@ -147,6 +161,7 @@ impl<'a> Trial<'a> {
         for writer in &mut self.writers {
             writer.compare(&mut connection)?;
         }
+        self.queues.check(&server)?;
         Ok(server)
     }
 
@@ -185,24 +200,23 @@ impl<'a> Trial<'a> {
     ) -> Result<usize> {
         let acknowledged = AtomicUsize::new(0);
         let (reached, wait_for_target) = channel();
+        let mut queue = self.queues.begin(&server)?;
         let connections: Vec<_> =
             self.writers.iter().map(|_| server.connect()).collect::<Result<_, _>>()?;
         std::thread::scope(|scope| {
             let (acknowledged, writers) = (&acknowledged, self.writers.iter_mut());
-            let threads: Vec<_> = writers
-                .zip(connections)
-                .map(|(writer, connection)| {
-                    let reached = reached.clone();
-                    let acknowledge = move || {
-                        if acknowledged.fetch_add(1, Ordering::Relaxed) + 1 == target {
-                            let _ = reached.send(());
-                        }
-                    };
-                    scope.spawn(move || writer.write_until_cut_off(connection, acknowledge))
-                })
-                .collect();
             // Only the writers keep the channel open: if all of them end early, so does this.
-            drop(reached);
+            let acknowledge = move || {
+                if acknowledged.fetch_add(1, Ordering::Relaxed) + 1 == target {
+                    let _ = reached.send(());
+                }
+            };
+            let mut threads = queue.start(scope, acknowledge.clone());
+            threads.extend(writers.zip(connections).map(|(writer, connection)| {
+                let acknowledge = acknowledge.clone();
+                scope.spawn(move || writer.write_until_cut_off(connection, acknowledge))
+            }));
+            drop(acknowledge);
             let reached = wait_for_target.recv_timeout(PATIENCE);
             pause(wait);
             let log = server.log();
@@ -213,6 +227,7 @@ impl<'a> Trial<'a> {
             }
             reached.context("the writers stopped before the kill")
         })?;
+        self.queues.end(queue);
         Ok(acknowledged.into_inner())
     }
 }

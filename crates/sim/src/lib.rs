@@ -13,5 +13,6 @@ mod http;
 pub mod model;
 pub mod queue;
 pub mod record;
+#[cfg(feature = "simulation")]
 pub mod simulation;
 pub mod workload;

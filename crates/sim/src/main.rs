@@ -35,9 +35,12 @@ enum What {
     Record {
         #[command(flatten)]
         seeds: Seeds,
-        /// Where the server listens
+        /// Where the service listens
         #[arg(long)]
         address: SocketAddr,
+        /// The service that listens there
+        #[arg(long, value_enum, default_value_t = Service::Table)]
+        service: Service,
         #[arg(long, default_value_t = 8)]
         clients: usize,
         /// Requests of each client in one history
@@ -89,7 +92,11 @@ fn main() -> ExitCode {
             }
             Ok(report)
         }),
-        What::Record { seeds, address, clients, requests } => seeds.go_through(|seed| {
+        What::Record { seeds, address, clients, requests, service: Service::Queue } => seeds
+            .go_through(|seed| {
+                lazuli_sim::queue::record::run(address, seed, clients.min(12), requests)
+            }),
+        What::Record { seeds, address, clients, requests, .. } => seeds.go_through(|seed| {
             let chosen = (seed % Workload::ALL.len() as u64) as usize;
             let workload = Workload::ALL.get(chosen).copied().unwrap_or(Workload::Mix);
             let clients = clients.min(Workload::CLIENTS_MAX);

@@ -9,3 +9,4 @@ pub mod client;
 pub mod history;
 pub mod http;
 mod model;
+pub mod record;

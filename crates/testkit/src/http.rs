@@ -4,7 +4,8 @@
 
 use crate::server::{ACCOUNT, ACCOUNT_KEY};
 use lazuli_model::{Clock, SystemClock};
-use lazuli_wire::shared_key::{Authorization, Scheme, SignedRequest, SigningKey};
+use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme, SignedRequest, SigningKey};
+use lazuli_wire::version::ApiVersion;
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,6 +25,8 @@ pub struct Connection<S = TcpStream> {
     /// Written before the path of every request.
     segment: String,
     key: SigningKey,
+    /// Whether it speaks to the Queue service, which signs other things than the Table service.
+    is_of_queues: bool,
 }
 
 /// One request; `path` starts after the account and is sent unchanged.
@@ -89,7 +92,12 @@ impl<S: Read + Write> Connection<S> {
     pub fn over(stream: S, host: String) -> io::Result<Self> {
         let key = SigningKey::from_base64(ACCOUNT_KEY).map_err(io::Error::other)?;
         let segment = format!("/{ACCOUNT}");
-        Ok(Self { stream: BufReader::new(stream), host, segment, key })
+        Ok(Self { stream: BufReader::new(stream), host, segment, key, is_of_queues: false })
+    }
+
+    /// Speaks to the Queue service.
+    pub fn of_queues(self) -> Self {
+        Self { is_of_queues: true, ..self }
     }
 
     /// Writes `segment` before the path of every request instead of the account: nothing in host
@@ -186,6 +194,22 @@ impl<S: Read + Write> Connection<S> {
 
     fn authorization(&self, request: &Request<'_>, date: &str, target: &str) -> String {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        if self.is_of_queues {
+            let length = request.body.len().to_string();
+            let own = [
+                ("x-ms-date", date),
+                ("x-ms-version", VERSION),
+                ("content-length", &length),
+                ("content-type", request.content_type),
+            ];
+            let lines = own.iter().chain(request.headers);
+            let lines = lines.map(|(name, value)| (*name, value.as_bytes()));
+            let version = ApiVersion::parse(VERSION).unwrap_or(ApiVersion::UNSTATED);
+            let signed =
+                CanonicalRequest::new(request.method, lines, ACCOUNT, path, query, version);
+            let signature = signed.sign(Scheme::SharedKey, &self.key);
+            return Authorization::header(Scheme::SharedKey, ACCOUNT, &signature);
+        }
         let signed = SignedRequest {
             method: request.method,
             content_md5: "",

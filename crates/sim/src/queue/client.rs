@@ -5,7 +5,7 @@ use lazuli_testkit::seed::Seeded;
 
 /// Receipts that a client remembers.
 const HELD_MAX: usize = 12;
-/// The longest that a message stays invisible, in seconds.
+/// The longest that a message stays invisible, in seconds, unless a client is told otherwise.
 const SECONDS_MAX: usize = 20;
 
 /// A client that uses every operation, with valid and invalid receipts.
@@ -18,12 +18,19 @@ pub struct Client {
     /// Whether the queue is deleted, cleared and created.
     comes_and_goes: bool,
     is_missing: bool,
+    seconds_max: usize,
 }
 
 impl Client {
     pub fn new(number: usize, random: Seeded, comes_and_goes: bool) -> Self {
         let last = (number as u32 + 1) << 20;
-        Self { random, last, held: Vec::new(), comes_and_goes, is_missing: false }
+        let (held, seconds_max) = (Vec::new(), SECONDS_MAX);
+        Self { random, last, held, comes_and_goes, is_missing: false, seconds_max }
+    }
+
+    /// Makes no message invisible for longer than this many seconds.
+    pub fn within_seconds(self, seconds_max: usize) -> Self {
+        Self { seconds_max, ..self }
     }
 
     pub fn next_request(&mut self) -> Request {
@@ -89,14 +96,17 @@ impl Client {
 
     fn put(&mut self) -> Request {
         let mark: Mark = self.number();
-        let delay = if self.random.one_in(3) { self.random.below(SECONDS_MAX) as u32 } else { 0 };
+        let delay =
+            if self.random.one_in(3) { self.random.below(self.seconds_max) as u32 } else { 0 };
         let lives = self.random.one_in(3);
-        let time_to_live = lives.then(|| delay + 1 + self.random.below(3 * SECONDS_MAX) as u32);
+        let time_to_live =
+            lives.then(|| delay + 1 + self.random.below(3 * self.seconds_max) as u32);
         Request::Put { mark, text: self.text(), delay, time_to_live }
     }
 
     fn get(&mut self) -> Request {
-        Request::Get { max: self.max(), visibility: 1 + self.random.below(SECONDS_MAX) as u32 }
+        let max = self.max();
+        Request::Get { max, visibility: 1 + self.random.below(self.seconds_max) as u32 }
     }
 
     fn max(&mut self) -> usize {
@@ -115,7 +125,7 @@ impl Client {
 
     fn update(&mut self) -> Request {
         let Some(held) = self.receipt() else { return self.put() };
-        let visibility = self.random.below(SECONDS_MAX) as u32;
+        let visibility = self.random.below(self.seconds_max) as u32;
         let text = self.random.one_in(2).then(|| self.text());
         Request::Update { held, visibility, text }
     }

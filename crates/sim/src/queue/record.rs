@@ -1,0 +1,156 @@
+//! Records what concurrent clients see of one queue of a running server.
+
+use super::checker::{Promise, check};
+use super::client::Client;
+use super::history::{Call, Request, Response, Span};
+use super::http::{read, sent};
+use crate::record::Report;
+use lazuli_model::{Clock, SystemClock};
+use lazuli_testkit::http::{self, Connection};
+use lazuli_testkit::seed::Seeded;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The longest that the clients make a message invisible, in seconds.
+pub const SECONDS_MAX: usize = 2;
+/// How long a message is invisible that was taken at the end, in seconds.
+const DRAIN_SECONDS: u32 = 600;
+
+/// What clients saw of one queue so far.
+#[derive(Debug)]
+pub struct Recorder {
+    queue: String,
+    order: AtomicU64,
+    calls: Mutex<Vec<Call>>,
+}
+
+/// A client's connection, opened when it is needed.
+#[derive(Debug)]
+pub struct Line {
+    address: SocketAddr,
+    connection: Option<Connection>,
+}
+
+impl Line {
+    pub const fn new(address: SocketAddr) -> Self {
+        Self { address, connection: None }
+    }
+
+    fn exchange(&mut self, queue: &str, request: &Request) -> std::io::Result<http::Response> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => none.insert(Connection::open(self.address)?.of_queues()),
+        };
+        let sent = sent(queue, request);
+        let headers: Vec<_> = sent.headers.iter().map(|(name, value)| (*name, &**value)).collect();
+        let request = http::Request {
+            body: sent.body.as_bytes(),
+            ..http::Request::new(sent.method, &sent.path).headers(&headers)
+        };
+        connection.send(&request)
+    }
+}
+
+impl Recorder {
+    pub fn new(queue: &str) -> Self {
+        Self { queue: queue.to_owned(), order: AtomicU64::new(0), calls: Mutex::default() }
+    }
+
+    /// Sends a request and notes its answer. A connection that breaks leaves the outcome unknown.
+    pub fn call(
+        &self,
+        client: usize,
+        line: &mut Line,
+        request: Request,
+        is_quiet: bool,
+    ) -> Result<Response, String> {
+        let invoked = self.order.fetch_add(1, Ordering::SeqCst);
+        let least = SystemClock.now().ticks();
+        let response = match line.exchange(&self.queue, &request) {
+            Ok(answer) => read(&request, &answer).ok_or_else(|| {
+                format!("{request:?} was answered {}: {}", answer.status, answer.text())
+            })?,
+            Err(_) => {
+                line.connection = None;
+                Response::Unknown
+            }
+        };
+        let span = Span { least, most: SystemClock.now().ticks() };
+        let answered = self.order.fetch_add(1, Ordering::SeqCst);
+        let call = Call { client, request, response, invoked, answered, span, is_quiet };
+        let response = call.response.clone();
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        Ok(response)
+    }
+
+    /// Creates the queue.
+    pub fn create(&self, line: &mut Line) -> Result<(), String> {
+        match self.call(0, line, Request::CreateQueue { metadata: 0 }, false)? {
+            Response::Created => Ok(()),
+            other => Err(format!("the queue was not created: {other:?}")),
+        }
+    }
+
+    /// Takes out everything, once all is visible again, deletes the queue, and checks what was seen.
+    pub fn finish(self, line: &mut Line) -> Result<Report, String> {
+        self.call(0, line, Request::GetMetadata, true)?;
+        loop {
+            let get = Request::Get { max: 32, visibility: DRAIN_SECONDS };
+            match self.call(0, line, get, true)? {
+                Response::Messages(messages) if !messages.is_empty() => {}
+                _ => break,
+            }
+        }
+        self.call(0, line, Request::DeleteQueue, true)?;
+        let calls = self.calls.into_inner().unwrap_or_else(PoisonError::into_inner);
+        check(Promise::OneWriter, &calls)
+    }
+}
+
+/// Waits until all is visible again that clients have left.
+#[expect(clippy::disallowed_methods, reason = "visibility is a matter of time alone")]
+pub fn wait_until_visible() {
+    std::thread::sleep(Duration::from_secs(SECONDS_MAX as u64 + 1));
+}
+
+/// Lets `clients` clients send `requests` requests each to a queue of their own, and checks what they
+/// saw.
+pub fn run(
+    address: SocketAddr,
+    seed: u64,
+    clients: usize,
+    requests: usize,
+) -> Result<Report, String> {
+    let random = Seeded::new(seed);
+    let recorder = Recorder::new(&format!("sim-{seed:016x}"));
+    let mut line = Line::new(address);
+    recorder.create(&mut line)?;
+    std::thread::scope(|scope| {
+        let start = |number: usize| {
+            let (recorder, random) = (&recorder, random.stream(number as u64));
+            let mut client =
+                Client::new(number, random, seed.is_multiple_of(2)).within_seconds(SECONDS_MAX);
+            scope.spawn(move || {
+                let mut line = Line::new(address);
+                for _ in 0..requests {
+                    let request = client.next_request();
+                    let response = recorder.call(number, &mut line, request.clone(), false)?;
+                    client.learn(&request, &response);
+                }
+                Ok::<_, String>(())
+            })
+        };
+        let threads: Vec<_> = (0..clients).map(start).collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(outcome) => outcome?,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok::<_, String>(())
+    })?;
+    wait_until_visible();
+    recorder.finish(&mut line)
+}
