@@ -11,14 +11,15 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::server::Server;
+use std::net::SocketAddr;
 use std::process::Command;
 
 /// Idle connections during the attack.
 const IDLE_CONNECTIONS: u64 = 10_000;
 /// Maximum memory of the server during the attack.
 const ATTACKED_MIB_MAX: u64 = 600;
-/// Parts that share the time: six, and the disk trials.
-const PARTS: u64 = 6 + DISK_TRIALS.len() as u64;
+/// Parts that share the time: seven, and the disk trials.
+const PARTS: u64 = 7 + DISK_TRIALS.len() as u64;
 /// Targets of the fuzzers, which share one part's time.
 const FUZZ_TARGETS: u64 = 10;
 
@@ -95,6 +96,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     };
     part("simulation", &|| Ok(sim::run(workspace, sim::Options::new(seed, share))));
     part("histories of concurrent clients", &|| histories(workspace, seed, share));
+    part("histories of queues", &|| queue_histories(workspace, seed, share));
     part("generated input", &|| fuzz::run(workspace, &fuzz::Options::new(seed, each)));
     part("malformed HTTP", &|| attacks(workspace, seed, share));
     for trial in &DISK_TRIALS {
@@ -134,7 +136,20 @@ fn histories(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
     let mut command = program(workspace, "lazuli-sim");
     command.arg("record");
     arguments(&mut command, [("--seed", Some(seed)), ("--seconds", Some(seconds))]);
-    with_server(workspace, &mut command, |_| Ok(()))
+    with_server(workspace, &mut command, table_address, |_| Ok(()))
+}
+
+/// The same for clients of queues.
+fn queue_histories(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
+    let mut command = program(workspace, "lazuli-sim");
+    command.args(["record", "--service", "queue"]);
+    arguments(&mut command, [("--seed", Some(seed)), ("--seconds", Some(seconds))]);
+    let queue_address = |server: &Server| server.queue().context("the server has no queues");
+    with_server(workspace, &mut command, queue_address, |_| Ok(()))
+}
+
+fn table_address(server: &Server) -> Result<SocketAddr> {
+    Ok(server.address())
 }
 
 /// Attacks the real binary, and checks its memory and its log.
@@ -144,7 +159,7 @@ fn attacks(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
     let idle = Some(IDLE_CONNECTIONS);
     let given = [("--seed", Some(seed)), ("--seconds", Some(seconds)), ("--idle", idle)];
     arguments(&mut command, given);
-    with_server(workspace, &mut command, |server| {
+    with_server(workspace, &mut command, table_address, |server| {
         let peak = memory::peak_mib(server.pid())?;
         println!("the server's memory peaked at {peak} MiB");
         ensure!(peak <= ATTACKED_MIB_MAX, "more than {ATTACKED_MIB_MAX} MiB");
@@ -156,11 +171,12 @@ fn attacks(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
 fn with_server(
     workspace: &Workspace,
     command: &mut Command,
+    address: impl FnOnce(&Server) -> Result<SocketAddr>,
     look: impl FnOnce(&Server) -> Result<()>,
 ) -> Result<Tally> {
     let data = tempfile::tempdir().context("create a data directory")?;
     let server = Server::start(workspace.binary()?, data.path(), &["--durability", "memory"])?;
-    command.arg("--address").arg(server.address().to_string());
+    command.arg("--address").arg(address(&server)?.to_string());
     let mut tally = process::check(command);
     look(&server)?;
     let log = server.log();
