@@ -63,7 +63,7 @@ def queues_are_listed_by_prefix_page_by_page(account, queues):
     stem = fresh_queue_name("list")
     names = [f"{stem}-{letter}" for letter in "abcde"]
     for name in reversed(names):
-        queues.create_queue(name, metadata={"last": name[-1], "_n": "<&>"} if name < names[-1] else None)
+        queues.create_queue(name, metadata={"lastLetter": name[-1], "_n": "<&>"} if name < names[-1] else None)
     equal([item.name for item in queues.list_queues(name_starts_with=stem)], names)
     equal(list(queues.list_queues(name_starts_with=stem + "x")), [])
 
@@ -75,7 +75,7 @@ def queues_are_listed_by_prefix_page_by_page(account, queues):
     equal([[item.name for item in page] for page in rest], [names[2:4], names[4:]])
 
     found = list(queues.list_queues(name_starts_with=stem, include_metadata=True))
-    equal([item.metadata or {} for item in found], [{"last": x, "_n": "<&>"} for x in "abcd"] + [{}])
+    equal([item.metadata or {} for item in found], [{"lastLetter": x, "_n": "<&>"} for x in "abcd"] + [{}])
     for name in names:
         queues.delete_queue(name)
 
@@ -83,8 +83,9 @@ def queues_are_listed_by_prefix_page_by_page(account, queues):
 @case
 def metadata_is_replaced_as_a_whole(queue):
     equal(queue.get_queue_properties().metadata, {})
-    queue.set_queue_metadata({"color": "deep blue", "n1": "5"})
-    equal(queue.get_queue_properties().metadata, {"color": "deep blue", "n1": "5"})
+    # Names keep the case of their creation.
+    queue.set_queue_metadata({"favouriteColor": "deep blue", "N1": "5"})
+    equal(queue.get_queue_properties().metadata, {"favouriteColor": "deep blue", "N1": "5"})
     queue.set_queue_metadata({"shape": "round"})
     equal(queue.get_queue_properties().metadata, {"shape": "round"})
     text = "The metadata specified is invalid. It has characters that are not permitted."
