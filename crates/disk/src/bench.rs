@@ -6,8 +6,9 @@ use crate::shim::{Control, Shim};
 use crate::trace::{self, Event, Marker};
 use crate::workload::Workload;
 use anyhow::{Context, Result, bail, ensure};
-use lazuli_testkit::acknowledged::{Acknowledged, Entries, Name, Step, Stored, apply, read_all};
+use lazuli_testkit::acknowledged::{self, Acknowledged, Entries, Name, Step, Stored, apply};
 use lazuli_testkit::http::{Connection, Request};
+use lazuli_testkit::queue;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::Server;
 use lazuli_testkit::table::Outcome;
@@ -101,6 +102,27 @@ pub struct Running {
     trace: PathBuf,
 }
 
+/// Connections to both services of a server.
+#[derive(Debug)]
+pub struct Lines {
+    pub tables: Connection,
+    pub queues: Connection,
+}
+
+impl Lines {
+    pub fn to(server: &Server) -> Result<Self> {
+        let queues = server.queue().context("the server has no queues")?;
+        Ok(Self { tables: server.connect()?, queues: Connection::open(queues)?.of_queues() })
+    }
+}
+
+/// Reads all tables and queues.
+pub fn read_all(lines: &mut Lines) -> Result<Entries> {
+    let mut entries = acknowledged::read_all(&mut lines.tables)?;
+    entries.extend(queue::read_all(&mut lines.queues)?);
+    Ok(entries)
+}
+
 /// What a server did and contained.
 #[derive(Debug)]
 pub struct Opened {
@@ -113,18 +135,19 @@ pub struct Opened {
 impl Running {
     /// Reads all, compares, and writes.
     pub fn look(&self, account: &Acknowledged) -> Result<Entries> {
-        let mut connection = self.server.connect()?;
-        let found = read_all(&mut connection)?;
+        let mut lines = Lines::to(&self.server)?;
+        let found = read_all(&mut lines)?;
         account.check(&found)?;
         let newest = found.values().filter_map(|stored| stored.etag.as_ref()).max();
-        let etag = probe(&mut connection)?;
+        let etag = probe(&mut lines)?;
         ensure!(newest < Some(&etag), "the new ETag {etag} is not after {newest:?}");
-        read_all(&mut connection)
+        read_all(&mut lines)
     }
 }
 
 /// Checks that the server accepts writes; returns the new entity's ETag.
-pub fn probe(connection: &mut Connection) -> Result<String> {
+pub fn probe(lines: &mut Lines) -> Result<String> {
+    let connection = &mut lines.tables;
     let table = format!("{{\"TableName\":\"{PROBE}\"}}");
     let made = connection.send(&Request::new("POST", "/Tables").json(&table))?;
     ensure!([201, 409].contains(&made.status), "{PROBE}: {} {}", made.status, made.text());
@@ -222,7 +245,7 @@ impl Bench {
         let client = |client: usize| -> Result<Client> {
             let (fills, bulk) = if client == 0 { (amount.fills, amount.bulk) } else { (0, 0) };
             let workload = Workload::new(client, random).with_fills(fills).with_bulk(bulk);
-            Ok(Client { number: client, workload, connection: running.server.connect()? })
+            Ok(Client { number: client, workload, lines: Lines::to(&running.server)? })
         };
         let clients = (0..amount.clients).map(client).collect::<Result<Vec<_>>>()?;
         let steps = run_clients(clients, &running.marker, amount.steps)?;
@@ -248,7 +271,7 @@ impl Bench {
 struct Client {
     number: usize,
     workload: Workload,
-    connection: Connection,
+    lines: Lines,
 }
 
 fn run_clients(clients: Vec<Client>, marker: &Marker, count: usize) -> Result<Vec<Vec<Step>>> {
@@ -268,7 +291,7 @@ fn run_client(mut client: Client, marker: &Marker, count: usize) -> Result<Vec<S
     for step in 0..count {
         let mut chosen = client.workload.choose(&entries);
         marker.begun(client.number, step)?;
-        match chosen.send(&mut client.connection)? {
+        match client.workload.send(&mut chosen, &mut client.lines)? {
             Outcome::Done => marker.acknowledged(client.number, step)?,
             other => bail!("without a fault, a request ended as {other:?}"),
         }

@@ -7,7 +7,7 @@
 //!
 //! The log may be on the same disk. Then its lines may be lost, but nothing else changes.
 
-use crate::bench::{Bench, Running, probe};
+use crate::bench::{Bench, Lines, Running, probe, read_all};
 use crate::disk::{Disk, Names};
 use crate::image::Image;
 use crate::loss::Loss;
@@ -15,8 +15,7 @@ use crate::shim::{Calls, Control, Fault};
 use crate::trace;
 use crate::workload::Workload;
 use anyhow::{Context, Result, bail, ensure};
-use lazuli_testkit::acknowledged::{Acknowledged, Entries, read_all};
-use lazuli_testkit::http::Connection;
+use lazuli_testkit::acknowledged::{Acknowledged, Entries};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::table::Outcome;
 use std::fmt;
@@ -284,7 +283,7 @@ impl Trial<'_> {
         );
         control.clear()?;
         let running = self.bench.start(Some(control)).context("start after a failed start")?;
-        probe(&mut running.server.connect()?)?;
+        probe(&mut Lines::to(&running.server)?)?;
         running.server.kill().context("kill the server")
     }
 
@@ -296,12 +295,12 @@ impl Trial<'_> {
         counts: &mut Counts,
     ) -> Result<()> {
         let mut workload = Workload::new(0, &Seeded::new(self.plan.seed));
-        let mut connection = running.server.connect()?;
+        let mut lines = Lines::to(&running.server)?;
         // Requests whose outcome is unknown.
         let mut unknown = 0;
         for _ in 0..self.plan.steps {
             let mut chosen = workload.choose(&account.settled);
-            match chosen.send(&mut connection)? {
+            match workload.send(&mut chosen, &mut lines)? {
                 Outcome::Done => {
                     account.settle(&chosen.step)?;
                     counts.acknowledged += 1;
@@ -317,18 +316,18 @@ impl Trial<'_> {
                     workload.freeze(&chosen.step);
                     account.doubts.push(chosen.step);
                     counts.refused += 1;
-                    read_on(&mut connection, account).context("read while writes are refused")?;
+                    read_on(&mut lines, account).context("read while writes are refused")?;
                 }
             }
         }
         control.clear()?;
-        write_at_last(&mut connection)?;
+        write_at_last(&mut lines)?;
         if !account.doubts.is_empty() {
             let log = self.log_with_reason(running)?;
             let errors = log.lines().filter(|line| is_error_of_a_request(line)).count();
             ensure!(errors <= unknown, "{errors} requests are errors, {unknown} may be");
         }
-        read_on(&mut connection, account).context("read when the disk works again")
+        read_on(&mut lines, account).context("read when the disk works again")
     }
 
     /// The log, once it contains why writes were refused, or that lines were lost.
@@ -374,10 +373,10 @@ fn with_probe(account: &Acknowledged) -> Acknowledged {
 }
 
 /// Everything is readable as acknowledged, after a short wait if the store is being reopened.
-pub(crate) fn read_on(connection: &mut Connection, account: &Acknowledged) -> Result<()> {
+pub(crate) fn read_on(lines: &mut Lines, account: &Acknowledged) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
     let found: Entries = loop {
-        match read_all(connection) {
+        match read_all(lines) {
             Ok(found) => break found,
             Err(error) if !error.to_string().contains("503") => return Err(error),
             Err(error) if Instant::now() > give_up => return Err(error),
@@ -388,10 +387,10 @@ pub(crate) fn read_on(connection: &mut Connection, account: &Acknowledged) -> Re
     account.check(&ours).map(drop)
 }
 
-pub(crate) fn write_at_last(connection: &mut Connection) -> Result<()> {
+pub(crate) fn write_at_last(lines: &mut Lines) -> Result<()> {
     let give_up = Instant::now() + PATIENCE;
     loop {
-        match probe(connection) {
+        match probe(lines) {
             Ok(_) => return Ok(()),
             Err(error) if Instant::now() > give_up => {
                 return Err(error.context("the disk works again, and writes are still refused"));

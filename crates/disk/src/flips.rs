@@ -3,13 +3,13 @@
 //! A server on such a directory refuses to start and names the file, or it starts: then each read
 //! returns what was stored, or an error. It never serves wrong or incomplete data.
 
-use crate::bench::{Amount, Bench, Ending, Recording};
+use crate::bench::{Amount, Bench, Ending, Lines, Recording, read_all};
 use crate::content::Content;
 use crate::disk::Names;
 use crate::image::Image;
 use crate::kept;
 use anyhow::{Context, Result, bail, ensure};
-use lazuli_testkit::acknowledged::{Entries, read_all};
+use lazuli_testkit::acknowledged::Entries;
 use lazuli_testkit::seed::Seeded;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -129,7 +129,7 @@ impl Trial<'_> {
             Ok(running) => running,
             Err(error) => return refused(&format!("{error:#}"), path),
         };
-        let read = running.server.connect().map_err(Into::into).and_then(|mut c| read_all(&mut c));
+        let read = Lines::to(&running.server).and_then(|mut lines| read_all(&mut lines));
         if read.as_ref().is_err_and(is_refusal) {
             let place = running.server.wait_for_log(&place_of_damage(path));
             place.context("the log does not say where")?;

@@ -4,7 +4,7 @@
 //! A server that cannot read returns 500 and logs the reason, or returns the correct result; it
 //! never serves wrong or incomplete data. When the disk works again, so does the server.
 
-use crate::bench::{Amount, Bench, Ending, Running, probe};
+use crate::bench::{Amount, Bench, Ending, Lines, Running, probe, read_all};
 use crate::disk::Names;
 use crate::faults::{Phase, read_on, write_at_last};
 use crate::image::Image;
@@ -12,8 +12,7 @@ use crate::kept;
 use crate::shim::{Calls, Control, Fault};
 use crate::workload::Workload;
 use anyhow::{Context, Result, bail, ensure};
-use lazuli_testkit::acknowledged::{Acknowledged, read_all};
-use lazuli_testkit::http::Connection;
+use lazuli_testkit::acknowledged::Acknowledged;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::table::Outcome;
 use std::fmt;
@@ -174,12 +173,12 @@ impl Trial<'_> {
         counts: &mut Counts,
     ) -> Result<()> {
         let mut workload = Workload::new(WRITER, &Seeded::new(self.plan.seed));
-        let mut connection = running.server.connect()?;
+        let mut lines = Lines::to(&running.server)?;
         let mut refused = 0;
         for _ in 0..self.plan.writes {
-            refused += self.read(&mut connection, account, control, counts)?;
+            refused += self.read(&mut lines, account, control, counts)?;
             let mut chosen = workload.choose(&account.settled);
-            match chosen.send(&mut connection)? {
+            match workload.send(&mut chosen, &mut lines)? {
                 Outcome::Done => account.settle(&chosen.step)?,
                 outcome @ (Outcome::Busy | Outcome::Failed { status: 500, .. }) => {
                     ensure!(control.hits()? > 0, "{outcome} without a fault");
@@ -191,25 +190,25 @@ impl Trial<'_> {
                 other => bail!("a write ended as {other:?}"),
             }
         }
-        refused += self.read(&mut connection, account, control, counts)?;
+        refused += self.read(&mut lines, account, control, counts)?;
         if refused > 0 {
             running.server.wait_for_log(REASON).context("no reason is logged")?;
         }
         control.clear()?;
-        write_at_last(&mut connection)?;
-        read_on(&mut connection, account).context("read when the disk works again")?;
-        probe(&mut connection).map(drop)
+        write_at_last(&mut lines)?;
+        read_on(&mut lines, account).context("read when the disk works again")?;
+        probe(&mut lines).map(drop)
     }
 
     /// Reads everything, which must be correct or refused; returns how often it was refused.
     fn read(
         &self,
-        connection: &mut Connection,
+        lines: &mut Lines,
         account: &Acknowledged,
         control: &Control,
         counts: &mut Counts,
     ) -> Result<usize> {
-        match read_all(connection) {
+        match read_all(lines) {
             Ok(found) => {
                 account.check(&found)?;
                 counts.read += 1;

@@ -3,13 +3,13 @@
 //! A server refuses to start and names what is missing, or it starts and serves everything stored.
 //! It never continues as if the missing data had never existed.
 
-use crate::bench::{Amount, Bench, Ending};
+use crate::bench::{Amount, Bench, Ending, Lines, read_all};
 use crate::disk::Names;
 use crate::flips::kind;
 use crate::image::Image;
 use crate::kept;
 use anyhow::{Context, Result, ensure};
-use lazuli_testkit::acknowledged::{Acknowledged, read_all};
+use lazuli_testkit::acknowledged::Acknowledged;
 use lazuli_testkit::seed::Seeded;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,7 +92,7 @@ fn open(bench: &Bench, image: &Image, path: &str, account: &Acknowledged) -> Res
             return Ok(Outcome::Refused);
         }
     };
-    let found = read_all(&mut running.server.connect()?);
+    let found = read_all(&mut Lines::to(&running.server)?);
     let log = running.server.log();
     running.server.kill().context("kill the server")?;
     let checked = found.and_then(|found| account.check(&found));

@@ -1,8 +1,11 @@
 //! What the clients do: seeded steps, each on tables that one client owns.
 
+mod queues;
+
+use crate::bench::Lines;
 use anyhow::Result;
 use lazuli_testkit::acknowledged::{Entries, Name, Step, Stored};
-use lazuli_testkit::http::{Connection, Operation};
+use lazuli_testkit::http::Operation;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::table::{self, Outcome};
 use serde_json::{Map, Value};
@@ -30,6 +33,7 @@ pub struct Workload {
     bulk: usize,
     /// Names that must not be touched again, because their content is unknown.
     frozen: BTreeSet<Name>,
+    queues: queues::Queues,
 }
 
 /// One request, and its intended effect.
@@ -45,6 +49,7 @@ enum Asked {
     DeleteTable(String),
     /// Operations, and the entity that each of them names.
     Write(Vec<Operation>, Vec<Name>),
+    OfQueue(queues::Asked),
 }
 
 /// An operation, and its effect on the entity.
@@ -62,6 +67,7 @@ impl Workload {
             fills: 0,
             bulk: 0,
             frozen: BTreeSet::new(),
+            queues: queues::Queues::new(client, random),
         }
     }
 
@@ -83,6 +89,10 @@ impl Workload {
             [table, ..] if self.bulk > 0 => {
                 let table = table.clone();
                 return self.overwrite(&table);
+            }
+            _ if self.fills == 0 && self.random.one_in(4) => {
+                let (request, step) = self.queues.choose(entries);
+                return Chosen { request: Asked::OfQueue(request), step };
             }
             [_] if self.random.one_in(8) || self.fills > 0 => return self.create_table(),
             [_, second, ..] if self.fills > 0 && self.random.one_in(2) => {
@@ -106,8 +116,29 @@ impl Workload {
         self.write(&table, count, entries)
     }
 
+    /// Sends a request; when it is done, its step knows its ETags.
+    pub fn send(&mut self, chosen: &mut Chosen, lines: &mut Lines) -> Result<Outcome> {
+        let (operations, names) = match &chosen.request {
+            Asked::CreateTable(table) => return table::create(&mut lines.tables, table),
+            Asked::DeleteTable(table) => return table::delete(&mut lines.tables, table),
+            Asked::OfQueue(request) => return self.queues.send(request, &mut lines.queues),
+            Asked::Write(operations, names) => (operations, names),
+        };
+        let etags = match table::write(&mut lines.tables, operations)? {
+            Ok(etags) => etags,
+            Err(outcome) => return Ok(outcome),
+        };
+        for (name, etag) in names.iter().zip(etags) {
+            if let Some(Some(stored)) = chosen.step.get_mut(name) {
+                stored.etag = etag;
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
     /// Nothing that `step` names is touched again.
     pub fn freeze(&mut self, step: &Step) {
+        self.queues.freeze(step);
         for name in step.keys() {
             self.frozen.insert(name.clone());
             if name.entity.is_none() {
@@ -247,25 +278,6 @@ impl Chosen {
         let (operations, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
         let names = changes.iter().map(|(name, _)| name.clone()).collect();
         Self { request: Asked::Write(operations, names), step: changes.into_iter().collect() }
-    }
-
-    /// Sends the request; when it is done, the step knows its ETags.
-    pub fn send(&mut self, connection: &mut Connection) -> Result<Outcome> {
-        let (operations, names) = match &self.request {
-            Asked::CreateTable(table) => return table::create(connection, table),
-            Asked::DeleteTable(table) => return table::delete(connection, table),
-            Asked::Write(operations, names) => (operations, names),
-        };
-        let etags = match table::write(connection, operations)? {
-            Ok(etags) => etags,
-            Err(outcome) => return Ok(outcome),
-        };
-        for (name, etag) in names.iter().zip(etags) {
-            if let Some(Some(stored)) = self.step.get_mut(name) {
-                stored.etag = etag;
-            }
-        }
-        Ok(Outcome::Done)
     }
 }
 

@@ -11,6 +11,8 @@ pub mod issuer;
 pub mod layer;
 #[cfg(feature = "live")]
 pub mod live;
+#[cfg(feature = "acknowledged")]
+pub mod queue;
 pub mod seed;
 #[cfg(feature = "server")]
 pub mod server;
