@@ -158,6 +158,11 @@ mod tests {
         check_refused("<QueueMessage><MessageText>a", XmlError::Syntax, 1, 29);
         check_refused(&message("a").repeat(2), XmlError::Syntax, 1, 59);
         check_refused("<!DOCTYPE a><QueueMessage/>", XmlError::Syntax, 1, 2);
+        let late = format!(" <?xml version=\"1.0\"?>{}", message("a"));
+        assert_eq!(read_message_text(late.as_bytes()).unwrap_err().error, XmlError::Syntax);
+        let section = read_message_text(message("a ]]> b").as_bytes());
+        assert_eq!(section.unwrap_err().error, XmlError::Syntax);
+        check(&message("a ]]&gt; b"), "a ]]> b");
         check_refused(
             "<Other><MessageText>a</MessageText></Other>",
             XmlError::UnexpectedNode,

@@ -153,6 +153,7 @@ impl Player {
             body: step["body"].as_str().map(|body| self.localize(body)),
             is_signed: auth.is_none(),
             at_secondary: step["secondary"] == true,
+            has_length: true,
         };
         let got = self.queues.send(&ask);
         if u64::from(got.status) != step["status"].as_u64().unwrap() {

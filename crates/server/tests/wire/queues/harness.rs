@@ -36,6 +36,8 @@ pub(super) struct Ask {
     pub(super) body: Option<String>,
     pub(super) is_signed: bool,
     pub(super) at_secondary: bool,
+    /// Whether a PUT or POST says how long its body is.
+    pub(super) has_length: bool,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,7 @@ impl Ask {
             body: None,
             is_signed: true,
             at_secondary: false,
+            has_length: true,
         }
     }
 
@@ -137,7 +140,8 @@ impl Queues {
         let mut headers = ask.headers.clone();
         headers.push(("host".to_owned(), HOST.to_owned()));
         headers.push(("x-ms-date".to_owned(), self.clock.now().rfc1123()));
-        if ask.body.is_some() || matches!(ask.method.as_str(), "PUT" | "POST") {
+        let may_have_body = ask.body.is_some() || matches!(ask.method.as_str(), "PUT" | "POST");
+        if ask.has_length && may_have_body {
             let length = ask.body.as_ref().map_or(0, String::len);
             headers.push(("content-length".to_owned(), length.to_string()));
         }

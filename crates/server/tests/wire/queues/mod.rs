@@ -1,9 +1,11 @@
 //! The Queue service seen from outside: recorded traffic of the live service, the conformance vectors,
 //! and rules that neither shows.
 
+mod access;
 mod errors;
 mod golden;
 mod harness;
+mod headers;
 mod metadata;
 mod vectors;
 
