@@ -27,12 +27,14 @@ const FILL_STEP: usize = 100_000;
 /// Longer than any run, so that a received message does not reappear.
 const INVISIBLE_SECONDS: usize = 24 * 3600;
 
+/// Maximum messages that wait in Azurite's queues. Each of its gets sorts all messages, so a longer queue
+/// makes it slower; and when 64 of them take more than five seconds, it closes connections.
+pub(crate) const AZURITE_MESSAGES_MAX: usize = 1_000;
+
 /// Messages that wait in the queues when a workload begins.
-///
-/// Azurite gets a tenth: each of its gets sorts all messages, and a longer queue makes it slower.
 pub(crate) fn messages(target: TargetName, dataset: Dataset) -> usize {
     match target {
-        TargetName::Azurite => dataset.entities() / 10,
+        TargetName::Azurite => dataset.entities().min(AZURITE_MESSAGES_MAX),
         _ => dataset.entities(),
     }
 }

@@ -6,7 +6,7 @@ mod table;
 
 use crate::compare::Comparison;
 use crate::goal::Goal;
-use crate::queue::TEXT_BYTES;
+use crate::queue::{AZURITE_MESSAGES_MAX, TEXT_BYTES};
 use crate::results::Results;
 use crate::scale::Growth;
 use crate::workload::Service;
@@ -54,7 +54,7 @@ fn remarks(results: &Results) -> String {
     let items = match results.service {
         Service::Table => format!("{entities} entities of about 1 KiB"),
         Service::Queue => format!(
-            "{entities} messages of {TEXT_BYTES} bytes in a queue, of Azurite a tenth of them"
+            "{entities} messages of {TEXT_BYTES} bytes in a queue, Azurite's {AZURITE_MESSAGES_MAX}"
         ),
     };
     let mut text = format!(
