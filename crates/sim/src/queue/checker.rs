@@ -203,8 +203,9 @@ impl Bounds<'_> {
     /// It may have been put before, and nothing that certainly removed it had finished.
     fn may_be_counted(&self) -> bool {
         let Some(put) = self.put() else { return false };
-        // A put is counted before it is done, and not if it fails.
-        if put.response == Response::NotDone && !put.overlaps(self.call) {
+        // A put is counted before it is done, and no more once it has failed.
+        let has_failed = matches!(put.response, Response::NotDone | Response::QueueNotFound);
+        if has_failed && !put.overlaps(self.call) {
             return false;
         }
         let is_expired = match put.request {
@@ -234,10 +235,8 @@ impl Bounds<'_> {
     }
 
     fn put(&self) -> Option<&Call> {
-        let is_put = |call: &&Call| {
-            matches!(call.request, Request::Put { mark, .. } if mark == self.mark)
-                && call.response != Response::QueueNotFound
-        };
+        let is_put =
+            |call: &&Call| matches!(call.request, Request::Put { mark, .. } if mark == self.mark);
         self.history.iter().find(is_put)
     }
 

@@ -253,6 +253,18 @@ fn wrong_counts_are_noticed() {
     assert!(check(Promise::ManyWriters, &history.0).is_err());
 }
 
+/// A put is counted before it is done, and no more once it has failed.
+#[test]
+fn a_count_may_hold_a_put_that_fails_meanwhile() {
+    let put = Request::Put { mark: MARK, text: TEXT, delay: 0, time_to_live: None };
+    let mut history = History::default();
+    history.add(0, Request::CreateQueue { metadata: 1 }, Response::Created);
+    history.add(1, put.clone(), Response::NotDone).count(1, 1).at_once().good();
+    let mut history = History::default();
+    history.add(0, Request::CreateQueue { metadata: 1 }, Response::Created);
+    history.add(1, put, Response::NotDone).count(1, 1).bad("had 0 to 0 messages");
+}
+
 #[test]
 fn a_put_into_a_deleted_queue_is_noticed() {
     let mut history = History::default();
