@@ -2,14 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use lazuli_model::{Clock, SystemClock};
-use lazuli_server::WELL_KNOWN_KEY;
-use lazuli_testkit::http::Request;
-use lazuli_testkit::server::{ACCOUNT, Server};
-use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme, SigningKey};
-use lazuli_wire::version::ApiVersion;
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use lazuli_testkit::http::{Connection, Request};
+use lazuli_testkit::server::Server;
 use std::path::Path;
 
 fn start(data: &Path) -> Server {
@@ -53,32 +47,8 @@ fn check_rows(server: &Server, table: &str, expect: &[&str]) {
 
 /// The status with which the Queue service answers a signed request.
 fn ask_queues(server: &Server, method: &str, target: &str, body: &str) -> u16 {
-    let address = server.queue().unwrap();
-    let target = format!("/{ACCOUNT}{target}");
-    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-    let (date, length) = (SystemClock.now().rfc1123(), body.len().to_string());
-    let headers = [
-        ("content-length", length.as_str()),
-        ("x-ms-date", date.as_str()),
-        ("x-ms-version", "2021-02-12"),
-    ];
-    let signed = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
-    let version = ApiVersion::parse("2021-02-12").unwrap();
-    let request = CanonicalRequest::new(method, signed, ACCOUNT, path, query, version);
-    let signature =
-        request.sign(Scheme::SharedKey, &SigningKey::from_base64(WELL_KNOWN_KEY).unwrap());
-    let authorization = Authorization::header(Scheme::SharedKey, ACCOUNT, &signature);
-    let lines: String =
-        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let mut stream = TcpStream::connect(address).unwrap();
-    let head = format!(
-        "{method} {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{lines}\
-         Authorization: {authorization}\r\n\r\n{body}"
-    );
-    stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer.get(9..12).and_then(|status| status.parse().ok()).unwrap_or_default()
+    let mut connection = Connection::open(server.queue().unwrap()).unwrap().of_queues();
+    connection.send(&Request::new(method, target).xml(body.as_bytes())).unwrap().status
 }
 
 /// Q-9.12: queues are counted in tables of their own, by the hour and by the minute, with the names of

@@ -48,6 +48,10 @@ impl<'a> Request<'a> {
         Self { headers, ..self }
     }
 
+    pub fn xml(self, body: &'a [u8]) -> Self {
+        Self { content_type: "application/xml", body, ..self }
+    }
+
     pub fn json(self, body: &'a str) -> Self {
         Self { content_type: "application/json", body: body.as_bytes(), ..self }
     }
@@ -203,7 +207,9 @@ impl<S: Read + Write> Connection<S> {
                 ("content-type", request.content_type),
             ];
             let lines = own.iter().chain(request.headers);
-            let lines = lines.map(|(name, value)| (*name, value.as_bytes()));
+            let lines: Vec<_> =
+                lines.map(|(name, value)| (name.to_ascii_lowercase(), value.as_bytes())).collect();
+            let lines = lines.iter().map(|(name, value)| (name.as_str(), *value));
             let version = ApiVersion::parse(VERSION).unwrap_or(ApiVersion::UNSTATED);
             let signed =
                 CanonicalRequest::new(request.method, lines, ACCOUNT, path, query, version);

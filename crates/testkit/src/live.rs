@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 #[derive(Debug)]
 pub struct LiveServer {
     address: SocketAddr,
+    to_queues: bool,
     _runtime: Runtime,
 }
 
@@ -42,23 +43,31 @@ impl LiveServer {
         let front = Arc::new(Front::of_tables(tables, accounts()?, clock, front));
         let (listener, address) = listen_on_loopback(&runtime)?;
         runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));
-        Ok(Self { address, _runtime: runtime })
+        Ok(Self { address, to_queues: false, _runtime: runtime })
     }
 
     /// As [`LiveServer::start`], but a server of queues.
     pub fn start_queues(engine: Arc<dyn Engine>, threads: &str) -> io::Result<Self> {
+        Self::start_queues_with(engine, threads, FrontOptions::default(), ListenOptions::default())
+    }
+
+    /// The same with given bounds.
+    pub fn start_queues_with(
+        engine: Arc<dyn Engine>,
+        threads: &str,
+        front: FrontOptions,
+        listen: ListenOptions,
+    ) -> io::Result<Self> {
         let runtime = runtime(threads)?;
         let clock = Arc::new(SystemClock);
         let tables = TableService::new(engine.clone(), clock.clone());
         let numbers = AtomicU64::new(1);
         let random = Arc::new(move || numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed));
         let queues = QueueService::new(engine, clock.clone(), random);
-        let front = Front::of_queues(queues, tables, accounts()?, clock, FrontOptions::default());
+        let front = Arc::new(Front::of_queues(queues, tables, accounts()?, clock, front));
         let (listener, address) = listen_on_loopback(&runtime)?;
-        let listen = ListenOptions::default();
-        let front = Arc::new(front);
         runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));
-        Ok(Self { address, _runtime: runtime })
+        Ok(Self { address, to_queues: true, _runtime: runtime })
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -67,7 +76,8 @@ impl LiveServer {
 
     /// A new connection that signs with the account's key.
     pub fn connect(&self) -> io::Result<Connection> {
-        Connection::open(self.address)
+        let connection = Connection::open(self.address)?;
+        Ok(if self.to_queues { connection.of_queues() } else { connection })
     }
 }
 

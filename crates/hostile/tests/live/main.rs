@@ -4,4 +4,5 @@
 
 mod attacks;
 mod continuations;
+mod queues;
 mod server;

@@ -18,17 +18,15 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        static COUNT_PANICS: Once = Once::new();
-        COUNT_PANICS.call_once(|| {
-            let print_panic = std::panic::take_hook();
-            std::panic::set_hook(Box::new(move |panic| {
-                if std::thread::current().name() == Some(THREADS) {
-                    PANICS.fetch_add(1, Ordering::SeqCst);
-                }
-                print_panic(panic);
-            }));
-        });
+        count_panics();
         let live = LiveServer::start(Arc::new(MemoryEngine::default()), THREADS).unwrap();
+        Self { address: live.address(), live }
+    }
+
+    /// A server of queues.
+    pub(crate) fn start_queues() -> Self {
+        count_panics();
+        let live = LiveServer::start_queues(Arc::new(MemoryEngine::default()), THREADS).unwrap();
         Self { address: live.address(), live }
     }
 
@@ -42,4 +40,17 @@ impl Server {
     pub(crate) fn assert_sound(&self) {
         assert_eq!(PANICS.load(Ordering::SeqCst), 0, "something panicked");
     }
+}
+
+fn count_panics() {
+    static COUNT_PANICS: Once = Once::new();
+    COUNT_PANICS.call_once(|| {
+        let print_panic = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if std::thread::current().name() == Some(THREADS) {
+                PANICS.fetch_add(1, Ordering::SeqCst);
+            }
+            print_panic(panic);
+        }));
+    });
 }
