@@ -1,18 +1,14 @@
 //! One test for each bound.
 
-use crate::server::{Server, assert_busy};
-use crate::slow::{SlowDisk, SlowScans};
+use crate::server::{Server, WAIT_MAX, assert_busy};
+use crate::slow::{OnSlowDisk, SlowScans, on_slow_disk};
 use lazuli_engine::MemoryEngine;
-use lazuli_engine_local::{LocalEngine, LocalOptions};
+use lazuli_engine_local::LocalOptions;
 use lazuli_server::{FrontOptions, ListenOptions};
 use lazuli_testkit::http::{Operation, Request};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
-use tempfile::TempDir;
-
-/// How long a request may wait for memory; short, because these tests wait for the refusal.
-const WAIT_MAX: Duration = Duration::from_millis(5);
 
 fn in_memory(front: FrontOptions, listen: ListenOptions) -> Server {
     Server::start(Arc::new(MemoryEngine::default()), front, listen)
@@ -135,29 +131,27 @@ fn a_client_that_takes_no_answer_is_cut() {
     }
 }
 
-/// An engine on a disk that the test can stop.
-fn on_slow_disk(options: LocalOptions) -> (Server, Arc<SlowDisk>, Receiver<()>, TempDir) {
-    let data = tempfile::tempdir().unwrap();
-    let (disk, arrivals) = SlowDisk::new();
-    let options = LocalOptions { faults: Some(disk.clone()), ..options };
-    let engine = Arc::new(LocalEngine::open(data.path(), options).unwrap());
+/// A server on a disk that the test can stop.
+fn start_on_slow_disk(options: LocalOptions) -> (Server, OnSlowDisk) {
+    let slow = on_slow_disk(options);
+    let engine = slow.engine.clone();
     let server = Server::start(engine, FrontOptions::default(), ListenOptions::default());
-    (server, disk, arrivals, data)
+    (server, slow)
 }
 
 #[test]
 fn a_write_that_finds_no_place_in_the_queue_is_refused() {
-    let (server, disk, arrivals, _data) = on_slow_disk(LocalOptions {
+    let (server, slow) = start_on_slow_disk(LocalOptions {
         // Two small commits.
         queue_bytes_max: 2048,
         queue_wait_max: WAIT_MAX,
         ..LocalOptions::default()
     });
     assert_eq!(server.insert("before").status, 201);
-    disk.close();
+    slow.disk.close();
     std::thread::scope(|scope| {
         let first = scope.spawn(|| server.insert("first"));
-        arrivals.recv().unwrap();
+        slow.arrivals.recv().unwrap();
         // One is being written. Of those that come now two find a place, and all others do not.
         let (answered, answers) = channel();
         for number in 0..12 {
@@ -175,7 +169,7 @@ fn a_write_that_finds_no_place_in_the_queue_is_refused() {
             refused.push(row);
         }
         assert!(server.has("before"), "reads go on");
-        disk.open();
+        slow.disk.open();
         assert_eq!(first.join().unwrap().status, 201);
         for _ in 0..2 {
             let (row, answer) = answers.recv().unwrap();
@@ -192,17 +186,17 @@ fn a_write_that_finds_no_place_in_the_queue_is_refused() {
 /// A disk that hangs keeps nobody waiting longer than the request may take.
 #[test]
 fn a_write_that_the_disk_does_not_finish_is_given_up() {
-    let (server, disk, arrivals, _data) = on_slow_disk(LocalOptions::default());
+    let (server, slow) = start_on_slow_disk(LocalOptions::default());
     assert_eq!(server.insert("before").status, 201);
-    disk.close();
+    slow.disk.close();
     let body = r#"{"PartitionKey":"p","RowKey":"stuck"}"#;
     let stuck = server.send(&Request::new("POST", "/Orders?timeout=1").json(body));
     assert_eq!(stuck.status, 500);
     assert!(stuck.text().contains("\"code\":\"OperationTimedOut\""), "{}", stuck.text());
-    arrivals.recv().unwrap();
+    slow.arrivals.recv().unwrap();
     assert!(server.has("before") && !server.has("stuck"));
     // It was not refused: once the disk goes on, it may be there all the same.
-    disk.open();
+    slow.disk.open();
     assert_eq!(server.insert("after").status, 201);
     assert!(server.has("stuck"));
 }

@@ -4,5 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
 mod bounds;
+mod queues;
 mod server;
 mod slow;

@@ -5,6 +5,10 @@ use lazuli_server::{FrontOptions, ListenOptions};
 use lazuli_testkit::http::{Connection, Request, Response};
 use lazuli_testkit::live::LiveServer;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a request may wait for memory; short, because these tests wait for the refusal.
+pub(crate) const WAIT_MAX: Duration = Duration::from_millis(5);
 
 pub(crate) struct Server(LiveServer);
 
@@ -20,6 +24,19 @@ impl Server {
         let create = Request::new("POST", "/Tables").json(r#"{"TableName":"Orders"}"#);
         // This connection closes, so that it does not count among those of the test.
         let create = create.headers(&[("Connection", "close")]);
+        assert_eq!(server.connect().send(&create).unwrap().status, 201);
+        server
+    }
+
+    /// A server of queues with one of them, `orders`.
+    pub(crate) fn start_queues(
+        engine: Arc<dyn Engine>,
+        front: FrontOptions,
+        listen: ListenOptions,
+    ) -> Self {
+        let live = LiveServer::start_queues_with(engine, "overload-server", front, listen).unwrap();
+        let server = Self(live);
+        let create = Request::new("PUT", "/orders").headers(&[("Connection", "close")]);
         assert_eq!(server.connect().send(&create).unwrap().status, 201);
         server
     }
@@ -51,7 +68,13 @@ impl Server {
 /// A refusal as clients can act on it.
 #[track_caller]
 pub(crate) fn assert_busy(answer: &Response) {
-    assert_eq!(answer.status, 503, "{}", answer.text());
     assert!(answer.text().contains("\"code\":\"ServerBusy\""), "{}", answer.text());
+    busy_code(answer);
+}
+
+/// What such refusals of all services have in common.
+#[track_caller]
+pub(crate) fn busy_code(answer: &Response) {
+    assert_eq!(answer.status, 503, "{}", answer.text());
     assert_eq!(answer.header("retry-after"), Some("1"));
 }

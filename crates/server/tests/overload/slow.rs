@@ -1,11 +1,12 @@
 //! Stores that block until the test releases them.
 
 use lazuli_engine::{BoxFuture, Engine, EngineError, MemoryEngine, Scan, ScanEnd, View, Visitor};
-use lazuli_engine_local::Faults;
+use lazuli_engine_local::{Faults, LocalEngine, LocalOptions};
 use lazuli_testkit::layer::{Layer, Layered};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
+use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
 /// An engine whose scans wait until there is leave for them.
@@ -85,4 +86,21 @@ impl Faults for SlowDisk {
         drop(self.opened.wait_while(closed, |closed| *closed).unwrap());
         Ok(())
     }
+}
+
+/// An engine on a disk that the test can stop.
+pub(crate) struct OnSlowDisk {
+    pub(crate) engine: Arc<LocalEngine>,
+    pub(crate) disk: Arc<SlowDisk>,
+    /// Each write that has to wait.
+    pub(crate) arrivals: Receiver<()>,
+    _data: TempDir,
+}
+
+pub(crate) fn on_slow_disk(options: LocalOptions) -> OnSlowDisk {
+    let data = tempfile::tempdir().unwrap();
+    let (disk, arrivals) = SlowDisk::new();
+    let options = LocalOptions { faults: Some(disk.clone()), ..options };
+    let engine = Arc::new(LocalEngine::open(data.path(), options).unwrap());
+    OnSlowDisk { engine, disk, arrivals, _data: data }
 }
