@@ -1,5 +1,5 @@
 //! The operations of the Queue service: the table of Q-1, with the permissions of section 10 of the
-//! Queue rules, row by row.
+//! Queue rules, row by row (TQ-58, TQ-61).
 
 use crate::operation::{Operation, POLICIES, on_service};
 

@@ -141,6 +141,7 @@ fn permissions_must_be_there_and_known() {
     }
 }
 
+/// TQ-59.
 #[test]
 fn protocol_and_address_are_kept() {
     for service in SERVICES {

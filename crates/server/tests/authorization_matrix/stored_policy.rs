@@ -77,6 +77,7 @@ impl Trial {
     }
 }
 
+/// TQ-60.
 #[test]
 fn a_policy_gives_what_the_token_leaves_out() {
     for service in SERVICES {

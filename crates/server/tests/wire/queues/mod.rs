@@ -7,6 +7,7 @@ mod golden;
 mod harness;
 mod headers;
 mod metadata;
+mod traps;
 mod vectors;
 
 use harness::Answer;
