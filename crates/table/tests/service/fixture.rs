@@ -2,8 +2,8 @@
 //! that fails on demand, and short words for entities.
 
 use lazuli_engine::{
-    BoxFuture, ClockSource, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits,
-    MemoryEngine, MemoryOptions, Nature, Reclaimed, Revision, View, Writers,
+    BoxFuture, ClockSource, Commit, CommitError, Engine, EngineError, Found, Key, MemoryEngine,
+    MemoryOptions, Nature, Revision, View, Writers,
 };
 use lazuli_model::{
     AccountName, Clock, EntityKey, Filter, IfMatch, Operator, Properties, Property, TableName,
@@ -13,6 +13,7 @@ use lazuli_table::{
     Batch, BatchFailure, Continuation, EntityQuery, Mutation, MutationKind, QueryEnd, TableError,
     TableService,
 };
+use lazuli_testkit::layer::{Layer, Layered};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -76,9 +77,9 @@ impl FaultyEngine {
     }
 }
 
-impl Engine for FaultyEngine {
-    fn limits(&self) -> &Limits {
-        self.inner.limits()
+impl Layer for FaultyEngine {
+    fn below(&self) -> &dyn Engine {
+        &*self.inner
     }
 
     fn nature(&self) -> Nature {
@@ -129,29 +130,13 @@ impl Engine for FaultyEngine {
             }
         })
     }
-
-    fn reclaim(&self, range: KeyRange) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
-        self.inner.reclaim(range)
-    }
-
-    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        self.inner.health()
-    }
-
-    fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
-        self.inner.tend()
-    }
-
-    fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        self.inner.close()
-    }
 }
 
 /// A service with one table, `Orders`.
 #[derive(Clone)]
 pub(crate) struct Fixture {
     pub(crate) service: TableService,
-    pub(crate) engine: Arc<FaultyEngine>,
+    pub(crate) engine: Arc<Layered<FaultyEngine>>,
     /// The store beneath the faults.
     pub(crate) memory: Arc<MemoryEngine>,
     pub(crate) clock: Arc<ManualClock>,
@@ -176,13 +161,13 @@ impl Fixture {
     async fn with(options: MemoryOptions, clock_source: ClockSource) -> Self {
         let options = MemoryOptions { writers: Writers::Many, ..options };
         let memory = Arc::new(MemoryEngine::new(options));
-        let engine = Arc::new(FaultyEngine {
+        let engine = Arc::new(Layered::new(FaultyEngine {
             inner: memory.clone(),
             faults: Mutex::default(),
             is_gone: AtomicBool::new(false),
             clock: clock_source,
             trips: AtomicUsize::new(0),
-        });
+        }));
         let now = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
         let ticks = AtomicU64::new(now.ticks());
         let clock = Arc::new(ManualClock { ticks, step: AtomicU64::new(0) });
