@@ -63,10 +63,12 @@ impl Spellings {
 
 /// The name in a header line, if it is one of metadata.
 fn metadata_name(line: &[u8]) -> Option<&str> {
-    let (name, _) = line.split_at(line.iter().position(|byte| *byte == b':')?);
-    let (prefix, name) = name.split_at_checked(METADATA.len())?;
-    let is_metadata = prefix.eq_ignore_ascii_case(METADATA.as_bytes());
-    std::str::from_utf8(name).ok().filter(|_| is_metadata)
+    let (prefix, rest) = line.split_at_checked(METADATA.len())?;
+    if !prefix.eq_ignore_ascii_case(METADATA.as_bytes()) {
+        return None;
+    }
+    let (name, _) = rest.split_at(rest.iter().position(|byte| *byte == b':')?);
+    std::str::from_utf8(name).ok()
 }
 
 /// The spellings of the request and the response that a connection is busy with.
@@ -106,27 +108,33 @@ impl HeaderCase {
 
 impl State {
     fn read(&mut self, bytes: &[u8]) {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            if self.is_busy {
-                return;
+        let mut rest = bytes;
+        while !self.is_busy && !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest);
+            let (piece, after) = rest.split_at(end.map_or(rest.len(), |at| at + 1));
+            rest = after;
+            // Nearly every line comes whole.
+            if self.line.is_empty() && end.is_some() {
+                self.end_line(piece);
+                continue;
             }
             let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
-            self.line.extend(piece.iter().take(room));
-            if piece.ends_with(b"\n") {
-                self.end_line();
+            self.line.extend_from_slice(piece.get(..room).unwrap_or(piece));
+            if end.is_some() {
+                let line = std::mem::take(&mut self.line);
+                self.end_line(&line);
             }
         }
     }
 
-    fn end_line(&mut self) {
-        let is_empty = matches!(&self.line[..], b"\r\n" | b"\n");
+    fn end_line(&mut self, line: &[u8]) {
+        let is_empty = matches!(line, b"\r\n" | b"\n");
         // Empty lines may stand before a head.
         self.is_busy = is_empty && self.has_lines;
         self.has_lines |= !is_empty;
-        if let Some(name) = metadata_name(&self.line) {
+        if let Some(name) = metadata_name(line) {
             self.request.add(name);
         }
-        self.line.clear();
     }
 }
 
