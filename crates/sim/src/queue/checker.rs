@@ -24,7 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Promise {
     /// One process writes: counts are exact. A get may miss messages that another is about to get.
     OneWriter,
-    /// Counts may be a second old, and hold twice what was put within it.
+    /// Counts may be a second old, and wrong by what was put within it: counted twice, or removed
+    /// without having been counted.
     ManyWriters,
 }
 
@@ -164,12 +165,14 @@ fn check_identity(history: &[Call], mark: Mark) -> Result<(), String> {
 /// Whether the queue can have had the returned count.
 fn check_count(promise: Promise, history: &[Call], call: &Call) -> Result<(), String> {
     let Response::Metadata { count, .. } = call.response else { return Ok(()) };
-    let (mut least, mut most) = (0, 0);
+    let (mut least, mut most, mut uncounted) = (0_u64, 0, 0);
     for mark in marks(history) {
         let bounds = Bounds { promise, history, call, mark };
         least += u64::from(bounds.is_surely_counted());
         most += u64::from(bounds.may_be_counted()) + u64::from(bounds.may_be_counted_twice());
+        uncounted += u64::from(bounds.may_be_removed_uncounted());
     }
+    let least = least.saturating_sub(uncounted);
     match (least..=most).contains(&count) {
         true => Ok(()),
         false => Err(format!("the queue had {least} to {most} messages, not {count}: {call}")),
@@ -232,6 +235,12 @@ impl Bounds<'_> {
     fn may_be_counted_twice(&self) -> bool {
         let is_new = |put: &Call| put.invoked < self.call.answered && !self.is_before(put);
         self.promise == Promise::ManyWriters && self.put().is_some_and(is_new)
+    }
+
+    /// Where many write, a process takes what it removes from a count that did not hold it yet.
+    fn may_be_removed_uncounted(&self) -> bool {
+        let mut removals = self.removals();
+        self.may_be_counted_twice() && removals.any(|removal| removal.invoked < self.call.answered)
     }
 
     fn put(&self) -> Option<&Call> {
