@@ -102,7 +102,7 @@ fn a_log_for_people_can_be_asked_for() {
     let data = tempfile::tempdir().unwrap();
     let arguments = ["--log-format", "human", "--explain-auth"];
     let server = Server::start(Path::new(BINARY), data.path(), &arguments).unwrap();
-    server.wait_for_log(" WARN lazuli::auth: --explain-auth: ").unwrap();
+    server.wait_for_log(" WARN lazuli::auth: --explain-auth ").unwrap();
 }
 
 #[test]

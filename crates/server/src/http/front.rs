@@ -292,7 +292,7 @@ impl<S: Service> Front<S> {
             resource: &resource,
             query: &query,
             headers,
-            spellings: parts.extensions.get(),
+            spellings: if S::HAS_METADATA { parts.extensions.get() } else { None },
             body: &body.bytes,
         };
         let time = operation_time(&query)?;

@@ -40,7 +40,7 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// Calls `member`, which must read the value, for each member of an object.
-    #[inline]
+    #[inline(always)]
     pub(super) fn object(
         &mut self,
         mut member: impl FnMut(Cow<'a, str>, &mut Self) -> Result<(), BodyError>,

