@@ -96,6 +96,7 @@ fn host<'a>(uri: &'a Uri, headers: &RequestHeaders<'a>) -> Option<&'a str> {
 }
 
 /// Which bytes an authority may hold. Looked up, because every request has one.
+#[expect(clippy::indexing_slicing, reason = "below 128, at compile time")]
 static AUTHORITY_BYTES: [bool; 256] = {
     let mut plain = [false; 256];
     let mut byte: u8 = 0;
