@@ -43,7 +43,7 @@ pub(crate) struct Options {
     pub(crate) scale_max: usize,
 
     /// Entities in the table, or messages in a queue; rounded up to partitions of 5,000
-    /// [default: 100k, quick: 10k, queue: 30k, quick queue: 10k]
+    /// [default: 100k, quick: 10k, queue: 150k, quick queue: 10k]
     #[arg(long, value_name = "N", value_parser = parse_count, visible_alias = "messages")]
     pub(crate) entities: Option<usize>,
 
@@ -117,7 +117,8 @@ impl Options {
         let entities = match (self.service(), self.quick) {
             (_, true) => 10_000,
             (Service::Table, false) => 100_000,
-            (Service::Queue, false) => 30_000,
+            // A get takes a message out of sight: enough for the fastest window.
+            (Service::Queue, false) => 150_000,
         };
         let rounds = match (self.quick, &self.before) {
             (true, _) => 1,
