@@ -120,32 +120,33 @@ impl QueueService {
             let now = dispenser.now(self.clock());
             // Another request may have scanned meanwhile.
             claim.top_up(max, now);
-            let missing = max.saturating_sub(claim.taken().len());
-            if missing > 0 {
-                self.refill(dispenser, missing, now).await?;
-                claim.top_up(max, now);
+            if claim.taken().len() < max {
+                self.refill(dispenser, &mut claim, max, now).await?;
             }
         }
         Ok(claim)
     }
 
-    /// Continues the scan from the cursor until `wanted` messages are found, or all visible ones.
+    /// Continues the scan from the cursor until `claim` has `max` messages, or all visible ones are
+    /// found.
     async fn refill(
         &self,
         dispenser: &Dispenser,
-        wanted: usize,
+        claim: &mut Claim,
+        max: usize,
         now: Timestamp,
     ) -> Result<(), QueueError> {
         self.settle_doubts(dispenser).await?;
         let refill = dispenser.begin_refill(now);
         let range = key::queue::visible_range(dispenser.generation, refill.start, refill.now);
         if range.start >= range.end || dispenser.is_empty(now) {
-            refill.finish(Vec::new(), None);
+            refill.finish(Vec::new(), None, claim, max);
             return Ok(());
         }
         let view = self.store.engine.view().await?;
+        let wanted = max.saturating_sub(claim.taken().len());
         let gathered = gather(&*view, range, now, wanted, SCAN_ROWS_MAX).await?;
-        refill.finish(gathered.taken, gathered.reached);
+        refill.finish(gathered.taken, gathered.reached, claim, max);
         Ok(())
     }
 

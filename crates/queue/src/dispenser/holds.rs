@@ -74,7 +74,15 @@ impl<'d> Refill<'d> {
     }
 
     /// The scan found `found`, and all messages before `reached`; all that are visible if `None`.
-    pub(crate) fn finish(mut self, found: Vec<Taken>, reached: Option<Position>) {
+    /// `claim` is filled up to `max` in the same step: if other requests could come between, they might
+    /// take all that was found, and the request that scanned would take the queue for empty.
+    pub(crate) fn finish(
+        mut self,
+        found: Vec<Taken>,
+        reached: Option<Position>,
+        claim: &mut Claim,
+        max: usize,
+    ) {
         self.is_finished = true;
         let mut state = self.dispenser.state();
         state.scanning = None;
@@ -87,6 +95,8 @@ impl<'d> Refill<'d> {
         if let Some(reached) = reached {
             state.cursor = state.cursor.min(reached);
         }
+        let missing = max.saturating_sub(claim.taken.len());
+        claim.taken.extend(state.take(missing, self.now));
         state.trim();
     }
 }

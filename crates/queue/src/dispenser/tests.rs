@@ -32,9 +32,19 @@ fn dispenser() -> Arc<Dispenser> {
     Arc::new(Dispenser::new(Generation { queue: QueueId(1), epoch: 0 }, Arc::default()))
 }
 
-fn refill(dispenser: &Dispenser, now: u64, found: &[u64]) {
-    let refill = dispenser.begin_refill(at(now));
-    refill.finish(found.iter().map(|seconds| taken(*seconds)).collect(), None);
+fn refill(dispenser: &Arc<Dispenser>, now: u64, found: &[u64]) {
+    let found = found.iter().map(|seconds| taken(*seconds)).collect();
+    finish(dispenser, dispenser.begin_refill(at(now)), found, None);
+}
+
+/// Ends a scan for nobody.
+fn finish(
+    dispenser: &Arc<Dispenser>,
+    refill: Refill<'_>,
+    found: Vec<Taken>,
+    reached: Option<Position>,
+) {
+    refill.finish(found, reached, &mut dispenser.claim(0, at(0)), 0);
 }
 
 fn claimed(claim: &Claim) -> Vec<Timestamp> {
@@ -98,7 +108,7 @@ fn a_scan_goes_on_where_the_last_one_ended() {
     refill(&dispenser, 9, &[]);
     let next = dispenser.begin_refill(at(20));
     assert_eq!(next.start, Position::first_at(next_tick(at(9))));
-    next.finish(Vec::new(), Some(position(15)));
+    finish(&dispenser, next, Vec::new(), Some(position(15)));
     assert_eq!(dispenser.begin_refill(at(20)).start, position(15));
     // That one was dropped before it was finished.
     assert_eq!(dispenser.begin_refill(at(20)).start, position(15));
@@ -111,7 +121,7 @@ fn the_floor_stays_where_a_scan_began_until_it_has_ended() {
     let start = Position::first_at(next_tick(at(9)));
     let scan = dispenser.begin_refill(at(20));
     assert_eq!(dispenser.floor(), start);
-    scan.finish(vec![taken(15)], None);
+    finish(&dispenser, scan, vec![taken(15)], None);
     assert_eq!(dispenser.floor(), position(15));
 }
 
@@ -123,7 +133,7 @@ fn a_message_written_during_a_scan_is_handed_over() {
     sending.ended(&Ok(Revision(5)));
     assert_eq!(claimed(&dispenser.claim(1, at(9))), [at(5)]);
     // The scan may have seen it too: it is there once.
-    scan.finish(vec![taken(5)], None);
+    finish(&dispenser, scan, vec![taken(5)], None);
     assert_eq!(claimed(&dispenser.claim(9, at(9))), [at(5)]);
 }
 
@@ -132,7 +142,7 @@ fn a_message_that_a_scan_finds_while_it_is_claimed_is_not_offered_again() {
     let dispenser = dispenser();
     refill(&dispenser, 9, &[5]);
     let claim = dispenser.claim(1, at(9));
-    dispenser.begin_refill(at(9)).finish(vec![taken(5)], None);
+    finish(&dispenser, dispenser.begin_refill(at(9)), vec![taken(5)], None);
     assert!(dispenser.claim(1, at(9)).taken().is_empty());
     claim.delivered();
     assert!(dispenser.claim(1, at(9)).taken().is_empty());
@@ -211,4 +221,14 @@ fn ticks_only_grow() {
     let second = dispenser.tick(at(4));
     assert_eq!((first, second), (at(5), next_tick(at(5))));
     assert_eq!((dispenser.now(at(4)), dispenser.now(at(6))), (second, at(6)));
+}
+
+#[test]
+fn who_scanned_gets_messages_before_all_others() {
+    let dispenser = dispenser();
+    let mut claim = dispenser.claim(2, at(9));
+    let found = [1, 2, 3].map(taken).into();
+    dispenser.begin_refill(at(9)).finish(found, None, &mut claim, 2);
+    assert_eq!(claimed(&claim), [at(1), at(2)]);
+    assert_eq!(claimed(&dispenser.claim(9, at(9))), [at(3)]);
 }
