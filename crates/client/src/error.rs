@@ -1,6 +1,7 @@
 //! One error type, and what it says for people and for programs (C-14).
 
 use crate::BoxError;
+use crate::batch::BatchError;
 use crate::value::{DecodeError, EncodeError};
 use http::StatusCode;
 use lazuli_model::EntityKey;
@@ -67,6 +68,9 @@ pub enum ErrorKind {
         /// The operation that failed, in the order they were added; `None` when the whole request failed.
         index: Option<usize>,
     },
+    /// Writes that cannot be one transaction. Nothing was sent.
+    #[error("{0}")]
+    InvalidBatch(BatchError),
     /// The service would refuse it: too large, or too many.
     #[error("{0}")]
     LimitExceeded(lazuli_model::EntityError),
@@ -210,6 +214,7 @@ impl Error {
     pub fn batch_index(&self) -> Option<usize> {
         match self.kind() {
             ErrorKind::Batch { index } => *index,
+            ErrorKind::InvalidBatch(error) => Some(error.index),
             _ => None,
         }
     }

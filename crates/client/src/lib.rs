@@ -42,7 +42,7 @@ mod write;
 mod write_ids;
 
 pub use account::{Account, AccountBuilder, Timeouts};
-pub use batch::{Batch, Commit, Committed};
+pub use batch::{Batch, BatchError, BatchFault, Commit, Committed, WriteOp};
 pub use call::ReadFrom;
 pub use credential::{AccessToken, Credential, Secret, TokenCredential};
 pub use dialect::Dialect;

@@ -164,8 +164,7 @@ where
             let transaction = Transaction::new(table, &self.partition);
             let result = (self.work)(transaction.clone()).await?;
             let operations = transaction.operations();
-            let own = Some(env.guid());
-            match batch::send(&self.account, &self.table, operations, own, false).await {
+            match batch::send_with_id(&self.account, &self.table, operations, env.guid()).await {
                 Ok(_) => return Ok(result),
                 // Doing it twice is worse than not knowing (C-10.3).
                 Err(error) if error.may_have_been_applied() => {

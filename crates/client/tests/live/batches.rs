@@ -1,7 +1,9 @@
 //! Transactions: all or nothing, and the operation that failed.
 
 use crate::TestServer;
-use lazuli_client::{Entity, ErrorKind, partition};
+use crate::faults::FaultyTransport;
+use lazuli_client::{BatchFault, Entity, ErrorKind, WriteOp, partition};
+use lazuli_model::EntityError;
 
 fn employee(number: usize) -> Entity {
     Entity::new("Sales", format!("{number:05}")).with("Number", number as i32)
@@ -82,13 +84,60 @@ async fn what_cannot_be_one_transaction_is_refused_before_any_request() {
                 .with("U", vec![0_u8; 60_000]),
         )
     });
-    for (batch, hint) in
-        [(over, "100 operations"), (other, "one partition"), (twice, "once"), (large, "4 MiB")]
-    {
+    let wide = table.batch("Sales").insert(&employee(0)).insert(
+        &(0..253).fold(employee(1), |entity, number| entity.with(format!("P{number}"), number)),
+    );
+    let too_wide = ErrorKind::LimitExceeded(EntityError::TooManyProperties);
+    let mut bytes = 0;
+    for (batch, index, reason) in [
+        (over, 100, Some(BatchFault::TooManyOperations)),
+        (other, 0, Some(BatchFault::OtherPartition)),
+        (twice, 1, Some(BatchFault::NamedTwice)),
+        (wide, 1, Some(BatchFault::Write(Box::new(too_wide)))),
+        (large, 6, None),
+    ] {
         let error = batch.commit().await.unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Config(_)), "{error}");
-        assert!(error.to_string().contains(hint) && error.attempts() == 0, "{error}");
+        assert_eq!((error.batch_index(), error.attempts()), (Some(index), 0), "{error}");
+        assert!(error.key().is_some(), "{error}");
+        let ErrorKind::InvalidBatch(refused) = error.kind() else { panic!("{error}") };
+        match (reason, &refused.reason) {
+            (Some(reason), found) => assert_eq!(*found, reason),
+            (None, BatchFault::TooLarge { bytes: found }) => bytes = *found,
+            (None, other) => panic!("{other}"),
+        }
     }
+    assert!(bytes > 4 * 1024 * 1024);
     assert!(table.batch("Sales").commit().await.unwrap().is_empty());
     assert_eq!(table.scan().collect_at_most(1).await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_batch_knows_its_size_to_the_byte() {
+    // C-11.5.
+    let server = TestServer::start();
+    let recorded = FaultyTransport::new();
+    let account = server.builder().transport(recorded.clone()).build().unwrap();
+    let table = account.tables().create("Sizes").await.unwrap();
+    let batch =
+        table.batch("Sales").insert(&employee(1)).upsert(&employee(2).with("Name", "\u{e9}'\""));
+    let bytes = batch.bytes();
+    recorded.next(&[]);
+    batch.commit().await.unwrap();
+    assert_eq!(recorded.body_bytes(), [bytes]);
+
+    let mut batch = table.batch("Sales");
+    let mut number = 0;
+    loop {
+        let entity = employee(number).with("Data", vec![0_u8; 60_000]);
+        let write = WriteOp::upsert(&entity);
+        if !batch.fits(&write) {
+            break;
+        }
+        batch = batch.write(write);
+        number += 1;
+    }
+    assert!(!batch.fits(&WriteOp::insert(&Entity::new("Marketing", "1"))));
+    assert!(!batch.fits(&WriteOp::insert(&employee(0))), "it is there already");
+    assert!(batch.bytes() <= 4 * 1024 * 1024 && batch.bytes() > 4 * 1024 * 1024 - 90_000);
+    assert_eq!(batch.commit().await.unwrap().len(), number);
 }

@@ -20,7 +20,7 @@ pub(crate) enum Fault {
 pub(crate) struct FaultyTransport {
     inner: Arc<HttpTransport>,
     faults: Arc<Mutex<VecDeque<Fault>>>,
-    sent: Arc<Mutex<Vec<String>>>,
+    sent: Arc<Mutex<Vec<(String, usize)>>>,
 }
 
 impl FaultyTransport {
@@ -40,7 +40,12 @@ impl FaultyTransport {
 
     /// The methods of the requests since then.
     pub(crate) fn methods(&self) -> Vec<String> {
-        self.sent.lock().unwrap().clone()
+        self.sent.lock().unwrap().iter().map(|(method, _)| method.clone()).collect()
+    }
+
+    /// The sizes of their bodies.
+    pub(crate) fn body_bytes(&self) -> Vec<usize> {
+        self.sent.lock().unwrap().iter().map(|(_, bytes)| *bytes).collect()
     }
 }
 
@@ -50,7 +55,7 @@ impl Transport for FaultyTransport {
         request: http::Request<Bytes>,
     ) -> BoxFuture<'_, Result<http::Response<Body>, TransportError>> {
         let fault = self.faults.lock().unwrap().pop_front().unwrap_or(Fault::None);
-        self.sent.lock().unwrap().push(request.method().to_string());
+        self.sent.lock().unwrap().push((request.method().to_string(), request.body().len()));
         let lost = || TransportError { sent: Sent::Maybe, source: "lost".into() };
         Box::pin(async move {
             if fault == Fault::LosesRequest {

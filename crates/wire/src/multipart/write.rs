@@ -26,6 +26,18 @@ impl<'o> BatchWriter<'o> {
         Self::begin(out, batch, Some(format!("changeset_{change_set_id}")))
     }
 
+    /// Goes on with the request that [`BatchWriter::request_change_set`] began in `out`, with the same ids.
+    pub fn continue_change_set(out: &'o mut Vec<u8>, batch_id: &str, change_set_id: &str) -> Self {
+        let change_set = Some(format!("changeset_{change_set_id}"));
+        Self { out, batch: format!("batch_{batch_id}"), change_set }
+    }
+
+    /// The bytes that [`BatchWriter::finish`] will add.
+    pub fn closing_bytes(&self) -> usize {
+        let boundaries = self.change_set.iter().chain([&self.batch]);
+        boundaries.map(|boundary| boundary.len() + "----\r\n".len()).sum()
+    }
+
     /// The Content-Type of the message whose body this is.
     pub fn content_type(&self) -> String {
         format!("multipart/mixed; boundary={}", self.batch)

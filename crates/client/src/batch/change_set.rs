@@ -1,0 +1,282 @@
+//! The writes of a transaction and the body of its request, which grow together: the size is known after
+//! each write (C-11.1, C-11.5).
+
+use crate::account::Account;
+use crate::entity::{Loaded, Properties, TableEntity};
+use crate::error::{Error, ErrorKind};
+use crate::key::IntoKey;
+use crate::table::{encode, entity_path};
+use crate::write::WriteVerb;
+use crate::write_ids::WriteIds;
+use http::{HeaderValue, Method};
+use lazuli_model::limits::{BATCH_OPERATIONS_MAX, REQUEST_BODY_BYTES_MAX};
+use lazuli_model::{EntityKey, RowKey, TableName};
+use lazuli_wire::connection_string::StorageService;
+use lazuli_wire::multipart::BatchWriter;
+use std::collections::HashSet;
+
+/// One write of a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    /// `None` deletes.
+    pub(crate) verb: Option<WriteVerb>,
+    pub(crate) key: EntityKey,
+    pub(crate) properties: Properties,
+    pub(crate) if_match: Option<String>,
+    /// The ids that the entity had when it was read.
+    pub(crate) base: WriteIds,
+}
+
+impl Operation {
+    pub(crate) fn name(&self) -> &'static str {
+        self.verb.map_or("delete", WriteVerb::name)
+    }
+
+    pub(crate) fn write(
+        verb: WriteVerb,
+        encoded: Result<(EntityKey, Properties), Error>,
+        if_match: Option<&str>,
+    ) -> Result<Self, Error> {
+        let (key, properties) = encoded?;
+        let if_match = if_match.map(str::to_owned);
+        Ok(Self { verb: Some(verb), key, properties, if_match, base: WriteIds::default() })
+    }
+
+    pub(crate) fn remove(key: EntityKey, etag: &str) -> Self {
+        let if_match = Some(etag.to_owned());
+        let (properties, base) = (Properties::default(), WriteIds::default());
+        Self { verb: None, key, properties, if_match, base }
+    }
+}
+
+/// One write, made ready: what [`Batch::write`](crate::Batch::write) takes.
+///
+/// It holds all it needs, so the value it was made from is free again. A value that cannot be encoded is
+/// reported when the write is to be sent.
+#[derive(Debug)]
+pub struct WriteOp(pub(crate) Result<Operation, Error>);
+
+impl WriteOp {
+    /// Inserts an entity; fails if its keys are taken.
+    pub fn insert<T: TableEntity>(value: &T) -> Self {
+        Self(Operation::write(WriteVerb::Insert, encode(value), None))
+    }
+
+    /// Replaces an entity if it has not changed since it was read.
+    pub fn replace<T: TableEntity>(loaded: &Loaded<T>) -> Self {
+        let etag = Some(loaded.etag().as_str());
+        Self(Operation::write(WriteVerb::Replace, encode(&**loaded), etag))
+    }
+
+    /// Replaces an entity unconditionally; it must exist.
+    pub fn overwrite<T: TableEntity>(value: &T) -> Self {
+        Self(Operation::write(WriteVerb::Overwrite, encode(value), Some("*")))
+    }
+
+    /// Inserts or replaces an entity.
+    pub fn upsert<T: TableEntity>(value: &T) -> Self {
+        Self(Operation::write(WriteVerb::Upsert, encode(value), None))
+    }
+
+    /// Inserts an entity, or merges its properties into the existing one.
+    pub fn upsert_merge<T: TableEntity>(value: &T) -> Self {
+        Self(Operation::write(WriteVerb::UpsertMerge, encode(value), None))
+    }
+
+    /// Deletes an entity if it has not changed since it was read.
+    pub fn delete<T>(loaded: &Loaded<T>) -> Self {
+        Self(Ok(Operation::remove(loaded.loaded_key().clone(), loaded.etag().as_str())))
+    }
+
+    /// Deletes an entity, which must exist.
+    pub fn delete_key<K: IntoKey>(key: K) -> Self {
+        Self(key.into_key().map(|key| Operation::remove(key, "*")).map_err(Error::from))
+    }
+}
+
+/// Why writes cannot be one transaction. Nothing was sent.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("operation {index}: {reason}")]
+pub struct BatchError {
+    /// The write, in the order they were added.
+    pub index: usize,
+    /// What is wrong with it.
+    pub reason: BatchFault,
+}
+
+/// What is wrong with a write of a transaction.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchFault {
+    /// It is one too many.
+    #[error("a transaction has at most 100 operations")]
+    TooManyOperations,
+    /// It is of another partition.
+    #[error("a transaction has one partition")]
+    OtherPartition,
+    /// A write before it names the same entity.
+    #[error("a transaction names an entity once")]
+    NamedTwice,
+    /// The request would be larger than the service takes.
+    #[error("a transaction has at most 4 MiB, with this write it has {bytes} bytes")]
+    TooLarge {
+        /// Bytes of the request.
+        bytes: usize,
+    },
+    /// It cannot be written at all.
+    #[error("{0}")]
+    Write(Box<ErrorKind>),
+}
+
+/// The error of a write that a transaction cannot have.
+pub(crate) fn refusal(index: usize, reason: BatchFault, key: Option<EntityKey>) -> Error {
+    Error::new(ErrorKind::InvalidBatch(BatchError { index, reason }))
+        .with(|context| context.key = key)
+}
+
+/// A write that a transaction cannot have.
+pub(crate) struct Refused {
+    pub(crate) operation: Operation,
+    pub(crate) fault: BatchFault,
+}
+
+/// Writes that can be one transaction, and the body of the request that carries them.
+pub(crate) struct ChangeSet {
+    /// The address that targets begin with.
+    base: String,
+    table: TableName,
+    batch_id: String,
+    change_set_id: String,
+    /// Not closed yet.
+    body: Vec<u8>,
+    closing_bytes: usize,
+    operations: Vec<Operation>,
+    rows: HashSet<RowKey>,
+}
+
+impl ChangeSet {
+    pub(crate) fn new(account: &Account, table: &TableName) -> Result<Self, Error> {
+        let endpoint = account.0.endpoint(StorageService::Table);
+        let endpoint =
+            endpoint.ok_or_else(|| Error::config("the account has no table endpoint"))?;
+        let [batch_id, change_set_id] =
+            [account.0.env.guid(), account.0.env.guid()].map(|id| id.to_string());
+        let mut body = Vec::new();
+        let writer = BatchWriter::request_change_set(&mut body, &batch_id, &change_set_id);
+        let closing_bytes = writer.closing_bytes();
+        Ok(Self {
+            base: endpoint.primary.clone(),
+            table: table.clone(),
+            batch_id,
+            change_set_id,
+            body,
+            closing_bytes,
+            operations: Vec::new(),
+            rows: HashSet::new(),
+        })
+    }
+
+    /// All of `operations`, in order.
+    pub(crate) fn of(
+        account: &Account,
+        table: &TableName,
+        operations: impl IntoIterator<Item = Operation>,
+    ) -> Result<Self, Error> {
+        let mut changes = Self::new(account, table)?;
+        for operation in operations {
+            let index = changes.operations.len();
+            changes.push(operation).map_err(|refused| {
+                let Refused { operation, fault } = *refused;
+                refusal(index, fault, Some(operation.key))
+            })?;
+        }
+        Ok(changes)
+    }
+
+    pub(crate) fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Bytes of the request's body, as it would be sent now.
+    pub(crate) fn bytes(&self) -> usize {
+        self.body.len() + self.closing_bytes
+    }
+
+    /// Adds a write, unless it would make the transaction one that the service refuses.
+    pub(crate) fn push(&mut self, operation: Operation) -> Result<(), Box<Refused>> {
+        let part = match self.part(&operation) {
+            Ok(part) => part,
+            Err(fault) => return Err(Box::new(Refused { operation, fault })),
+        };
+        self.body.extend_from_slice(&part);
+        self.rows.insert(operation.key.row.clone());
+        self.operations.push(operation);
+        Ok(())
+    }
+
+    /// Whether a write can be added.
+    pub(crate) fn fits(&self, operation: &Operation) -> bool {
+        self.part(operation).is_ok()
+    }
+
+    /// The part of the body that carries `operation`, if it can be part of this transaction.
+    fn part(&self, operation: &Operation) -> Result<Vec<u8>, BatchFault> {
+        if self.operations.len() >= BATCH_OPERATIONS_MAX {
+            return Err(BatchFault::TooManyOperations);
+        }
+        let first = self.operations.first();
+        if first.is_some_and(|first| first.key.partition != operation.key.partition) {
+            return Err(BatchFault::OtherPartition);
+        }
+        if self.rows.contains(&operation.key.row) {
+            return Err(BatchFault::NamedTwice);
+        }
+        let checked = operation.properties.check(&operation.key);
+        checked.map_err(|error| BatchFault::Write(Box::new(error.kind().clone())))?;
+        let part = self.encode(operation);
+        match self.bytes() + part.len() {
+            bytes if bytes > REQUEST_BODY_BYTES_MAX => Err(BatchFault::TooLarge { bytes }),
+            _ => Ok(part),
+        }
+    }
+
+    fn encode(&self, operation: &Operation) -> Vec<u8> {
+        let mut headers: Vec<(&str, &[u8])> = vec![
+            ("Accept", b"application/json;odata=minimalmetadata"),
+            ("DataServiceVersion", b"3.0;"),
+        ];
+        let (method, path, body) = match operation.verb {
+            Some(verb) => {
+                let key = &operation.key;
+                let (path, body) = verb.path_and_body(&self.table, key, &operation.properties);
+                headers.push(("Content-Type", b"application/json"));
+                (verb.method(), path, body)
+            }
+            None => (Method::DELETE, entity_path(&self.table, &operation.key), Vec::new()),
+        };
+        if method == Method::POST {
+            headers.push(("Prefer", b"return-no-content"));
+        }
+        if let Some(if_match) = &operation.if_match {
+            headers.push(("If-Match", if_match.as_bytes()));
+        }
+        let target = format!("{}{path}", self.base);
+        let mut part = Vec::new();
+        BatchWriter::continue_change_set(&mut part, &self.batch_id, &self.change_set_id).request(
+            method.as_str(),
+            &target,
+            headers,
+            &body,
+        );
+        part
+    }
+
+    /// The type and the body of the request, and what it carries.
+    pub(crate) fn finish(mut self) -> Result<(HeaderValue, Vec<u8>, Vec<Operation>), Error> {
+        let writer =
+            BatchWriter::continue_change_set(&mut self.body, &self.batch_id, &self.change_set_id);
+        let content_type = HeaderValue::try_from(writer.content_type()).map_err(Error::protocol)?;
+        writer.finish();
+        Ok((content_type, self.body, self.operations))
+    }
+}

@@ -1,0 +1,157 @@
+//! A transaction on its way, and what its answer means for each write (C-11.2, C-11.3, C-13).
+
+use super::{ChangeSet, Committed, Operation};
+use crate::account::Account;
+use crate::call::{Answer, CallOptions, kind_of};
+use crate::entity::{ETag, Entity, Loaded};
+use crate::error::{Error, ErrorAnswer, ErrorKind};
+use crate::write::{self, Proof, WriteVerb};
+use crate::write_ids::{Fate, WRITE_IDS, WriteIds};
+use crate::{table, tables};
+use http::header::CONTENT_TYPE;
+use http::{Method, StatusCode};
+use lazuli_model::{Guid, TableName};
+use lazuli_wire::error_body::ErrorText;
+use lazuli_wire::multipart::{ResponsePart, boundary, parse_batch_response};
+
+/// Says where it happened.
+pub(super) fn place(error: Error, table: &TableName) -> Error {
+    error.at("batch", Some(table.as_str()), None)
+}
+
+/// Sends `operations` as one transaction. If there is a write among them, it carries the id `own`.
+pub(crate) async fn send_with_id(
+    account: &Account,
+    table: &TableName,
+    mut operations: Vec<Operation>,
+    own: Guid,
+) -> Result<Committed, Error> {
+    let own = mark(&mut operations, own).then_some(own);
+    let changes = ChangeSet::of(account, table, operations).map_err(|error| place(error, table))?;
+    send(account, table, changes, own, false, CallOptions::default()).await
+}
+
+/// Sends a transaction. `own` is an id that one of its writes carries.
+pub(crate) async fn send(
+    account: &Account,
+    table: &TableName,
+    changes: ChangeSet,
+    own: Option<Guid>,
+    trusts_content: bool,
+    options: CallOptions,
+) -> Result<Committed, Error> {
+    let count = changes.operations().len();
+    if count == 0 {
+        return Ok(Committed { etags: Vec::new(), proof: Proof::Answered });
+    }
+    let (content_type, body, operations) = changes.finish()?;
+    let mut call = tables::write("batch", Method::POST, "/$batch".to_owned(), body.into());
+    call.headers.insert(CONTENT_TYPE, content_type);
+    call.options = options;
+    let answer = account.exchange(&call).await.map_err(|error| place(error, table))?;
+    let is_after_lost = answer.is_after_lost;
+    let error = match read_answer(answer, &operations) {
+        Ok(etags) => return Ok(Committed { etags, proof: Proof::Answered }),
+        Err(error) => place(error, table),
+    };
+    let is_ours_perhaps = is_after_lost
+        && matches!(error.status().map(|status| status.as_u16()), Some(404 | 409 | 412));
+    if !is_ours_perhaps {
+        return Err(error);
+    }
+    // All or nothing: what became of one operation became of all (C-13).
+    let Some(index) = decisive(&operations) else { return Err(error) };
+    let Some(operation) = operations.get(index) else { return Err(error) };
+    let found: Option<Loaded<Entity>> =
+        table::get(account, table, &operation.key, CallOptions::default())
+            .await
+            .map_err(|cause| place(write::unknown(cause, "batch"), table))?;
+    let done = |proof| {
+        let mut etags = vec![None; count];
+        if let (Some(slot), Some(found)) = (etags.get_mut(index), &found) {
+            *slot = Some(found.etag().clone());
+        }
+        Ok(Committed { etags, proof })
+    };
+    match (&found, operation.verb) {
+        (None, None) => done(Proof::State),
+        (None, Some(_)) | (Some(_), None) => Err(error),
+        (Some(row), Some(verb)) => {
+            match own.map(|own| row.write_ids().fate_of(own, &operation.base)) {
+                Some(Fate::Applied) => done(Proof::WriteIds),
+                Some(Fate::NotApplied) => {
+                    Err(error.with(|context| context.may_have_been_applied = false))
+                }
+                Some(Fate::Unknown) => Err(error),
+                None if !write::holds(row, &operation.properties, verb) => Err(error),
+                None if trusts_content => done(Proof::Content),
+                None => Err(error.with_kind(ErrorKind::OutcomeUnknown)),
+            }
+        }
+    }
+}
+
+/// The operation whose row tells most: an insert, else another write, else a deletion.
+fn decisive(operations: &[Operation]) -> Option<usize> {
+    let first = |wanted: fn(&Operation) -> bool| operations.iter().position(wanted);
+    first(|operation| operation.properties.has(WRITE_IDS))
+        .or_else(|| first(|operation| operation.verb == Some(WriteVerb::Insert)))
+        .or_else(|| first(|operation| operation.verb.is_some()))
+        .or_else(|| first(|_| true))
+}
+
+/// Gives the id of the transaction to one of its writes, best to one of an entity that was read: the ids it
+/// had tell also what did not happen. False if there is no write.
+fn mark(operations: &mut [Operation], own: Guid) -> bool {
+    let read = operations.iter().position(|op| op.verb.is_some() && op.base != WriteIds::default());
+    let index = read.or_else(|| operations.iter().position(|op| op.verb.is_some()));
+    let Some(operation) = index.and_then(|index| operations.get_mut(index)) else { return false };
+    operation.properties.set(WRITE_IDS, operation.base.followed_by(own).to_value());
+    true
+}
+
+fn read_answer(answer: Answer, operations: &[Operation]) -> Result<Vec<Option<ETag>>, Error> {
+    if answer.status != StatusCode::ACCEPTED {
+        return Err(answer.into_error("batch"));
+    }
+    let content_type = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let boundary = content_type.and_then(boundary);
+    let boundary = boundary.ok_or_else(|| Error::protocol("the answer has no boundary"))?;
+    let parts = parse_batch_response(&answer.body, boundary).map_err(Error::protocol)?;
+    if let Some(failed) = parts.iter().find(|part| part.status >= 300) {
+        return Err(failure(failed, &answer, operations));
+    }
+    if parts.len() != operations.len() {
+        return Err(Error::protocol("the answer has another number of parts than the request"));
+    }
+    let etag = |part: &ResponsePart<'_>| part.headers.get("etag").map(ETag::new);
+    Ok(parts.iter().map(etag).collect())
+}
+
+/// The error of the one operation that failed the transaction (C-11.2).
+fn failure(part: &ResponsePart<'_>, answer: &Answer, operations: &[Operation]) -> Error {
+    let mut text = ErrorText::read(part.body).unwrap_or_default();
+    let index = text.take_index();
+    let status = StatusCode::from_u16(part.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let operation = index.and_then(|index| operations.get(index));
+    // The kind of a lone operation helps nobody who does not know which one it was.
+    let kind = match kind_of(status, &text.code) {
+        kind @ (ErrorKind::TableNotFound | ErrorKind::Throttled) => kind,
+        _ => ErrorKind::Batch { index },
+    };
+    let answered = ErrorAnswer {
+        status,
+        code: text.code,
+        message: text.message,
+        request_id: text.request_id,
+        details: text.details,
+    };
+    Error::new(kind).with(|context| {
+        context.answer = Some(answered);
+        context.key = operation.map(|operation| operation.key.clone());
+        context.hint = operation.map(|operation| format!("the operation was {}", operation.name()));
+        context.attempts = answer.attempts;
+        context.client_request_id = Some(answer.client_request_id.clone());
+        context.may_have_been_applied = answer.is_after_lost;
+    })
+}
