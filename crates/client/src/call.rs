@@ -168,7 +168,7 @@ impl Account {
                 client_request_id: String::new(),
             })
         };
-        Ok(match select(pin!(exchange), inner.env.sleep(timeout)).await {
+        Ok(match select(pin!(exchange), inner.env.timer(timeout)).await {
             Either::Left((Ok(answer), _)) => Ok(answer),
             Either::Left((Err(error), _)) => {
                 let TransportError { sent, source }: TransportError = error;

@@ -16,6 +16,11 @@ pub trait Environment: Send + Sync + 'static {
     fn random(&self) -> u64;
     /// Ready after `pause`.
     fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()>;
+    /// Ready when something under way has taken longer than `limit`. The same as a pause, but for a clock
+    /// of tests: there a pause ends at once, and an exchange takes no time unless the test says so.
+    fn timer(&self, limit: Duration) -> BoxFuture<'static, ()> {
+        self.sleep(limit)
+    }
 }
 
 /// The environment of an account. Cheap to clone.
@@ -43,6 +48,10 @@ impl Env {
 
     pub(crate) fn sleep(&self, pause: Duration) -> BoxFuture<'static, ()> {
         self.0.sleep(pause)
+    }
+
+    pub(crate) fn timer(&self, limit: Duration) -> BoxFuture<'static, ()> {
+        self.0.timer(limit)
     }
 
     /// A duration below `max`.

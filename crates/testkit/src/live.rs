@@ -2,10 +2,11 @@
 
 use crate::http::Connection;
 use lazuli_engine::Engine;
-use lazuli_model::SystemClock;
+use lazuli_model::{Clock, SystemClock};
 use lazuli_queue::QueueService;
 use lazuli_server::{
-    Accounts, Front, FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
+    Accounts, Front, FrontOptions, ListenOptions, QueueApi, QueueOptions, Shared, TableApi,
+    TableOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
 use lazuli_table::TableService;
 use std::io;
@@ -13,14 +14,35 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 /// A running server. Dropping it stops everything.
 #[derive(Debug)]
 pub struct LiveServer {
     address: SocketAddr,
+    queues: Option<SocketAddr>,
     to_queues: bool,
-    _runtime: Runtime,
+    runtime: Runtime,
+}
+
+/// What a server of tables and queues is given.
+#[derive(Clone)]
+pub struct LiveOptions {
+    pub clock: Arc<dyn Clock>,
+    /// Replaced while the server runs, they are the new keys of the account.
+    pub accounts: Arc<Accounts>,
+    pub tables: TableOptions,
+}
+
+impl LiveOptions {
+    /// The machine's clock, the well-known account, no simulated failures.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            clock: Arc::new(SystemClock),
+            accounts: accounts()?,
+            tables: TableOptions::default(),
+        })
+    }
 }
 
 impl LiveServer {
@@ -43,7 +65,31 @@ impl LiveServer {
         let front = Arc::new(Front::of_tables(tables, accounts()?, clock, front));
         let (listener, address) = listen_on_loopback(&runtime)?;
         runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));
-        Ok(Self { address, to_queues: false, _runtime: runtime })
+        Ok(Self { address, queues: None, to_queues: false, runtime })
+    }
+
+    /// Tables and queues of one engine, each on a port of its own.
+    pub fn start_both(
+        engine: Arc<dyn Engine>,
+        threads: &str,
+        options: LiveOptions,
+    ) -> io::Result<Self> {
+        let runtime = runtime(threads)?;
+        let LiveOptions { clock, accounts, tables: table_options } = options;
+        let tables = TableService::new(engine.clone(), clock.clone());
+        let queues = QueueService::new(engine, clock.clone(), random());
+        let shared = Arc::new(Shared::new(accounts, clock, FrontOptions::default()));
+        let queue_api = QueueApi::new(&shared, queues, tables.clone(), QueueOptions::default());
+        let table_front =
+            Arc::new(Front::new(shared.clone(), TableApi::new(&shared, tables, table_options)));
+        let queue_front = Arc::new(Front::new(shared, queue_api));
+        let (listener, address) = listen_on_loopback(&runtime)?;
+        let (queue_listener, queue_address) = listen_on_loopback(&runtime)?;
+        let listen = ListenOptions::default;
+        let never = std::future::pending;
+        runtime.spawn(lazuli_server::serve(listener, table_front, listen(), never()));
+        runtime.spawn(lazuli_server::serve(queue_listener, queue_front, listen(), never()));
+        Ok(Self { address, queues: Some(queue_address), to_queues: false, runtime })
     }
 
     /// As [`LiveServer::start`], but a server of queues.
@@ -61,17 +107,25 @@ impl LiveServer {
         let runtime = runtime(threads)?;
         let clock = Arc::new(SystemClock);
         let tables = TableService::new(engine.clone(), clock.clone());
-        let numbers = AtomicU64::new(1);
-        let random = Arc::new(move || numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed));
-        let queues = QueueService::new(engine, clock.clone(), random);
+        let queues = QueueService::new(engine, clock.clone(), random());
         let front = Arc::new(Front::of_queues(queues, tables, accounts()?, clock, front));
         let (listener, address) = listen_on_loopback(&runtime)?;
         runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));
-        Ok(Self { address, to_queues: true, _runtime: runtime })
+        Ok(Self { address, queues: Some(address), to_queues: true, runtime })
     }
 
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The address of the Queue service, if it runs.
+    pub fn queues(&self) -> Option<SocketAddr> {
+        self.queues
+    }
+
+    /// Where the server runs: tasks spawned there end with it.
+    pub fn runtime(&self) -> &Handle {
+        self.runtime.handle()
     }
 
     /// A new connection that signs with the account's key.
@@ -79,6 +133,12 @@ impl LiveServer {
         let connection = Connection::open(self.address)?;
         Ok(if self.to_queues { connection.of_queues() } else { connection })
     }
+}
+
+/// Numbers that do not repeat, for the ids of messages.
+fn random() -> Arc<dyn Fn() -> u64 + Send + Sync> {
+    let numbers = AtomicU64::new(1);
+    Arc::new(move || numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed))
 }
 
 fn runtime(threads: &str) -> io::Result<Runtime> {

@@ -1,0 +1,205 @@
+//! A client dies at every point of a write, and what it leaves is healed (P-0.7).
+
+use crate::clock::TestClock;
+use crate::proxy::FaultProxy;
+use crate::script::{Fault, Match, When};
+use crate::server::TestServer;
+use futures_util::future::join_all;
+use lazuli_client::Account;
+use lazuli_testkit::seed::Seeded;
+use std::fmt;
+use std::io;
+use std::ops::{Deref, Range};
+
+/// Writers that run at one time in [`seeds`].
+pub const WRITERS: usize = 3;
+
+/// A write that sends more requests than this has no end.
+const REQUESTS_MAX: u64 = 1000;
+
+/// One client of the server under test: an account, and the clock that it shares with the server.
+#[derive(Clone, Debug)]
+pub struct TestClient {
+    /// The account.
+    pub account: Account,
+    /// The clock.
+    pub clock: TestClock,
+}
+
+impl Deref for TestClient {
+    type Target = Account;
+
+    fn deref(&self) -> &Account {
+        &self.account
+    }
+}
+
+/// Where a client died, counted in requests of its write from zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// Nowhere.
+    Never,
+    /// Before this request arrived.
+    Before(u64),
+    /// When this request had been carried out, before its answer.
+    After(u64),
+}
+
+impl Point {
+    fn set(self, proxy: &FaultProxy) {
+        match self {
+            Self::Never => {}
+            Self::Before(n) => proxy.add(Match::any(), When::Nth(n), Fault::CrashBefore),
+            Self::After(n) => proxy.add(Match::any(), When::Nth(n), Fault::CrashAfter),
+        }
+    }
+}
+
+/// Runs a write once to its end, and then for each of its requests twice: once the client dies before the
+/// request arrives, once when it has been carried out. Each run has a server of its own.
+///
+/// * `setup` prepares the server and says what the others need to know;
+/// * `write` is what dies: it is dropped where it stands, and nothing it sends arrives any more;
+/// * `heal` is what runs afterwards: a worker, the next write, a repair. It may move the clock;
+/// * `check` panics if an invariant does not hold. It is given what `write` returned, `None` if it died:
+///   what was acknowledged must be there.
+///
+/// Returns how many requests the undisturbed write sent.
+pub async fn every_point<S, T>(
+    setup: impl AsyncFn(&TestClient) -> S,
+    write: impl AsyncFn(&TestClient, &S) -> T,
+    heal: impl AsyncFn(&TestClient, &S),
+    check: impl AsyncFn(&TestClient, &S, Option<T>),
+) -> io::Result<u64> {
+    let run = async |point: Point| -> io::Result<(bool, u64)> {
+        let _context = Context(format!("the client died at {point:?}"));
+        let clock = TestClock::default();
+        let server = TestServer::builder().clock(clock.clone()).start().await?;
+        let healer = TestClient { account: server.account(), clock: clock.clone() };
+        let state = setup(&healer).await;
+        let proxy = server.proxy(0)?;
+        point.set(&proxy);
+        let outcome = until_death(&proxy, &clock, async |client| write(client, &state).await).await;
+        let (has_died, requests) = (outcome.is_none(), proxy.exchanges().len() as u64);
+        drop(proxy);
+        heal(&healer, &state).await;
+        check(&healer, &state, outcome).await;
+        Ok((has_died, requests))
+    };
+    let (_, requests) = run(Point::Never).await?;
+    for point in [Point::Before, Point::After] {
+        let mut n = 0;
+        // Other runs may take more requests than the first, or fewer.
+        while run(point(n)).await?.0 {
+            n += 1;
+            if n > REQUESTS_MAX {
+                return Err(io::Error::other("the write sends requests without end"));
+            }
+        }
+        if n == 0 && requests > 0 {
+            return Err(io::Error::other("the client survived the death of its first request"));
+        }
+    }
+    Ok(requests)
+}
+
+/// One of the writers of [`seeds`].
+#[derive(Clone, Debug)]
+pub struct Writer {
+    /// Which one, from zero.
+    pub number: usize,
+    /// Its choices.
+    pub random: Seeded,
+}
+
+/// For each seed, [`WRITERS`] clients write at one time. Each loses some requests and answers, and most die
+/// at some point; then as in [`every_point`]. `check` is given what each writer returned, `None` if it died.
+///
+/// A seed repeats the choices, not the order in which the writers' requests meet at the server.
+pub async fn seeds<S, T>(
+    seeds: Range<u64>,
+    setup: impl AsyncFn(&TestClient) -> S,
+    write: impl AsyncFn(&TestClient, &S, Writer) -> T,
+    heal: impl AsyncFn(&TestClient, &S),
+    check: impl AsyncFn(&TestClient, &S, Vec<Option<T>>),
+) -> io::Result<()> {
+    for seed in seeds {
+        let _context = Context(format!("run it again with {SEED_VARIABLE}={seed}"));
+        let clock = TestClock::new(seed);
+        let server = TestServer::builder().clock(clock.clone()).start().await?;
+        let healer = TestClient { account: server.account(), clock: clock.clone() };
+        let state = setup(&healer).await;
+        let choices = Seeded::new(seed);
+        let proxies = (0..WRITERS).map(|number| {
+            let proxy = server.proxy(choices.stream(number as u64).next_u64())?;
+            doom(&proxy, &mut choices.stream((WRITERS + number) as u64));
+            Ok((number, proxy))
+        });
+        let proxies = proxies.collect::<io::Result<Vec<_>>>()?;
+        let (write, state_ref) = (&write, &state);
+        let writers = proxies.iter().map(|(number, proxy)| {
+            let random = choices.stream((2 * WRITERS + number) as u64);
+            let writer = Writer { number: *number, random };
+            let write = async move |client: &TestClient| write(client, state_ref, writer).await;
+            until_death(proxy, &clock, write)
+        });
+        let outcomes = join_all(writers).await;
+        drop(proxies);
+        heal(&healer, &state).await;
+        check(&healer, &state, outcomes).await;
+    }
+    Ok(())
+}
+
+/// What may happen to a writer: three of four die, at one of their first twelve requests; one request in ten
+/// and one answer in ten is lost.
+fn doom(proxy: &FaultProxy, random: &mut Seeded) {
+    if !random.one_in(4) {
+        let request = random.below(12) as u64;
+        let point = if random.one_in(2) { Point::Before } else { Point::After };
+        point(request).set(proxy);
+    }
+    proxy.add(Match::any(), When::OneIn(10), Fault::DropRequest);
+    proxy.add(Match::any(), When::OneIn(10), Fault::DropReply);
+}
+
+/// Runs `write` with a client behind `proxy`; `None` if the client dies.
+async fn until_death<T>(
+    proxy: &FaultProxy,
+    clock: &TestClock,
+    write: impl AsyncFnOnce(&TestClient) -> T,
+) -> Option<T> {
+    let client = TestClient { account: proxy.account(), clock: clock.clone() };
+    tokio::select! {
+        biased;
+        outcome = write(&client) => Some(outcome),
+        () = proxy.crashed() => None,
+    }
+}
+
+/// Names the seed to run; without it, [`SEEDS_VARIABLE`] says how many.
+const SEED_VARIABLE: &str = "LAZULI_SEED";
+/// Says how many seeds to run.
+const SEEDS_VARIABLE: &str = "LAZULI_SEEDS";
+
+/// The seeds that a test runs: `LAZULI_SEED` names one, `LAZULI_SEEDS` says how many (the full test has
+/// 1,000), else `default`.
+pub fn chosen_seeds(default: u64) -> Range<u64> {
+    let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();
+    match number(SEED_VARIABLE) {
+        Some(seed) => seed..seed.saturating_add(1),
+        None => 0..number(SEEDS_VARIABLE).unwrap_or(default),
+    }
+}
+
+/// Says where a test was when it failed.
+pub(crate) struct Context<T: fmt::Display>(pub(crate) T);
+
+impl<T: fmt::Display> Drop for Context<T> {
+    #[expect(clippy::print_stderr, reason = "beside the message of the panic")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Random operations on the real thing and on a plain model of it: the answers must be equal (P-0.8).
+
+use crate::clock::TestClock;
+use crate::crash::{Context, TestClient};
+use crate::server::TestServer;
+use lazuli_testkit::seed::Seeded;
+use std::fmt::Debug;
+use std::io;
+use std::ops::Range;
+
+/// Runs that may be spent on making a failing case smaller.
+const SHRINK_RUNS_MAX: usize = 300;
+
+/// For each seed, runs `steps` operations on the real thing, on a server of its own, and on a model.
+///
+/// * `choose` makes up an operation;
+/// * `setup` makes the real thing on an empty server;
+/// * `real` does an operation and returns its answer, in words that the model has too;
+/// * `model` does the same to the model, which begins as its `Default`.
+///
+/// Panics if two answers differ, with the shortest list of operations it found for which they do.
+pub async fn compare<Op, A, R, M>(
+    seeds: Range<u64>,
+    steps: usize,
+    choose: impl Fn(&mut Seeded) -> Op,
+    setup: impl AsyncFn(&TestClient) -> R,
+    real: impl AsyncFn(&R, &Op) -> A,
+    model: impl Fn(&mut M, &Op) -> A,
+) -> io::Result<()>
+where
+    Op: Clone + Debug,
+    A: PartialEq + Debug,
+    M: Default,
+{
+    let differs = async |operations: &[Op]| -> io::Result<Option<Difference<A>>> {
+        let clock = TestClock::default();
+        let server = TestServer::builder().clock(clock.clone()).start().await?;
+        let client = TestClient { account: server.account(), clock };
+        let thing = setup(&client).await;
+        let mut state = M::default();
+        for (step, operation) in operations.iter().enumerate() {
+            let (real, model) = (real(&thing, operation).await, model(&mut state, operation));
+            if real != model {
+                return Ok(Some(Difference { step, real, model }));
+            }
+        }
+        Ok(None)
+    };
+    for seed in seeds {
+        let _context = Context(format!("run it again with LAZULI_SEED={seed}"));
+        let mut random = Seeded::new(seed);
+        let mut operations: Vec<Op> = (0..steps).map(|_| choose(&mut random)).collect();
+        let Some(mut difference) = differs(&operations).await? else { continue };
+        operations.truncate(difference.step + 1);
+        let mut runs = 0;
+        let mut at = operations.len();
+        while at > 0 && runs < SHRINK_RUNS_MAX {
+            at -= 1;
+            let mut fewer = operations.clone();
+            fewer.remove(at);
+            runs += 1;
+            if let Some(found) = differs(&fewer).await? {
+                fewer.truncate(found.step + 1);
+                (operations, difference) = (fewer, found);
+                at = at.min(operations.len());
+            }
+        }
+        let Difference { real, model, .. } = difference;
+        panic!(
+            "after {operations:#?}\nthe last answer is\n  {real:?}\nand the model's\n  {model:?}"
+        );
+    }
+    Ok(())
+}
+
+struct Difference<A> {
+    step: usize,
+    real: A,
+    model: A,
+}
