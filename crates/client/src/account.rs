@@ -103,6 +103,12 @@ impl Account {
         from_env::builder(|name| std::env::var(name).ok())?.build()
     }
 
+    /// The same, but if the environment names none, the development account on the usual ports of this
+    /// machine: for examples, tools and tests.
+    pub fn from_env_or_development() -> Result<Self, Error> {
+        from_env::builder_or_development(|name| std::env::var(name).ok())?.build()
+    }
+
     /// Begins an account whose table service is at `table_endpoint`, such as
     /// `https://orders.table.core.windows.net`.
     pub fn builder(table_endpoint: &str) -> AccountBuilder {

@@ -11,6 +11,18 @@ const KEY: &str = "AZURE_STORAGE_KEY";
 const SAS: &str = "AZURE_STORAGE_SAS_TOKEN";
 const ENDPOINT: &str = "AZURE_STORAGE_SERVICE_ENDPOINT";
 
+/// The same, or the development account of this machine if no variable is set.
+pub(super) fn builder_or_development(
+    get: impl Fn(&str) -> Option<String>,
+) -> Result<AccountBuilder, Error> {
+    let is_set = |name: &str| get(name).is_some_and(|value| !value.is_empty());
+    if STRINGS.into_iter().chain([ACCOUNT]).any(is_set) {
+        builder(get)
+    } else {
+        AccountBuilder::from_connection_string("UseDevelopmentStorage=true")
+    }
+}
+
 pub(super) fn builder(get: impl Fn(&str) -> Option<String>) -> Result<AccountBuilder, Error> {
     let get = |name: &str| get(name).filter(|value| !value.is_empty());
     if let Some(text) = STRINGS.into_iter().find_map(get) {
@@ -62,6 +74,20 @@ mod tests {
         let by_sas =
             from(&[account, (SAS, "?sv=1&sig=a"), (ENDPOINT, "http://127.0.0.1:1/acct")]).unwrap();
         assert_eq!(by_sas.table_endpoint(), Some("http://127.0.0.1:1/acct"));
+    }
+
+    #[test]
+    fn without_any_the_development_account_does_but_not_instead_of_a_wrong_one() {
+        let from = |variables: &'static [(&str, &str)]| {
+            let get = |name: &str| variables.iter().find(|(key, _)| *key == name);
+            builder_or_development(|name| get(name).map(|(_, value)| (*value).to_owned()))
+                .and_then(AccountBuilder::build)
+        };
+        let local = from(&[]).unwrap();
+        assert_eq!(local.table_endpoint(), Some("http://127.0.0.1:10002/devstoreaccount1"));
+        let named = from(&[("LAZULI_CONNECTION_STRING", "AccountName=acct;AccountKey=a2V5")]);
+        assert_eq!(named.unwrap().name(), Some("acct"));
+        assert!(from(&[(ACCOUNT, "acct")]).is_err());
     }
 
     #[test]
