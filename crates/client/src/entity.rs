@@ -1,9 +1,13 @@
 //! Entities: of any shape, and of a type's own (C-5).
 
 use crate::error::Error;
+use crate::key::KeyError;
+use crate::kind::Kind;
+use crate::layout::Layout;
+use crate::property::PropertyDef;
 use crate::value::{DecodeError, EncodeError, IntoValue, TableValue, Value, ValueError};
 use crate::write_ids::{WRITE_IDS, WriteIds};
-use lazuli_model::{EntityKey, KeyError, PropertyLimits, Timestamp};
+use lazuli_model::{EntityKey, PropertyLimits, Timestamp};
 use lazuli_wire::odata::json::AnsweredEntity;
 use std::borrow::Cow;
 use std::fmt;
@@ -13,6 +17,18 @@ use std::ops::{Deref, DerefMut};
 pub trait TableEntity: Sized + Send + 'static {
     /// The table that holds them, if the type names one.
     const TABLE: Option<&'static str> = None;
+
+    /// What tells the entities of this type from those of others in the same table.
+    const KIND: Option<Kind> = None;
+
+    /// The form of the keys.
+    const LAYOUT: Layout = Layout::UNKNOWN;
+
+    /// The properties that values have, as far as the type declares them.
+    const PROPERTIES: &'static [PropertyDef] = &[];
+
+    /// Whether values take any entity, index copies too.
+    const IS_DYNAMIC: bool = false;
 
     /// The keys of this value.
     fn key(&self) -> Result<EntityKey, KeyError>;
@@ -238,8 +254,10 @@ impl Entity {
 }
 
 impl TableEntity for Entity {
+    const IS_DYNAMIC: bool = true;
+
     fn key(&self) -> Result<EntityKey, KeyError> {
-        EntityKey::parse(&self.partition_key, &self.row_key)
+        Ok(EntityKey::parse(&self.partition_key, &self.row_key)?)
     }
 
     fn write(&self, out: &mut Properties) -> Result<(), EncodeError> {
@@ -311,12 +329,14 @@ impl<T> Loaded<T> {
     }
 }
 
-impl<T: TableEntity> Loaded<T> {
-    /// What an answer holds. The service names the tag in a header too, for answers without metadata.
+impl<T> Loaded<T> {
+    /// What an answer holds, if `decode` makes something of it. The service names the tag in a header too,
+    /// for answers without metadata.
     pub(crate) fn from_answer(
         answer: AnsweredEntity<'_>,
         header_etag: Option<&str>,
-    ) -> Result<Self, Error> {
+        decode: &(dyn Fn(Entity) -> Result<Option<T>, Error> + Send + Sync),
+    ) -> Result<Option<Self>, Error> {
         let (entity, etag) = Entity::from_answer(answer);
         let etag = etag.or_else(|| header_etag.map(ETag::new));
         let etag = etag.ok_or_else(|| Error::protocol("an entity without an ETag"))?;
@@ -325,7 +345,9 @@ impl<T: TableEntity> Loaded<T> {
             timestamp.ok_or_else(|| Error::protocol("an entity without a Timestamp"))?;
         let key = entity.key().map_err(Error::protocol)?;
         let write_ids = entity.value(WRITE_IDS).map(WriteIds::from_value).unwrap_or_default();
-        Ok(Self { value: T::read(entity)?, key, etag, timestamp, write_ids })
+        let value = decode(entity)
+            .map_err(|error| error.with(|context| context.key = Some(key.clone())))?;
+        Ok(value.map(|value| Self { value, key, etag, timestamp, write_ids }))
     }
 }
 

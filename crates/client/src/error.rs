@@ -76,7 +76,7 @@ pub enum ErrorKind {
     LimitExceeded(lazuli_model::EntityError),
     /// A key that the service does not take.
     #[error("{0}")]
-    Key(lazuli_model::KeyError),
+    Key(crate::key::KeyError),
     /// A name that the service does not take.
     #[error("{0:?} is not the name of a {1}")]
     Name(String, &'static str),
@@ -332,9 +332,15 @@ impl From<DecodeError> for Error {
     }
 }
 
+impl From<crate::key::KeyError> for Error {
+    fn from(error: crate::key::KeyError) -> Self {
+        Self::new(ErrorKind::Key(error))
+    }
+}
+
 impl From<lazuli_model::KeyError> for Error {
     fn from(error: lazuli_model::KeyError) -> Self {
-        Self::new(ErrorKind::Key(error))
+        Self::new(ErrorKind::Key(error.into()))
     }
 }
 

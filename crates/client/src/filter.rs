@@ -1,6 +1,6 @@
 //! Filters that cannot be injected: trees of typed comparisons, printed by one function (C-7.1).
 
-use crate::value::IntoValue;
+use crate::value::{EncodeError, IntoValue, Value};
 use lazuli_model::key_text::prefix_end;
 use lazuli_model::{Operator, Property};
 use std::fmt;
@@ -18,19 +18,35 @@ use std::ops::{BitAnd, BitOr, Not};
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Filter(pub(crate) lazuli_model::Filter);
+pub struct Filter(
+    pub(crate) lazuli_model::Filter,
+    /// Why a value of it cannot be sent; the query says so.
+    pub(crate) Option<EncodeError>,
+);
 
 impl Filter {
     /// True where both are.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self(self.0.and(other.0))
+        Self(self.0.and(other.0), self.1.or(other.1))
     }
 
     /// True where either is.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        Self(self.0.or(other.0))
+        Self(self.0.or(other.0), self.1.or(other.1))
+    }
+
+    /// A comparison with a value, if it can be sent.
+    pub(crate) fn compare(
+        property: Property,
+        operator: Operator,
+        value: Result<Value, EncodeError>,
+    ) -> Self {
+        match value {
+            Ok(value) => Self(lazuli_model::Filter::compare(property, operator, value), None),
+            Err(fault) => Self(lazuli_model::Filter::Constant(false), Some(fault)),
+        }
     }
 
     /// Whether it names the partitions it looks into.
@@ -75,7 +91,7 @@ impl Not for Filter {
     type Output = Self;
 
     fn not(self) -> Self {
-        Self(!self.0)
+        Self(!self.0, self.1)
     }
 }
 
@@ -108,7 +124,7 @@ macro_rules! comparisons {
         $(#[$doc])*
         #[must_use]
         pub fn $name(self, value: impl IntoValue) -> Filter {
-            Filter(lazuli_model::Filter::compare(self.0, Operator::$operator, value.into_value()))
+            Filter::compare(self.0, Operator::$operator, Ok(value.into_value()))
         }
     )*};
 }
@@ -132,7 +148,7 @@ impl Column {
     /// The Boolean `true`.
     #[must_use]
     pub fn is_true(self) -> Filter {
-        Filter(lazuli_model::Filter::IsTrue(self.0))
+        Filter(lazuli_model::Filter::IsTrue(self.0), None)
     }
 
     /// A text that begins with `prefix`: a range, which an index can serve (C-7.12).

@@ -1,9 +1,52 @@
 //! What names an entity in a call, and which type it has (C-3.12).
 
 use crate::entity::{Entity, TableEntity};
-use lazuli_model::{EntityKey, KeyError};
+use lazuli_model::EntityKey;
 use std::fmt;
 use std::marker::PhantomData;
+
+/// Why a value has no key, or a text is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The service takes at most 512 UTF-16 code units (C-4.6).
+    #[error("the key has {units} UTF-16 code units, more than 512")]
+    TooLong {
+        /// The length of the key.
+        units: usize,
+    },
+    /// A character that keys may not hold.
+    #[error("the key holds a character that keys may not hold")]
+    ForbiddenCharacter,
+    /// A number has more digits than its place in the key.
+    #[error("{value} has more than {width} digits")]
+    TooWide {
+        /// The number.
+        value: u128,
+        /// The digits of its place.
+        width: usize,
+    },
+    /// A time before 1601 or after 9999.
+    #[error("a time before 1601 or after 9999 cannot be part of a key")]
+    TimeOutOfRange,
+    /// A key that no value of the type has.
+    #[error("{text:?} is not of the form {template:?}")]
+    Foreign {
+        /// The key.
+        text: String,
+        /// The form that keys of the type have.
+        template: &'static str,
+    },
+}
+
+impl From<lazuli_model::KeyError> for KeyError {
+    fn from(error: lazuli_model::KeyError) -> Self {
+        match error {
+            lazuli_model::KeyError::TooLarge { units } => Self::TooLong { units },
+            lazuli_model::KeyError::ForbiddenCharacter => Self::ForbiddenCharacter,
+        }
+    }
+}
 
 /// A key that says what type its entity has.
 pub struct Key<T> {
@@ -72,6 +115,6 @@ impl<P: AsRef<str>, R: AsRef<str>> IntoKey for (P, R) {
     type Entity = Entity;
 
     fn into_key(self) -> Result<EntityKey, KeyError> {
-        EntityKey::parse(self.0.as_ref(), self.1.as_ref())
+        Ok(EntityKey::parse(self.0.as_ref(), self.1.as_ref())?)
     }
 }

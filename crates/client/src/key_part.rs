@@ -11,24 +11,8 @@ use lazuli_model::{Guid, Timestamp};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::key::KeyError;
 use crate::value::{TableValue, Value};
-
-/// A value that has no text in a key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum KeyPartError {
-    /// A number has more digits than its place in the key.
-    #[error("{value} has more than {width} digits")]
-    TooWide {
-        /// The number.
-        value: u128,
-        /// The digits of its place.
-        width: usize,
-    },
-    /// A time before 1601 or after 9999.
-    #[error("a time before 1601 or after 9999 cannot be part of a key")]
-    TimeOutOfRange,
-}
 
 /// A value as plain text: `{name}`.
 pub trait KeyText: Sized {
@@ -81,7 +65,7 @@ impl<T: KeyText + AsRef<str>> KeyLower for T {
 /// An unsigned number of a fixed width: `{id:06}`.
 pub trait KeyWidth: Sized {
     /// Appends exactly `width` digits.
-    fn write_width(&self, out: &mut String, width: usize) -> Result<(), KeyPartError>;
+    fn write_width(&self, out: &mut String, width: usize) -> Result<(), KeyError>;
 
     /// Reads exactly `width` digits.
     fn parse_width(text: &str, width: usize) -> Option<Self>;
@@ -106,7 +90,7 @@ pub trait KeyRev: Sized {
     const REV_WIDTH: usize;
 
     /// Appends the digits.
-    fn write_rev(&self, out: &mut String) -> Result<(), KeyPartError>;
+    fn write_rev(&self, out: &mut String) -> Result<(), KeyError>;
 
     /// Reads what [`KeyRev::write_rev`] wrote.
     fn parse_rev(text: &str) -> Option<Self>;
@@ -127,10 +111,10 @@ macro_rules! unsigned_parts {
         }
 
         impl KeyWidth for $rust {
-            fn write_width(&self, out: &mut String, width: usize) -> Result<(), KeyPartError> {
+            fn write_width(&self, out: &mut String, width: usize) -> Result<(), KeyError> {
                 let value = u128::from(*self);
                 if value.checked_ilog10().unwrap_or(0) as usize >= width {
-                    return Err(KeyPartError::TooWide { value, width });
+                    return Err(KeyError::TooWide { value, width });
                 }
                 write_padded(out, value, width);
                 Ok(())
@@ -156,7 +140,7 @@ macro_rules! unsigned_parts {
         impl KeyRev for $rust {
             const REV_WIDTH: usize = $width;
 
-            fn write_rev(&self, out: &mut String) -> Result<(), KeyPartError> {
+            fn write_rev(&self, out: &mut String) -> Result<(), KeyError> {
                 (Self::MAX - *self).write_pad(out);
                 Ok(())
             }
@@ -200,14 +184,14 @@ signed_parts! {
 /// A moment, in one of the forms that times have in keys.
 pub trait KeyTime: Sized {
     /// The moment.
-    fn to_timestamp(&self) -> Result<Timestamp, KeyPartError>;
+    fn to_timestamp(&self) -> Result<Timestamp, KeyError>;
 
     /// The value for a moment.
     fn from_timestamp(time: Timestamp) -> Option<Self>;
 }
 
 impl KeyTime for Timestamp {
-    fn to_timestamp(&self) -> Result<Timestamp, KeyPartError> {
+    fn to_timestamp(&self) -> Result<Timestamp, KeyError> {
         Ok(*self)
     }
 
@@ -217,10 +201,10 @@ impl KeyTime for Timestamp {
 }
 
 impl KeyTime for SystemTime {
-    fn to_timestamp(&self) -> Result<Timestamp, KeyPartError> {
+    fn to_timestamp(&self) -> Result<Timestamp, KeyError> {
         match self.to_value() {
             Ok(Value::DateTime(time)) => Ok(time),
-            _ => Err(KeyPartError::TimeOutOfRange),
+            _ => Err(KeyError::TimeOutOfRange),
         }
     }
 
@@ -234,7 +218,7 @@ macro_rules! time_parts {
         impl KeyRev for $rust {
             const REV_WIDTH: usize = TICKS_DIGITS;
 
-            fn write_rev(&self, out: &mut String) -> Result<(), KeyPartError> {
+            fn write_rev(&self, out: &mut String) -> Result<(), KeyError> {
                 write_inverted_ticks(out, self.to_timestamp()?);
                 Ok(())
             }
@@ -249,7 +233,7 @@ macro_rules! time_parts {
 time_parts!(Timestamp, SystemTime);
 
 /// Appends the ticks of a moment: `{time:ticks}`.
-pub fn write_time_ticks<T: KeyTime>(out: &mut String, time: &T) -> Result<(), KeyPartError> {
+pub fn write_time_ticks<T: KeyTime>(out: &mut String, time: &T) -> Result<(), KeyError> {
     write_ticks(out, time.to_timestamp()?);
     Ok(())
 }
@@ -284,7 +268,7 @@ impl Calendar {
     }
 
     /// Appends the month, day, hour or minute, in UTC.
-    pub fn write<T: KeyTime>(self, out: &mut String, time: &T) -> Result<(), KeyPartError> {
+    pub fn write<T: KeyTime>(self, out: &mut String, time: &T) -> Result<(), KeyError> {
         let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
         let text = time.to_timestamp()?.text(&mut buffer).to_owned();
         out.extend(text.chars().filter(char::is_ascii_digit).take(self.width()));

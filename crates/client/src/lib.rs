@@ -21,6 +21,7 @@
 mod account;
 mod batch;
 mod call;
+mod codec;
 mod credential;
 mod dialect;
 mod entity;
@@ -29,7 +30,11 @@ mod error;
 mod filter;
 mod key;
 pub mod key_part;
+mod key_range;
+mod kind;
+mod layout;
 mod page_token;
+mod property;
 mod query;
 mod retry;
 mod table;
@@ -50,10 +55,14 @@ pub use entity::{ETag, Entity, Loaded, Properties, TableEntity};
 pub use env::{Env, Environment};
 pub use error::{Error, ErrorKind};
 pub use filter::{Column, Filter, col, partition, row, timestamp};
-pub use key::{IntoKey, Key};
-pub use lazuli_model::{EdmType, EntityKey, Guid, KeyError, Timestamp};
+pub use key::{IntoKey, Key, KeyError};
+pub use key_range::{KeyBound, KeyRange};
+pub use kind::Kind;
+pub use layout::Layout;
+pub use lazuli_model::{EdmType, EntityKey, Guid, Timestamp};
 pub use page_token::PageToken;
-pub use query::{Entities, Page, Pages, Query};
+pub use property::{PropertyDef, Storage};
+pub use query::{Entities, Page, Pages, Query, Selection};
 pub use retry::Retry;
 pub use table::{Get, Table};
 pub use tables::Tables;
@@ -69,6 +78,13 @@ pub mod prelude {
         Account, Credential, Entity, Error, ErrorKind, Filter, Loaded, Table, Tables, col,
         partition, row, timestamp,
     };
+}
+
+/// What derived code calls. Not for use by hand.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::key_range::Part;
+    pub use crate::layout::{are_apart, begins_with, same};
 }
 
 /// A future on the heap.

@@ -3,12 +3,17 @@
 use crate::BoxFuture;
 use crate::account::Account;
 use crate::call::{Call, CallOptions, ReadFrom, header};
-use crate::entity::{Loaded, TableEntity};
+use crate::codec;
+use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::filter::Filter;
+use crate::key::KeyError;
+use crate::kind::Kind;
+use crate::layout::Layout;
 use crate::page_token::PageToken;
 use crate::table::Table;
 use crate::tables;
+use crate::value::DecodeError;
 use futures_core::Stream;
 use http::{HeaderName, StatusCode};
 use lazuli_model::TableName;
@@ -16,8 +21,8 @@ use lazuli_model::key_text::fnv1a;
 use lazuli_wire::odata::json;
 use lazuli_wire::uri::percent_encode;
 use std::collections::VecDeque;
-use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -30,35 +35,125 @@ const PAGE_ENTITIES_MAX: u16 = 1000;
 /// Bytes of a URL that the service takes (C-7.13).
 const URL_BYTES_MAX: usize = 32 * 1024;
 
+/// Makes a value of an entity; `None` leaves it out.
+pub(crate) type Decode<T> = Arc<dyn Fn(Entity) -> Result<Option<T>, Error> + Send + Sync>;
+
+/// What a query looks for: a [`Filter`], or a range of keys.
+#[derive(Debug)]
+pub struct Selection {
+    filter: Option<Filter>,
+    fault: Option<Error>,
+    /// Whether it names the rows of the type already.
+    is_narrow: bool,
+}
+
+impl Selection {
+    /// All rows.
+    pub(crate) fn all() -> Self {
+        Self { filter: None, fault: None, is_narrow: false }
+    }
+
+    /// A range of keys, if there are such keys.
+    pub(crate) fn of_keys(filter: Result<Filter, KeyError>) -> Self {
+        match filter {
+            Ok(filter) => Self { filter: Some(filter), fault: None, is_narrow: true },
+            Err(error) => Self { filter: None, fault: Some(error.into()), is_narrow: true },
+        }
+    }
+}
+
+impl From<Filter> for Selection {
+    fn from(filter: Filter) -> Self {
+        Self { filter: Some(filter), ..Self::all() }
+    }
+}
+
+/// The condition that rows of a type fulfil, as far as its declaration tells.
+fn own_rows<T: TableEntity>() -> Option<Filter> {
+    let Layout { row_prefix, own_after, .. } = T::LAYOUT;
+    let prefix = (!row_prefix.is_empty()).then(|| crate::filter::row().starts_with(row_prefix));
+    let kind = if own_after > 0 { T::KIND.map(Kind::filter) } else { None };
+    match (prefix, kind) {
+        (Some(prefix), Some(kind)) => Some(prefix.and(kind)),
+        (prefix, kind) => prefix.or(kind),
+    }
+}
+
 /// A query that is being described.
 #[must_use = "nothing is sent before the pages or the stream are polled"]
 pub struct Query<T> {
     account: Account,
     table: TableName,
     filter: Option<Filter>,
+    fault: Option<Error>,
     may_scan: bool,
+    skips_bad: bool,
+    decode: Decode<T>,
     select: Vec<String>,
     page_size: Option<u16>,
     take: Option<usize>,
     resume: Option<PageToken>,
     options: CallOptions,
-    of: PhantomData<fn() -> T>,
 }
 
 impl<T: TableEntity> Query<T> {
-    pub(crate) fn new(table: &Table<T>, filter: Option<Filter>, may_scan: bool) -> Self {
+    pub(crate) fn new(table: &Table<T>, selection: Selection, may_scan: bool) -> Self {
+        let Selection { filter, fault, is_narrow } = selection;
+        // Rows of other types are not read, not merely skipped (C-6.3).
+        let own = if is_narrow { None } else { own_rows::<T>() };
+        let filter = match (filter, own) {
+            (Some(filter), Some(own)) => Some(filter.and(own)),
+            (filter, own) => filter.or(own),
+        };
         Self {
             account: table.account.clone(),
             table: table.name.clone(),
             filter,
+            fault,
             may_scan,
+            skips_bad: false,
+            decode: Arc::new(codec::decode),
             select: Vec::new(),
             page_size: None,
             take: None,
             resume: None,
             options: CallOptions::default(),
-            of: PhantomData,
         }
+    }
+}
+
+impl<T: Send + 'static> Query<T> {
+    /// The same rows, of which `decode` makes something else.
+    pub(crate) fn decoded<R>(self, select: Vec<String>, decode: Decode<R>) -> Query<R> {
+        Query {
+            account: self.account,
+            table: self.table,
+            filter: self.filter,
+            fault: self.fault,
+            may_scan: self.may_scan,
+            skips_bad: self.skips_bad,
+            decode,
+            select,
+            page_size: self.page_size,
+            take: self.take,
+            resume: self.resume,
+            options: self.options,
+        }
+    }
+
+    /// What a function makes of each entity (C-6.5).
+    pub fn resolve<R: Send + 'static>(
+        self,
+        resolve: impl Fn(&Entity) -> Result<R, DecodeError> + Send + Sync + 'static,
+    ) -> Query<R> {
+        let select = self.select.clone();
+        let decode = move |entity: Entity| Ok(Some(resolve(&entity)?));
+        self.decoded(select, Arc::new(decode))
+    }
+
+    /// Leaves out entities that are not what the type says, instead of failing.
+    pub fn skip_bad(self) -> Self {
+        Self { skips_bad: true, ..self }
     }
 
     /// Only entities of which this is true as well.
@@ -136,8 +231,13 @@ impl<T: TableEntity> Query<T> {
     }
 
     /// Checks the query and makes the part of it that all pages share.
-    fn prepare(self) -> Result<Source<T>, Error> {
+    fn prepare(mut self) -> Result<Source<T>, Error> {
+        let fault = self.fault.take();
         let place = |error: Error| error.at("query", Some(self.table.as_str()), None);
+        let unsendable = self.filter.as_ref().and_then(|filter| filter.1.clone());
+        if let Some(fault) = fault.or(unsendable.map(Error::from)) {
+            return Err(place(fault));
+        }
         let names_partitions = self.filter.as_ref().is_some_and(Filter::names_partitions);
         if !self.may_scan && !names_partitions {
             return Err(place(Error::new(ErrorKind::WouldScan).with(|context| {
@@ -176,7 +276,8 @@ impl<T: TableEntity> Query<T> {
             left: self.take,
             next: self.resume,
             options: self.options,
-            of: PhantomData,
+            decode: self.decode,
+            skips_bad: self.skips_bad,
         })
     }
 }
@@ -206,10 +307,11 @@ struct Source<T> {
     left: Option<usize>,
     next: Option<PageToken>,
     options: CallOptions,
-    of: PhantomData<fn() -> T>,
+    decode: Decode<T>,
+    skips_bad: bool,
 }
 
-impl<T: TableEntity> Source<T> {
+impl<T: Send + 'static> Source<T> {
     /// Fetches a page. An error changes nothing, so that the page can be fetched again.
     async fn fetch(&self) -> Result<Page<T>, Error> {
         let place = |error: Error| error.at("query", Some(self.table.as_str()), None);
@@ -219,8 +321,8 @@ impl<T: TableEntity> Source<T> {
         }
         let mut items = Vec::new();
         let mut fault = None;
-        json::read_feed(&answer.body, |entity| match Loaded::from_answer(entity, None) {
-            Ok(item) => items.push(item),
+        json::read_feed(&answer.body, |entity| match self.item(entity) {
+            Ok(item) => items.extend(item),
             Err(error) => {
                 fault.get_or_insert(error);
             }
@@ -238,6 +340,17 @@ impl<T: TableEntity> Source<T> {
             fingerprint: self.fingerprint,
         });
         Ok(Page { items, token })
+    }
+
+    /// What a row becomes; `None` if it is left out.
+    fn item(&self, entity: json::AnsweredEntity<'_>) -> Result<Option<Loaded<T>>, Error> {
+        match Loaded::from_answer(entity, None, &*self.decode) {
+            Err(error) if self.skips_bad && matches!(error.kind(), ErrorKind::Decode(_)) => {
+                tracing::debug!(%error, "left out an entity that cannot be read");
+                Ok(None)
+            }
+            item => item,
+        }
     }
 
     fn call(&self) -> Call {
@@ -311,14 +424,14 @@ pub struct Pages<T> {
     state: State<T>,
 }
 
-impl<T: TableEntity> Pages<T> {
+impl<T: Send + 'static> Pages<T> {
     /// The next page; `None` after the last.
     pub async fn next_page(&mut self) -> Result<Option<Page<T>>, Error> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
     }
 }
 
-impl<T: TableEntity> Stream for Pages<T> {
+impl<T: Send + 'static> Stream for Pages<T> {
     type Item = Result<Page<T>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -360,7 +473,7 @@ pub struct Entities<T> {
     ready: VecDeque<Loaded<T>>,
 }
 
-impl<T: TableEntity> Entities<T> {
+impl<T: Send + 'static> Entities<T> {
     /// The next entity; `None` after the last.
     pub async fn try_next(&mut self) -> Result<Option<Loaded<T>>, Error> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
@@ -369,7 +482,7 @@ impl<T: TableEntity> Entities<T> {
 
 impl<T> Unpin for Entities<T> {}
 
-impl<T: TableEntity> Stream for Entities<T> {
+impl<T: Send + 'static> Stream for Entities<T> {
     type Item = Result<Loaded<T>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {

@@ -3,11 +3,11 @@
 use crate::account::Account;
 use crate::batch::Batch;
 use crate::call::{Call, CallOptions, ReadFrom, header};
-use crate::entity::{Entity, Loaded, Properties, TableEntity};
+use crate::codec::{self, encode};
+use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
-use crate::filter::Filter;
 use crate::key::IntoKey;
-use crate::query::Query;
+use crate::query::{Query, Selection};
 use crate::tables::{self, Tables};
 use crate::transaction::{Transact, Transaction};
 use crate::update::{Change, Update};
@@ -66,13 +66,13 @@ impl<T: TableEntity> Table<T> {
     ///
     /// A filter that names no partition fails with [`ErrorKind::WouldScan`] before any request: see
     /// [`Table::scan`].
-    pub fn query(&self, filter: impl Into<Filter>) -> Query<T> {
-        Query::new(self, Some(filter.into()), false)
+    pub fn query(&self, selection: impl Into<Selection>) -> Query<T> {
+        Query::new(self, selection.into(), false)
     }
 
     /// Reads the whole table, entity by entity. Use [`Query::filter`] to have some of them returned.
     pub fn scan(&self) -> Query<T> {
-        Query::new(self, None, true)
+        Query::new(self, Selection::all(), true)
     }
 
     /// Inserts an entity; fails with a conflict if its keys are taken.
@@ -107,7 +107,7 @@ impl<T: TableEntity> Table<T> {
 
     /// Sets the properties that are named and leaves the others: `merge(key).set("Age", 35)`. The entity
     /// must exist, unless [`Merge::or_insert`] says otherwise.
-    pub fn merge<K: IntoKey>(&self, key: K) -> Merge {
+    pub fn merge<K: IntoKey>(&self, key: K) -> Merge<K::Entity> {
         Merge::new(&self.account, &self.name, key.into_key())
     }
 
@@ -166,18 +166,6 @@ impl<T: TableEntity> Table<T> {
     fn write(&self, verb: WriteVerb, value: &T, if_match: Option<&str>) -> Write {
         let prepared = encode(value);
         Write::new(&self.account, &self.name, verb, prepared, if_match)
-    }
-}
-
-/// The key and the properties of a value, checked.
-pub(crate) fn encode<T: TableEntity>(value: &T) -> Result<(EntityKey, Properties), Error> {
-    let key = value.key()?;
-    let mut properties = Properties::default();
-    let written = value.write(&mut properties).map_err(Error::from);
-    let checked = written.and_then(|()| properties.check(&key));
-    match checked {
-        Ok(()) => Ok((key, properties)),
-        Err(error) => Err(error.with(|context| context.key = Some(key))),
     }
 }
 
@@ -266,5 +254,5 @@ pub(crate) async fn get<T: TableEntity>(
         };
     }
     let entity = json::read_answered_entity(&answer.body).map_err(|e| place(Error::protocol(e)))?;
-    Loaded::from_answer(entity, header(&answer.headers, &ETAG)).map(Some).map_err(place)
+    Loaded::from_answer(entity, header(&answer.headers, &ETAG), &codec::decode).map_err(place)
 }

@@ -3,10 +3,11 @@
 use crate::BoxFuture;
 use crate::account::Account;
 use crate::batch::{self, Operation};
+use crate::codec::encode;
 use crate::entity::{Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::key::{IntoKey, Key};
-use crate::table::{Table, encode};
+use crate::table::Table;
 use crate::update::pause;
 use lazuli_model::TableName;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;

@@ -3,9 +3,10 @@
 use crate::entity::{ETag, TableEntity};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
+use crate::key::KeyError;
 use crate::table::Table;
 use crate::{BoxError, BoxFuture};
-use lazuli_model::{EntityKey, KeyError};
+use lazuli_model::EntityKey;
 use std::future::IntoFuture;
 use std::time::Duration;
 
@@ -91,7 +92,7 @@ where
         let place = |error: Error, key: Option<&EntityKey>| {
             error.at("update_with", Some(table.name()), key)
         };
-        let key = match std::mem::replace(&mut self.key, Err(KeyError::TooLarge)) {
+        let key = match std::mem::replace(&mut self.key, Err(KeyError::ForbiddenCharacter)) {
             Ok(key) => key,
             Err(error) => return Err(place(error.into(), None)),
         };

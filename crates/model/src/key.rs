@@ -11,8 +11,8 @@ use std::fmt;
 /// Why a text cannot be a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    #[error("the key is larger than 1 KiB")]
-    TooLarge,
+    #[error("the key has {units} UTF-16 code units, more than 512")]
+    TooLarge { units: usize },
     #[error("the key holds a character that keys may not hold")]
     ForbiddenCharacter,
 }
@@ -126,8 +126,11 @@ pub const fn is_forbidden(c: char) -> bool {
 
 fn check(text: &str) -> Result<(), KeyError> {
     // No text has more UTF-16 code units than bytes.
-    if text.len() > KEY_UTF16_UNITS_MAX && utf16_units(text) > KEY_UTF16_UNITS_MAX {
-        return Err(KeyError::TooLarge);
+    if text.len() > KEY_UTF16_UNITS_MAX {
+        let units = utf16_units(text);
+        if units > KEY_UTF16_UNITS_MAX {
+            return Err(KeyError::TooLarge { units });
+        }
     }
     if !text.bytes().all(is_plain) && text.chars().any(is_forbidden) {
         return Err(KeyError::ForbiddenCharacter);
@@ -184,6 +187,9 @@ mod tests {
     fn a_key_holds_512_utf16_units() {
         assert!(PartitionKey::parse("é".repeat(512)).is_ok());
         assert!(PartitionKey::parse("🦀".repeat(256)).is_ok());
-        assert_eq!(PartitionKey::parse("🦀".repeat(256) + "a"), Err(KeyError::TooLarge));
+        assert_eq!(
+            PartitionKey::parse("🦀".repeat(256) + "a"),
+            Err(KeyError::TooLarge { units: 513 })
+        );
     }
 }

@@ -2,10 +2,11 @@
 //! each write (C-11.1, C-11.5).
 
 use crate::account::Account;
+use crate::codec::encode;
 use crate::entity::{Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::key::IntoKey;
-use crate::table::{encode, entity_path};
+use crate::table::entity_path;
 use crate::write::WriteVerb;
 use crate::write_ids::WriteIds;
 use http::{HeaderValue, Method};

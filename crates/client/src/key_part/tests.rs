@@ -15,7 +15,7 @@ fn numbers_are_written_as_the_table_says() {
     let mut out = String::new();
     assert_eq!(
         1_000_000_u32.write_width(&mut out, 6),
-        Err(KeyPartError::TooWide { value: 1_000_000, width: 6 })
+        Err(KeyError::TooWide { value: 1_000_000, width: 6 })
     );
     assert_eq!(out, "", "never cut");
     assert_eq!(written(|out| 999_999_u32.write_width(out, 6).unwrap()), "999999");
@@ -52,7 +52,7 @@ fn times_are_written_as_the_table_says() {
         parse_time_ticks(&written(|out| write_time_ticks(out, &time).unwrap())).unwrap();
     assert_eq!(system.to_timestamp(), Ok(time));
     let early = SystemTime::UNIX_EPOCH - std::time::Duration::from_secs(370 * 365 * 86_400);
-    assert_eq!(early.write_rev(&mut String::new()), Err(KeyPartError::TimeOutOfRange));
+    assert_eq!(early.write_rev(&mut String::new()), Err(KeyError::TimeOutOfRange));
 }
 
 #[test]

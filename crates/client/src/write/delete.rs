@@ -5,12 +5,13 @@ use crate::BoxFuture;
 use crate::account::Account;
 use crate::call::{Call, CallOptions, text_value};
 use crate::error::{Error, ErrorKind};
+use crate::key::KeyError;
 use crate::table::entity_path;
 use crate::tables;
 use bytes::Bytes;
 use http::header::IF_MATCH;
 use http::{Method, StatusCode};
-use lazuli_model::{EntityKey, KeyError, TableName};
+use lazuli_model::{EntityKey, TableName};
 use std::future::IntoFuture;
 use std::time::Duration;
 

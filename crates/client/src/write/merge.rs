@@ -4,18 +4,20 @@ use super::{Write, WriteVerb, Written};
 use crate::BoxFuture;
 use crate::account::Account;
 use crate::call::CallOptions;
-use crate::entity::{ETag, Loaded, Properties};
+use crate::entity::{ETag, Entity, Loaded, Properties};
 use crate::error::Error;
+use crate::key::KeyError;
 use crate::value::{EncodeError, IntoValue, TableValue};
 use crate::write_ids::WriteIds;
-use lazuli_model::{EntityKey, KeyError, TableName};
+use lazuli_model::{EntityKey, TableName};
 use std::borrow::Cow;
 use std::future::IntoFuture;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 /// A change of some properties of an entity.
 #[must_use = "nothing is sent before `.await`"]
-pub struct Merge {
+pub struct Merge<T = Entity> {
     account: Account,
     table: TableName,
     key: Result<EntityKey, KeyError>,
@@ -25,9 +27,10 @@ pub struct Merge {
     base: WriteIds,
     with_write_id: bool,
     options: CallOptions,
+    of: PhantomData<fn(T)>,
 }
 
-impl Merge {
+impl<T> Merge<T> {
     pub(crate) fn new(
         account: &Account,
         table: &TableName,
@@ -43,6 +46,7 @@ impl Merge {
             base: WriteIds::default(),
             with_write_id: false,
             options: CallOptions::default(),
+            of: PhantomData,
         }
     }
 
@@ -61,7 +65,7 @@ impl Merge {
     }
 
     /// Only if the entity has not changed since it was read.
-    pub fn if_unchanged<T>(mut self, loaded: &Loaded<T>) -> Self {
+    pub fn if_unchanged<U>(mut self, loaded: &Loaded<U>) -> Self {
         self.base = loaded.write_ids().clone();
         self.if_match(loaded.etag())
     }
@@ -90,8 +94,18 @@ impl Merge {
     }
 
     fn into_write(self) -> Write {
-        let Self { account, table, key, properties, fault, if_match, base, with_write_id, options } =
-            self;
+        let Self {
+            account,
+            table,
+            key,
+            properties,
+            fault,
+            if_match,
+            base,
+            with_write_id,
+            options,
+            of: _,
+        } = self;
         let encoded = key.map_err(Error::from).and_then(|key| match fault {
             Some(fault) => Err(fault.into()),
             None => Ok((key, properties)),
@@ -106,7 +120,7 @@ impl Merge {
     }
 }
 
-impl IntoFuture for Merge {
+impl<T> IntoFuture for Merge<T> {
     type Output = Result<Written, Error>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 

@@ -37,7 +37,7 @@ impl From<EntityError> for ApiError {
 /// A key of a request body that cannot be stored (T-3.17; the code for large ones is unverified).
 pub(crate) fn body_key_error(error: KeyError, property: &str, value: &str) -> ApiError {
     match error {
-        KeyError::TooLarge => ErrorCode::KeyValueTooLarge.into(),
+        KeyError::TooLarge { .. } => ErrorCode::KeyValueTooLarge.into(),
         KeyError::ForbiddenCharacter => {
             let text = message::out_of_range(property, value);
             ApiError::with_text(ErrorCode::OutOfRangeInput, text)
@@ -48,7 +48,7 @@ pub(crate) fn body_key_error(error: KeyError, property: &str, value: &str) -> Ap
 /// A key of a URL that cannot be stored (T-1.27).
 pub(crate) fn url_key_error(error: KeyError) -> ApiError {
     match error {
-        KeyError::TooLarge => ErrorCode::KeyValueTooLarge.into(),
+        KeyError::TooLarge { .. } => ErrorCode::KeyValueTooLarge.into(),
         KeyError::ForbiddenCharacter => ApiError::invalid_input(message::ERROR_IN_QUERY_SYNTAX),
     }
 }

@@ -1,0 +1,296 @@
+//! Ranges of keys, built field by field from a key template (C-4.9).
+
+use crate::entity::TableEntity;
+use crate::filter::{Filter, partition, row};
+use crate::key::KeyError;
+use crate::query::Selection;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, Range, RangeFrom, RangeInclusive, RangeTo, RangeToInclusive};
+use std::sync::Arc;
+
+/// Entities of one partition whose row keys lie in a range.
+///
+/// The derived `range(..)` of a type makes one; what it cannot express cannot be asked by accident.
+#[must_use = "a range does nothing by itself: give it to `query`"]
+pub struct KeyRange<T> {
+    keys: Result<Keys, KeyError>,
+    filter: Option<Filter>,
+    of: PhantomData<fn() -> T>,
+}
+
+#[derive(Clone, Debug)]
+struct Keys {
+    partition: String,
+    /// What the row keys begin with.
+    prefix: String,
+    /// Fields of the row key that have one value.
+    fixed: usize,
+    rows: Rows,
+}
+
+#[derive(Clone, Debug)]
+enum Rows {
+    /// All that begin with the prefix.
+    Prefix,
+    /// The one row whose key is the prefix.
+    One,
+    Between(Bound<String>, Bound<String>),
+}
+
+/// A field of a row key, as a range needs to know it.
+#[doc(hidden)]
+pub struct Part<V> {
+    /// Appends the text of a value.
+    pub write: fn(&V, &mut String) -> Result<(), KeyError>,
+    /// The literal that follows.
+    pub literal: &'static str,
+    /// Whether the key ends here.
+    pub is_last: bool,
+    /// Whether greater values have lesser texts.
+    pub is_reversed: bool,
+}
+
+impl<T: TableEntity> KeyRange<T> {
+    #[doc(hidden)]
+    pub fn new(partition: Result<String, KeyError>, prefix: &str) -> Self {
+        let keys = partition.map(|partition| Keys {
+            partition,
+            prefix: prefix.to_owned(),
+            fixed: 0,
+            rows: Rows::Prefix,
+        });
+        Self { keys, filter: None, of: PhantomData }
+    }
+
+    /// Only entities of which this is true as well.
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filter = Some(match self.filter {
+            Some(known) => known.and(filter),
+            None => filter,
+        });
+        self
+    }
+
+    /// The filter that a query sends; an error if a value has no place in a key.
+    pub fn to_filter(&self) -> Result<Filter, KeyError> {
+        let keys = self.keys.as_ref().map_err(Clone::clone)?;
+        let mut filter = partition(&keys.partition);
+        match &keys.rows {
+            Rows::Prefix if keys.prefix.is_empty() => {}
+            Rows::Prefix => filter = filter.and(row().starts_with(&keys.prefix)),
+            Rows::One => filter = filter.and(row().eq(&*keys.prefix)),
+            Rows::Between(from, to) => {
+                for bound in [from_filter(from), to_filter(to)].into_iter().flatten() {
+                    filter = filter.and(bound);
+                }
+            }
+        }
+        // Rows of other types may lie between (C-6.3, P-6.2).
+        if keys.fixed < T::LAYOUT.own_after
+            && !matches!(keys.rows, Rows::One)
+            && let Some(kind) = T::KIND
+        {
+            filter = filter.and(kind.filter());
+        }
+        Ok(match &self.filter {
+            Some(more) => filter.and(more.clone()),
+            None => filter,
+        })
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn fix<V>(self, part: &Part<V>, value: &V) -> Self {
+        self.change(|keys| {
+            (part.write)(value, &mut keys.prefix)?;
+            keys.prefix.push_str(part.literal);
+            keys.fixed += 1;
+            if part.is_last {
+                keys.rows = Rows::One;
+            }
+            Ok(())
+        })
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn starting<V>(self, part: &Part<V>, prefix: &V) -> Self {
+        self.change(|keys| (part.write)(prefix, &mut keys.prefix))
+    }
+
+    fn between<V>(self, part: &Part<V>, from: Bound<&V>, to: Bound<&V>) -> Self {
+        self.change(|keys| {
+            let text = |value: &V| {
+                let mut text = keys.prefix.clone();
+                (part.write)(value, &mut text)?;
+                text.push_str(part.literal);
+                Ok::<String, KeyError>(text)
+            };
+            let (from, to) = if part.is_reversed { (to, from) } else { (from, to) };
+            let from = match from {
+                Bound::Included(value) => Bound::Included(text(value)?),
+                Bound::Excluded(value) if part.is_last => Bound::Excluded(text(value)?),
+                Bound::Excluded(value) => {
+                    after(&text(value)?).map_or(Bound::Unbounded, Bound::Included)
+                }
+                Bound::Unbounded => Bound::Included(keys.prefix.clone()),
+            };
+            let to = match to {
+                Bound::Excluded(value) => Bound::Excluded(text(value)?),
+                Bound::Included(value) if part.is_last => Bound::Included(text(value)?),
+                Bound::Included(value) => {
+                    after(&text(value)?).map_or(Bound::Unbounded, Bound::Excluded)
+                }
+                Bound::Unbounded => after(&keys.prefix).map_or(Bound::Unbounded, Bound::Excluded),
+            };
+            keys.rows = Rows::Between(from, to);
+            Ok(())
+        })
+    }
+
+    fn change(mut self, change: impl FnOnce(&mut Keys) -> Result<(), KeyError>) -> Self {
+        self.keys = self.keys.and_then(|mut keys| change(&mut keys).map(|()| keys));
+        self
+    }
+}
+
+/// The first text after all that begin with `prefix`.
+fn after(prefix: &str) -> Option<String> {
+    lazuli_model::key_text::prefix_end(prefix)
+}
+
+fn from_filter(bound: &Bound<String>) -> Option<Filter> {
+    match bound {
+        Bound::Included(text) if text.is_empty() => None,
+        Bound::Included(text) => Some(row().ge(&**text)),
+        Bound::Excluded(text) => Some(row().gt(&**text)),
+        Bound::Unbounded => None,
+    }
+}
+
+fn to_filter(bound: &Bound<String>) -> Option<Filter> {
+    match bound {
+        Bound::Included(text) => Some(row().le(&**text)),
+        Bound::Excluded(text) => Some(row().lt(&**text)),
+        Bound::Unbounded => None,
+    }
+}
+
+impl<T: TableEntity> From<KeyRange<T>> for Selection {
+    fn from(range: KeyRange<T>) -> Self {
+        Self::of_keys(range.to_filter())
+    }
+}
+
+impl<T> Clone for KeyRange<T> {
+    fn clone(&self) -> Self {
+        Self { keys: self.keys.clone(), filter: self.filter.clone(), of: PhantomData }
+    }
+}
+
+impl<T: TableEntity> fmt::Debug for KeyRange<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The filter, or why there is none.
+impl<T: TableEntity> fmt::Display for KeyRange<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.to_filter() {
+            Ok(filter) => filter.fmt(f),
+            Err(error) => error.fmt(f),
+        }
+    }
+}
+
+/// What a field of a row key may be: one value, and then more fields may be given; or a range, which ends it.
+pub trait KeyBound<V>: Sized {
+    /// What can be asked after it; `N` offers the fields that follow.
+    type Then<T: TableEntity, N: From<KeyRange<T>>>;
+
+    #[doc(hidden)]
+    fn apply<T: TableEntity, N: From<KeyRange<T>>>(
+        self,
+        range: KeyRange<T>,
+        part: &Part<V>,
+    ) -> Self::Then<T, N>;
+}
+
+impl<V> KeyBound<V> for V {
+    type Then<T: TableEntity, N: From<KeyRange<T>>> = N;
+
+    fn apply<T: TableEntity, N: From<KeyRange<T>>>(self, range: KeyRange<T>, part: &Part<V>) -> N {
+        range.fix(part, &self).into()
+    }
+}
+
+macro_rules! ranges {
+    ($($range:ident, $range_value:ident => $from:expr, $to:expr;)*) => {$(
+        impl<V> KeyBound<V> for $range<V> {
+            type Then<T: TableEntity, N: From<KeyRange<T>>> = KeyRange<T>;
+
+            fn apply<T: TableEntity, N: From<KeyRange<T>>>(
+                self,
+                range: KeyRange<T>,
+                part: &Part<V>,
+            ) -> KeyRange<T> {
+                let $range_value = self;
+                range.between(part, $from, $to)
+            }
+        }
+    )*};
+}
+
+ranges! {
+    Range, range => Bound::Included(&range.start), Bound::Excluded(&range.end);
+    RangeInclusive, range => Bound::Included(range.start()), Bound::Included(range.end());
+    RangeFrom, range => Bound::Included(&range.start), Bound::Unbounded;
+    RangeTo, range => Bound::Unbounded, Bound::Excluded(&range.end);
+    RangeToInclusive, range => Bound::Unbounded, Bound::Included(&range.end);
+}
+
+macro_rules! texts {
+    ($($text:ty),*) => {$(
+        impl KeyBound<$text> for &str {
+            type Then<T: TableEntity, N: From<KeyRange<T>>> = N;
+
+            fn apply<T: TableEntity, N: From<KeyRange<T>>>(
+                self,
+                range: KeyRange<T>,
+                part: &Part<$text>,
+            ) -> N {
+                range.fix(part, &self.into()).into()
+            }
+        }
+
+        impl KeyBound<$text> for Range<&str> {
+            type Then<T: TableEntity, N: From<KeyRange<T>>> = KeyRange<T>;
+
+            fn apply<T: TableEntity, N: From<KeyRange<T>>>(
+                self,
+                range: KeyRange<T>,
+                part: &Part<$text>,
+            ) -> KeyRange<T> {
+                let (from, to) = (self.start.into(), self.end.into());
+                range.between(part, Bound::Included(&from), Bound::Excluded(&to))
+            }
+        }
+
+        impl KeyBound<$text> for RangeInclusive<&str> {
+            type Then<T: TableEntity, N: From<KeyRange<T>>> = KeyRange<T>;
+
+            fn apply<T: TableEntity, N: From<KeyRange<T>>>(
+                self,
+                range: KeyRange<T>,
+                part: &Part<$text>,
+            ) -> KeyRange<T> {
+                let (from, to) = ((*self.start()).into(), (*self.end()).into());
+                range.between(part, Bound::Included(&from), Bound::Included(&to))
+            }
+        }
+    )*};
+}
+
+texts!(String, Box<str>, Arc<str>);
