@@ -2,7 +2,7 @@
 
 mod azurite;
 
-pub(crate) use azurite::VERSION as AZURITE_VERSION;
+pub(crate) use lazuli_testkit::azurite::VERSION as AZURITE_VERSION;
 
 use crate::entity::{self, Dataset};
 use crate::exchange::{create_table, exchange};

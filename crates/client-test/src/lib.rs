@@ -98,6 +98,13 @@
 //! # }
 //! ```
 
+//!
+//! # Peers
+//!
+//! [`Azurite::start_if_possible`] starts Azurite on free ports, where Node.js is installed: a blob service for
+//! [`TestServerBuilder::blob_endpoint`], and another opinion about tables and queues.
+//! [`FaultProxy::before`] goes in front of any of them.
+
 #![warn(missing_docs)]
 
 mod clock;
@@ -108,6 +115,7 @@ mod script;
 mod server;
 
 pub use clock::TestClock;
+pub use lazuli_testkit::azurite::Azurite;
 pub use lazuli_testkit::seed::Seeded;
 pub use lazuli_wire::connection_string::StorageService;
 pub use proxy::FaultProxy;

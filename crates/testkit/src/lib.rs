@@ -1,8 +1,10 @@
 //! What the tests share: the engine suite, layers on engines, seeds, a server on a free port (the real binary, or one
-//! in the test process), a signing client, the lost-write checker, and an issuer of bearer tokens.
+//! in the test process), Azurite beside it, a signing client, the lost-write checker, and an issuer of bearer tokens.
 
 #[cfg(feature = "acknowledged")]
 pub mod acknowledged;
+#[cfg(feature = "server")]
+pub mod azurite;
 pub mod engine_suite;
 #[cfg(feature = "server")]
 pub mod http;
