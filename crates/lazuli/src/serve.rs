@@ -20,7 +20,7 @@ use crate::store;
 use anyhow::{Context, Result};
 use lazuli_engine::Engine;
 use lazuli_model::{Clock, SystemClock};
-use lazuli_queue::QueueService;
+use lazuli_queue::{QueueBounds, QueueService};
 use lazuli_server::{
     AccessLog, Accounts, ConnectionBound, Extent, FrontOptions, ListenOptions, Shared, Tls,
 };
@@ -93,8 +93,7 @@ async fn serve(
     let (clock, pace) = (Arc::new(SystemClock), Arc::new(RuntimePace::new()));
     let tables = TableService::new(engine.clone(), clock.clone()).with_pace(pace.clone());
     let queues = QueueService::new(engine.clone(), clock, services::random(pace.clone()));
-    let buffer_bytes_max = mib(bounds.message_memory_mib.get());
-    let queues = queues.with_pace(pace).with_buffer_bytes_max(buffer_bytes_max);
+    let queues = queues.with_pace(pace).with_bounds(queue_bounds(bounds));
     let options = FrontOptions { auth, disk: operator.disk(), ..front_options(settings) };
     let shared = Arc::new(Shared::new(accounts.clone(), Arc::new(SystemClock), options));
     let services = Services::new(listeners, &shared, &tables, &queues, settings);
@@ -162,6 +161,19 @@ fn front_options(settings: &Settings) -> FrontOptions {
         // apart.
         request_id_seed: SystemClock.now().ticks().reverse_bits(),
         ..FrontOptions::default()
+    }
+}
+
+/// The bounds of the queue service.
+fn queue_bounds(bounds: &Bounds) -> QueueBounds {
+    let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    QueueBounds {
+        ready_bytes_max: mib(bounds.message_memory_mib.get()),
+        ready_messages_max: number(bounds.ready_messages_max),
+        known_queues_max: number(bounds.known_queues_max.get()),
+        active_queues_max: number(bounds.active_queues_max.get()),
+        doubts_max: number(bounds.queue_doubts_max.get()),
+        count_changes_max: number(bounds.count_changes_max.get()),
     }
 }
 

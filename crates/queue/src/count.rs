@@ -70,14 +70,12 @@ pub(crate) enum Delta {
     Removed(Timestamp),
 }
 
-/// Maximum changes during a load; beyond it the load is abandoned.
-const DELTAS_MAX: usize = 1 << 20;
-
 impl Count {
-    pub(crate) fn change(&mut self, delta: Delta) {
+    /// A load is abandoned if more than `changes_max` changes happen meanwhile.
+    pub(crate) fn change(&mut self, delta: Delta, changes_max: usize) {
         match self {
             Self::Unknown => {}
-            Self::Loading(deltas) if deltas.len() >= DELTAS_MAX => *self = Self::Unknown,
+            Self::Loading(deltas) if deltas.len() >= changes_max => *self = Self::Unknown,
             Self::Loading(deltas) => deltas.push(delta),
             Self::Known(tally) => tally.change(delta),
         }
@@ -138,12 +136,12 @@ mod tests {
     #[test]
     fn what_changes_during_a_load_is_counted() {
         let mut count = Count::Loading(Vec::new());
-        count.change(Delta::Added(at(7)));
-        count.change(Delta::Removed(at(8)));
+        count.change(Delta::Added(at(7)), 9);
+        count.change(Delta::Removed(at(8)), 9);
         let mut view = Tally::default();
         [at(8), at(9)].into_iter().for_each(|expires| view.add(expires));
         assert_eq!(count.finish(view, at(1)), 2);
-        count.change(Delta::Removed(at(9)));
+        count.change(Delta::Removed(at(9)), 9);
         let Count::Known(mut tally) = count else { panic!("the load has ended") };
         assert_eq!(tally.live(at(1)), 1);
     }
@@ -154,6 +152,16 @@ mod tests {
         let mut view = Tally::default();
         view.add(at(9));
         assert_eq!(count.finish(view, at(1)), 1);
+        assert!(matches!(count, Count::Unknown));
+    }
+
+    /// O-7.1.
+    #[test]
+    fn a_load_is_given_up_when_too_much_changes() {
+        let mut count = Count::Loading(Vec::new());
+        (0..2).for_each(|_| count.change(Delta::Added(at(7)), 2));
+        assert!(matches!(&count, Count::Loading(deltas) if deltas.len() == 2));
+        count.change(Delta::Added(at(7)), 2);
         assert!(matches!(count, Count::Unknown));
     }
 }

@@ -120,34 +120,34 @@ impl QueueService {
             let now = dispenser.now(self.clock());
             // Another request may have scanned meanwhile.
             claim.top_up(max, now);
-            if claim.taken().len() < max {
-                self.refill(dispenser, &mut claim, max, now).await?;
+            // Again if others have claimed what a scan found: behind that there may be more.
+            while claim.taken().len() < max && self.refill(dispenser, &mut claim, max, now).await? {
             }
         }
         Ok(claim)
     }
 
-    /// Continues the scan from the cursor until `claim` has `max` messages, or all visible ones are
-    /// found.
+    /// Continues the scan from the cursor until it finds as many messages as `claim` lacks, or all that
+    /// are visible. Returns whether there may be more.
     async fn refill(
         &self,
         dispenser: &Dispenser,
         claim: &mut Claim,
         max: usize,
         now: Timestamp,
-    ) -> Result<(), QueueError> {
+    ) -> Result<bool, QueueError> {
         self.settle_doubts(dispenser).await?;
         let refill = dispenser.begin_refill(now);
         let range = key::queue::visible_range(dispenser.generation, refill.start, refill.now);
         if range.start >= range.end || dispenser.is_empty(now) {
             refill.finish(Vec::new(), None, claim, max);
-            return Ok(());
+            return Ok(false);
         }
         let view = self.store.engine.view().await?;
         let wanted = max.saturating_sub(claim.taken().len());
         let gathered = gather(&*view, range, now, wanted, SCAN_ROWS_MAX).await?;
         refill.finish(gathered.taken, gathered.reached, claim, max);
-        Ok(())
+        Ok(gathered.reached.is_some())
     }
 
     /// Looks up messages in doubt.

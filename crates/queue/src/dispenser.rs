@@ -20,6 +20,7 @@ mod holds;
 pub(crate) use buffer::BufferMemory;
 pub(crate) use holds::{Claim, CountLoad, Refill, Sending};
 
+use crate::bounds::QueueBounds;
 use crate::count::{Count, Delta, Tally};
 use buffer::Buffer;
 use lazuli_engine::Revision;
@@ -35,8 +36,6 @@ const DOUBT_MS: u64 = 2 * lazuli_model::limits::REQUEST_MS_MAX;
 const DOUBT_LOOK_MS: u64 = 1_000;
 /// Doubts looked up at a time.
 const DOUBTS_PER_LOOK: usize = 64;
-/// Maximum doubts of one queue. With more, the next scan begins at the oldest instead.
-const DOUBTS_MAX: usize = 4096;
 
 /// A stored message.
 #[derive(Clone, Debug)]
@@ -65,6 +64,7 @@ pub(crate) struct Dispenser {
 }
 
 struct State {
+    bounds: QueueBounds,
     /// The last tick issued.
     last: Timestamp,
     cursor: Position,
@@ -127,6 +127,7 @@ impl Dispenser {
             added: 0,
         };
         let state = State {
+            bounds: memory.bounds,
             last: Timestamp::MIN,
             cursor: Position::first_at(Timestamp::MIN),
             scanning: None,
@@ -271,7 +272,7 @@ impl State {
     }
 
     fn change_count(&mut self, delta: Delta) {
-        self.count.change(delta);
+        self.count.change(delta, self.bounds.count_changes_max);
         self.hint.change_count(delta);
     }
 
@@ -307,7 +308,7 @@ impl State {
     }
 
     fn doubt(&mut self, position: Position, clock: Timestamp) {
-        if self.doubts.len() >= DOUBTS_MAX
+        if self.doubts.len() >= self.bounds.doubts_max
             && let Some((oldest, _)) = self.doubts.pop_first()
         {
             self.cursor = self.cursor.min(oldest);

@@ -14,6 +14,7 @@
 //! - A sole writer remembers where the first message can be, and skips each deleted message at most
 //!   once: see `dispenser.rs`. With other writers this memory is a hint: see `spread.rs`.
 
+mod bounds;
 mod count;
 mod counting;
 mod deliver;
@@ -29,6 +30,7 @@ mod queues;
 mod service;
 mod spread;
 
+pub use bounds::QueueBounds;
 pub use error::QueueError;
 pub use lazuli_engine::Reclaimed;
 pub use list::{ListEnd, ListQueues, QueueItem};

@@ -46,7 +46,11 @@ impl Source for QueueService {
         vec![
             Family::by("lazuli_messages", help, "event", &self.meter.0),
             pool("lazuli_memory_bytes", "Memory in use", memory.bytes()),
-            pool("lazuli_memory_limit_bytes", "Memory that may be used", memory.bytes_max()),
+            pool(
+                "lazuli_memory_limit_bytes",
+                "Memory that may be used",
+                memory.bounds.ready_bytes_max,
+            ),
         ]
     }
 }

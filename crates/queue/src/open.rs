@@ -1,5 +1,6 @@
 //! Finds queues, and caches their records and dispensers.
 
+use crate::bounds::QueueBounds;
 use crate::dispenser::{BufferMemory, Dispenser};
 use crate::error::QueueError;
 use crate::service::QueueService;
@@ -9,13 +10,6 @@ use lazuli_layout::{Generation, key};
 use lazuli_model::{AccountName, QueueName};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// Maximum number of cached records; beyond it the cache is cleared.
-const KNOWN_MAX: usize = 4096;
-/// Maximum number of dispensers. Beyond it, idle ones are dropped, the least recently used first,
-/// until this many fewer are left.
-const DISPENSERS_MAX: usize = 1024;
-const DISPENSERS_FORGOTTEN: usize = 256;
 
 /// A queue as it was found in the catalog.
 #[derive(Clone, Debug)]
@@ -39,17 +33,23 @@ impl OpenQueue {
 
 /// Cached records, by catalog key. Each use verifies the record: with a guard of its commit, or by
 /// reading it again.
-#[derive(Default)]
-pub(crate) struct KnownQueues(Mutex<HashMap<Key, OpenQueue>>);
+pub(crate) struct KnownQueues {
+    queues: Mutex<HashMap<Key, OpenQueue>>,
+    queues_max: usize,
+}
 
 impl KnownQueues {
+    pub(crate) fn new(bounds: QueueBounds) -> Self {
+        Self { queues: Mutex::default(), queues_max: bounds.known_queues_max }
+    }
+
     fn find(&self, catalog: &Key) -> Option<OpenQueue> {
         self.lock().get(catalog).cloned()
     }
 
     pub(crate) fn remember(&self, queue: &OpenQueue) {
         let mut known = self.lock();
-        if known.len() >= KNOWN_MAX {
+        if known.len() >= self.queues_max {
             known.clear();
         }
         known.insert(queue.lives.key.clone(), queue.clone());
@@ -60,7 +60,7 @@ impl KnownQueues {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, OpenQueue>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -78,18 +78,18 @@ struct InUse {
 }
 
 impl OpenQueues {
-    pub(crate) fn new(buffer_bytes_max: usize) -> Self {
-        let memory = Arc::new(BufferMemory::new(buffer_bytes_max));
-        Self { in_use: Mutex::default(), memory }
+    pub(crate) fn new(bounds: QueueBounds) -> Self {
+        Self { in_use: Mutex::default(), memory: Arc::new(BufferMemory::new(bounds)) }
     }
 
     pub(crate) fn of(&self, generation: Generation) -> Arc<Dispenser> {
         let mut in_use = self.lock();
         in_use.uses += 1;
         let uses = in_use.uses;
-        if in_use.dispensers.len() >= DISPENSERS_MAX && !in_use.dispensers.contains_key(&generation)
-        {
-            in_use.forget_idle();
+        let queues_max = self.memory.bounds.active_queues_max;
+        if in_use.dispensers.len() >= queues_max && !in_use.dispensers.contains_key(&generation) {
+            // Several at once, because it looks at all of them.
+            in_use.forget_idle(queues_max.div_ceil(4));
         }
         let new = || (Arc::new(Dispenser::new(generation, self.memory.clone())), uses);
         let (dispenser, used) = in_use.dispensers.entry(generation).or_insert_with(new);
@@ -108,15 +108,15 @@ impl OpenQueues {
 }
 
 impl InUse {
-    /// A scan from the beginning can rebuild a dispenser, unless a request holds it or a commit is
-    /// in doubt.
-    fn forget_idle(&mut self) {
+    /// Drops the `number` least recently used dispensers that are idle: a scan from the beginning can
+    /// rebuild one, unless a request holds it or a commit is in doubt.
+    fn forget_idle(&mut self, number: usize) {
         let idle = self.dispensers.iter().filter(|(_, (dispenser, _))| {
             Arc::strong_count(dispenser) == 1 && !dispenser.is_needed()
         });
         let mut idle: Vec<_> = idle.map(|(generation, (_, used))| (*used, *generation)).collect();
         idle.sort_unstable();
-        for (_, generation) in idle.into_iter().take(DISPENSERS_FORGOTTEN) {
+        for (_, generation) in idle.into_iter().take(number) {
             self.dispensers.remove(&generation);
         }
     }
@@ -170,14 +170,26 @@ mod tests {
         Generation { queue: QueueId(queue as u64), epoch: 0 }
     }
 
+    /// O-7.1.
+    #[test]
+    fn so_many_records_are_cached_and_no_more() {
+        let known = KnownQueues::new(QueueBounds { known_queues_max: 3, ..QueueBounds::default() });
+        for name in 0..10_u8 {
+            let lives = Check { key: Key::from(vec![name]), expect: Expect::Absent };
+            known.remember(&OpenQueue { generation: generation(1), lives });
+            assert!(known.lock().len() <= 3 && known.find(&Key::from(vec![name])).is_some());
+        }
+    }
+
     #[test]
     fn idle_queues_are_forgotten_and_those_in_use_are_not() {
-        let queues = OpenQueues::default();
+        let active_queues_max = 10;
+        let queues = OpenQueues::new(QueueBounds { active_queues_max, ..QueueBounds::default() });
         let held = queues.of(generation(0));
-        (1..5 * DISPENSERS_MAX).for_each(|queue| drop(queues.of(generation(queue))));
-        assert!(queues.lock().dispensers.len() <= DISPENSERS_MAX);
+        (1..50).for_each(|queue| drop(queues.of(generation(queue))));
+        assert!(queues.lock().dispensers.len() <= active_queues_max);
         assert!(queues.existing(generation(0)).is_some_and(|found| Arc::ptr_eq(&found, &held)));
         assert!(queues.existing(generation(1)).is_none());
-        assert!(queues.existing(generation(5 * DISPENSERS_MAX - 1)).is_some());
+        assert!(queues.existing(generation(49)).is_some());
     }
 }

@@ -4,6 +4,7 @@
 //! metadata and policies, `list.rs` lists them, `messages.rs` puts, updates and deletes messages,
 //! `deliver.rs` delivers them, `expire.rs` and [`QueueService::reclaim_some`] free space.
 
+use crate::bounds::QueueBounds;
 use crate::dispenser::{Dispenser, Sending};
 use crate::error::QueueError;
 use crate::expire::Sweep;
@@ -36,12 +37,14 @@ pub struct QueueService {
 }
 
 impl QueueService {
+    /// A service on `engine` with the default bounds.
     pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, random: Random) -> Self {
+        let bounds = QueueBounds::default();
         Self {
             store: Store::new(engine, clock),
             random,
-            known: Arc::default(),
-            dispensers: Arc::default(),
+            known: Arc::new(KnownQueues::new(bounds)),
+            dispensers: Arc::new(OpenQueues::new(bounds)),
             sweep: Arc::default(),
             meter: Arc::default(),
         }
@@ -53,12 +56,13 @@ impl QueueService {
         Self { store: self.store.with_pace(pace), ..self }
     }
 
-    /// The nature of the service's engine.
-    /// The same service, which keeps at most so many bytes of messages in memory for delivery.
-    pub fn with_buffer_bytes_max(self, bytes_max: usize) -> Self {
-        Self { dispensers: Arc::new(OpenQueues::new(bytes_max)), ..self }
+    /// The same service within other bounds. It has no clones yet: they would not share its memory.
+    pub fn with_bounds(self, bounds: QueueBounds) -> Self {
+        let known = Arc::new(KnownQueues::new(bounds));
+        Self { known, dispensers: Arc::new(OpenQueues::new(bounds)), ..self }
     }
 
+    /// The nature of the service's engine.
     pub fn nature(&self) -> Nature {
         self.store.nature()
     }

@@ -39,6 +39,29 @@ pub(crate) struct Bounds {
     #[arg(long, value_name = "MIB", default_value = "64")]
     pub(crate) message_memory_mib: NonZeroU32,
 
+    /// Maximum messages of one queue that are kept ready for delivery; at least 32
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(32..))]
+    pub(crate) ready_messages_max: u32,
+
+    /// Maximum queues whose records are cached
+    #[arg(long, value_name = "N", default_value = "4096")]
+    pub(crate) known_queues_max: NonZeroU32,
+
+    /// Maximum queues whose first messages and count are remembered; idle ones beyond it are read
+    /// again
+    #[arg(long, value_name = "N", default_value = "1024")]
+    pub(crate) active_queues_max: NonZeroU32,
+
+    /// Maximum messages of one queue to look up because the outcome of their write is unknown; with
+    /// more, the queue is searched from the oldest
+    #[arg(long, value_name = "N", default_value = "4096")]
+    pub(crate) queue_doubts_max: NonZeroU32,
+
+    /// Maximum changes of one queue to remember while its messages are counted; with more, the next
+    /// request counts again
+    #[arg(long, value_name = "N", default_value = "1048576")]
+    pub(crate) count_changes_max: NonZeroU32,
+
     /// Maximum concurrent queries and transactions
     #[arg(long, value_name = "N", default_value = "32")]
     pub(crate) queries_max: NonZeroU32,

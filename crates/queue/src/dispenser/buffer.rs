@@ -1,6 +1,7 @@
 //! Messages in memory, and the memory that those of all queues share.
 
 use super::Stored;
+use crate::bounds::QueueBounds;
 use lazuli_layout::Position;
 use lazuli_layout::queue::StoredText;
 use lazuli_model::Timestamp;
@@ -9,37 +10,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Maximum messages in memory per queue; more are left to the next scan.
-pub(super) const BUFFER_MAX: usize = 1024;
-
 /// What a message takes in addition to its text and void receipts; nodes of the map are half empty at
 /// worst.
 const ENTRY_BYTES: usize = 2 * size_of::<(Position, Stored)>();
 
 /// The memory for messages in memory, all queues together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct BufferMemory {
-    bytes_max: usize,
+    pub(crate) bounds: QueueBounds,
     bytes: AtomicUsize,
 }
 
 impl BufferMemory {
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, bytes: AtomicUsize::new(0) }
+    pub(crate) fn new(bounds: QueueBounds) -> Self {
+        Self { bounds, bytes: AtomicUsize::new(0) }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn bytes_max(&self) -> usize {
-        self.bytes_max
-    }
-}
-
-impl Default for BufferMemory {
-    fn default() -> Self {
-        Self::new(64 * 1024 * 1024)
     }
 }
 
@@ -63,11 +51,13 @@ impl Buffer {
         self.messages.len()
     }
 
-    /// Whether there are more than may stay. One request's worth of messages stays in any case.
+    /// Whether there are more than may stay; the rest is left to the next scan. One request's worth of
+    /// messages stays in any case.
     pub(super) fn is_too_full(&self) -> bool {
-        let is_out_of_memory = self.memory.bytes() > self.memory.bytes_max;
-        let max = if is_out_of_memory { MESSAGES_PER_GET_MAX } else { BUFFER_MAX };
-        self.messages.len() > max
+        let QueueBounds { ready_bytes_max, ready_messages_max, .. } = self.memory.bounds;
+        let is_out_of_memory = self.memory.bytes() > ready_bytes_max;
+        let max = if is_out_of_memory { 0 } else { ready_messages_max };
+        self.messages.len() > max.max(MESSAGES_PER_GET_MAX)
     }
 
     pub(super) fn insert(&mut self, position: Position, stored: Stored) {
@@ -142,7 +132,9 @@ mod tests {
     /// O-7.1.
     #[test]
     fn a_queue_keeps_one_requests_worth_when_memory_is_short() {
-        let memory = Arc::new(BufferMemory::new(100 * weight(&stored())));
+        let ready_bytes_max = 100 * weight(&stored());
+        let bounds = QueueBounds { ready_bytes_max, ..QueueBounds::default() };
+        let memory = Arc::new(BufferMemory::new(bounds));
         let mut first = Buffer::new(memory.clone());
         (0..90).for_each(|place| first.insert(at(place), stored()));
         assert!(!first.is_too_full());

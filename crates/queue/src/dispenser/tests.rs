@@ -1,4 +1,3 @@
-use super::buffer::BUFFER_MAX;
 use super::*;
 use lazuli_engine::CommitError;
 use lazuli_layout::QueueId;
@@ -29,7 +28,12 @@ fn taken(seconds: u64) -> Taken {
 }
 
 fn dispenser() -> Arc<Dispenser> {
-    Arc::new(Dispenser::new(Generation { queue: QueueId(1), epoch: 0 }, Arc::default()))
+    dispenser_within(QueueBounds::default())
+}
+
+fn dispenser_within(bounds: QueueBounds) -> Arc<Dispenser> {
+    let generation = Generation { queue: QueueId(1), epoch: 0 };
+    Arc::new(Dispenser::new(generation, Arc::new(BufferMemory::new(bounds))))
 }
 
 fn refill(dispenser: &Arc<Dispenser>, now: u64, found: &[u64]) {
@@ -167,21 +171,22 @@ fn what_an_abandoned_commit_may_have_written_is_looked_up_until_it_must_have_end
 
 #[test]
 fn a_buffer_has_bounds_and_what_is_left_out_is_scanned_again() {
-    let dispenser = dispenser();
-    let many: Vec<u64> = (0..BUFFER_MAX as u64 + 10).collect();
+    let bounds = QueueBounds { ready_messages_max: 100, ..QueueBounds::default() };
+    let dispenser = dispenser_within(bounds);
+    let many: Vec<u64> = (0..110).collect();
     refill(&dispenser, 9_000, &many);
-    assert_eq!(dispenser.state().buffer.len(), BUFFER_MAX);
-    assert_eq!(dispenser.begin_refill(at(9_000)).start, position(BUFFER_MAX as u64));
+    assert_eq!(dispenser.state().buffer.len(), 100);
+    assert_eq!(dispenser.begin_refill(at(9_000)).start, position(100));
 }
 
 #[test]
 fn with_too_many_doubts_the_next_scan_begins_at_the_oldest() {
-    let dispenser = dispenser();
+    let dispenser = dispenser_within(QueueBounds { doubts_max: 3, ..QueueBounds::default() });
     refill(&dispenser, 9_000, &[]);
-    for seconds in 0..DOUBTS_MAX as u64 + 2 {
+    for seconds in 0..5 {
         drop(send(&dispenser, seconds, 1));
     }
-    assert_eq!(dispenser.state().doubts.len(), DOUBTS_MAX);
+    assert_eq!(dispenser.state().doubts.len(), 3);
     assert_eq!(dispenser.begin_refill(at(9_000)).start, position(0));
 }
 

@@ -3,15 +3,20 @@
 use crate::engines::Fault;
 use crate::fixture::{Fixture, memory, text, visible_in};
 use lazuli_engine::Writers;
+use lazuli_model::limits::MESSAGES_PER_GET_MAX;
 use lazuli_model::{PutTimes, VisibilityTimeout};
-use lazuli_queue::QueueError;
+use lazuli_queue::{QueueBounds, QueueError};
 use lazuli_service::StoreError;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 
 /// Polls a request until its commit hangs, then drops it.
 fn abandon<T>(request: impl Future<Output = T>) {
-    let mut request = pin!(request);
+    hang(pin!(request));
+}
+
+/// Polls a request until its commit hangs.
+fn hang<T>(mut request: Pin<&mut impl Future<Output = T>>) {
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..1000 {
         assert!(request.as_mut().poll(&mut context).is_pending(), "the request was to hang");
@@ -45,6 +50,29 @@ async fn an_abandoned_put_that_never_happens_is_forgotten() {
     fixture.clock.advance_seconds(90);
     assert_eq!(fixture.get_texts().await, ["first"]);
     assert_eq!(fixture.count().await, 1);
+}
+
+/// Too many commits of unknown outcome send the next scan back to messages that others are about to
+/// deliver; it goes on behind them.
+#[tokio::test]
+async fn a_get_finds_what_lies_behind_the_messages_of_others() {
+    let mut fixture = Fixture::new().await;
+    let bounds = QueueBounds { doubts_max: 1, ..QueueBounds::default() };
+    fixture.service = fixture.service.with_bounds(bounds);
+    fixture.engine.plan([Fault::Hang]);
+    abandon(fixture.try_to_put("never", PutTimes::default()));
+    let gets = 5;
+    for message in 0..gets * MESSAGES_PER_GET_MAX {
+        fixture.put(&message.to_string()).await;
+    }
+    fixture.engine.plan((0..gets).map(|_| Fault::Hang));
+    let get = |_| Box::pin(fixture.try_to_get(MESSAGES_PER_GET_MAX, 30));
+    let mut others: Vec<_> = (0..gets).map(get).collect();
+    others.iter_mut().for_each(|other| hang(other.as_mut()));
+    fixture.engine.plan([Fault::Hang]);
+    abandon(fixture.try_to_put("never", PutTimes::default()));
+    fixture.put("last").await;
+    assert_eq!(fixture.get_texts().await, ["last"]);
 }
 
 /// The cursor has long passed the place of a commit that the engine finishes late.

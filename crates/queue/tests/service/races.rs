@@ -4,7 +4,8 @@ use crate::fixture::{Fixture, memory};
 use lazuli_engine::{Engine, Writers};
 use lazuli_engine_local::{LocalEngine, LocalOptions};
 use lazuli_model::PutTimes;
-use lazuli_queue::QueueError;
+use lazuli_model::limits::MESSAGES_PER_GET_MAX;
+use lazuli_queue::{QueueBounds, QueueError};
 use lazuli_testkit::seed::Seeded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -87,6 +88,43 @@ async fn a_hundred_consumers_get_each_message_once_on_the_local_engine() {
 async fn a_hundred_consumers_of_many_processes_get_each_message_once() {
     let busy = race(memory(Writers::Many), 2000).await;
     assert!(busy <= 20, "{busy}");
+}
+
+/// Every get finds messages: those of all gets together are as many as there are. The memory for
+/// messages is too small for more than one get, so that each scan finds no more than its own request
+/// and one other could take.
+async fn no_get_is_empty(engine: Arc<dyn Engine>, gets: usize) {
+    let mut fixture = Fixture::on(engine).await;
+    let bounds = QueueBounds { ready_bytes_max: 0, ..QueueBounds::default() };
+    fixture.service = fixture.service.with_bounds(bounds);
+    for message in 0..gets * MESSAGES_PER_GET_MAX {
+        fixture.put(&message.to_string()).await;
+    }
+    fixture.clock.advance_seconds(1);
+    let (begun, got) = (Arc::new(AtomicUsize::new(0)), Arc::<Mutex<BTreeSet<String>>>::default());
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..CONSUMERS {
+        let (fixture, begun, got) = (fixture.clone(), begun.clone(), got.clone());
+        tasks.spawn(async move {
+            while begun.fetch_add(1, Ordering::SeqCst) < gets {
+                let received = fixture.get(MESSAGES_PER_GET_MAX, 3600).await;
+                assert!(!received.is_empty(), "empty, though messages were visible");
+                let mut got = got.lock().unwrap();
+                for text in crate::fixture::texts(&received) {
+                    assert!(got.insert(text), "a message came twice within its visibility");
+                }
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    assert_eq!(got.lock().unwrap().len(), gets * MESSAGES_PER_GET_MAX);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 16)]
+async fn a_get_is_not_empty_while_messages_are_visible() {
+    no_get_is_empty(memory(Writers::Sole), 400).await;
 }
 
 /// Producers, consumers and a monitor at once: nothing is lost, nothing comes twice, and the count is
