@@ -195,6 +195,11 @@ impl Error {
         self.answer().map_or(&[], |answer| &answer.details)
     }
 
+    /// What to do about it, if the library knows: the end of the error's text.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.context.hint.as_deref()
+    }
+
     /// How often the request was sent.
     pub fn attempts(&self) -> u32 {
         self.0.context.attempts

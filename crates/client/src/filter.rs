@@ -65,6 +65,13 @@ fn names_partitions(filter: &lazuli_model::Filter) -> bool {
     }
 }
 
+impl From<lazuli_model::Filter> for Filter {
+    /// A tree that was read or built elsewhere.
+    fn from(tree: lazuli_model::Filter) -> Self {
+        Self(tree, None)
+    }
+}
+
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&lazuli_wire::odata::filter::print(&self.0))

@@ -32,6 +32,8 @@ const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-next
 
 /// Entities of a page, at most (T-4.50).
 const PAGE_ENTITIES_MAX: u16 = 1000;
+/// What every entity needs to be loaded.
+const ALWAYS_SELECTED: [&str; 3] = ["PartitionKey", "RowKey", "Timestamp"];
 /// Bytes of a URL that the service takes (C-7.13).
 const URL_BYTES_MAX: usize = 32 * 1024;
 
@@ -252,9 +254,9 @@ impl<T: Send + 'static> Query<T> {
         parameter(&mut query, "$filter", &filter);
         let select = match &*self.select {
             [] => String::new(),
-            names => ["PartitionKey", "RowKey", "Timestamp"]
+            names => ALWAYS_SELECTED
                 .into_iter()
-                .chain(names.iter().map(String::as_str))
+                .chain(names.iter().map(String::as_str).filter(|n| !ALWAYS_SELECTED.contains(n)))
                 .collect::<Vec<_>>()
                 .join(","),
         };

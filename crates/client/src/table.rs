@@ -4,7 +4,7 @@ use crate::account::Account;
 use crate::batch::Batch;
 use crate::call::{Call, CallOptions, ReadFrom, header};
 use crate::codec::{self, encode};
-use crate::entity::{Entity, Loaded, TableEntity};
+use crate::entity::{ETag, Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::key::IntoKey;
 use crate::query::{Query, Selection};
@@ -90,6 +90,11 @@ impl<T: TableEntity> Table<T> {
         self.write(WriteVerb::Replace, loaded, etag).based_on(loaded.write_ids())
     }
 
+    /// Replaces the entity if it is of this version: for versions that were stored elsewhere.
+    pub fn replace_if_match(&self, value: &T, etag: &ETag) -> Write {
+        self.write(WriteVerb::Replace, value, Some(etag.as_str()))
+    }
+
     /// Replaces the entity unconditionally; it must exist.
     pub fn overwrite(&self, value: &T) -> Write {
         self.write(WriteVerb::Overwrite, value, Some("*"))
@@ -115,6 +120,11 @@ impl<T: TableEntity> Table<T> {
     pub fn delete(&self, loaded: &Loaded<T>) -> Delete {
         let etag = Some(loaded.etag().as_str());
         Delete::new(&self.account, &self.name, Ok(loaded.loaded_key().clone()), etag)
+    }
+
+    /// Deletes an entity if it is of this version.
+    pub fn delete_if_match<K: IntoKey>(&self, key: K, etag: &ETag) -> Delete {
+        Delete::new(&self.account, &self.name, key.into_key(), Some(etag.as_str()))
     }
 
     /// Deletes an entity if it exists.

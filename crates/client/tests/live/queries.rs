@@ -79,6 +79,9 @@ async fn a_selection_brings_the_keys() {
         (3, "00001", Ok("1@contoso.com"))
     );
     assert_eq!((found[1].len(), found[1].opt::<i32>("Number")), (1, Ok(None)));
+    let keys = table.query(partition("Sales")).select_names(["PartitionKey"]);
+    let keys = keys.collect_at_most(10).await.unwrap();
+    assert_eq!((keys.len(), keys[1].row_key(), keys[1].len()), (3, "00001", 0));
 }
 
 #[tokio::test]

@@ -154,3 +154,18 @@ async fn a_wrong_key_is_refused_and_a_new_one_is_taken_up() {
     account.set_credential(good.unwrap());
     assert!(tables.list().await.is_ok());
 }
+
+#[tokio::test]
+async fn a_version_that_was_stored_elsewhere_is_a_condition() {
+    let server = TestServer::start();
+    let table = server.table("Versions").await;
+    let first = table.insert(&don()).await.unwrap().etag;
+    let second = table.replace_if_match(&don().with("Age", 35), &first).await.unwrap().etag;
+    let key = ("Marketing", "00001");
+    let stale = table.replace_if_match(&don(), &first).await.unwrap_err();
+    assert!(stale.is_precondition_failed(), "{stale}");
+    let stale = table.delete_if_match(key, &first).await.unwrap_err();
+    assert!(stale.is_precondition_failed(), "{stale}");
+    assert_eq!(table.delete_if_match(key, &second).await.unwrap(), Deleted::Now(Proof::Answered));
+    assert!(table.delete_if_match(key, &second).await.unwrap_err().is_not_found());
+}

@@ -53,10 +53,7 @@ pub(super) fn set_key<'a>(
 }
 
 /// Parses `text` as type `edm_type`: every type may be given as text (T-3.27).
-pub(super) fn value_from_text<'a>(
-    text: Cow<'a, str>,
-    edm_type: EdmType,
-) -> Result<Value<'a>, BodyError> {
+pub fn value_from_text<'a>(text: Cow<'a, str>, edm_type: EdmType) -> Result<Value<'a>, BodyError> {
     let value = match edm_type {
         EdmType::String => return string(text),
         EdmType::Boolean => boolean(&text).map(Value::Boolean),
