@@ -1,7 +1,7 @@
 //! Which addresses to listen on, and which to show.
 
-use crate::failure::with_hint;
 use anyhow::Result;
+use lazuli_cli::failure::with_hint;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::{TcpListener, TcpSocket};
@@ -78,7 +78,7 @@ mod tests {
         let taken = listen("127.0.0.1", 0, "--queue-port").await.unwrap();
         let port = taken.local_addr().unwrap().port();
         let error = listen("127.0.0.1", port, "--queue-port").await.unwrap_err();
-        let hint = error.downcast_ref::<crate::failure::Hint>().unwrap();
+        let hint = error.downcast_ref::<lazuli_cli::failure::Hint>().unwrap();
         assert!(hint.problem.contains("is taken") && hint.advice.contains("--queue-port"));
     }
     #[tokio::test]

@@ -2,10 +2,10 @@
 
 use crate::address::resolve;
 use crate::config::{Settings, TlsChoice};
-use crate::failure::with_hint;
 use crate::options::{AdminChoice, read_text};
 use anyhow::{Context, Result};
 use lazuli_admin::{Admin, AdminOptions, Metrics, Readiness, Tokens};
+use lazuli_cli::failure::with_hint;
 use lazuli_server::Tls;
 use std::fs::OpenOptions;
 use std::future::Future;

@@ -1,8 +1,8 @@
 //! The options for bearer tokens, and the issuer built from them.
 
-use crate::failure::{chain, with_hint};
 use anyhow::Result;
 use clap::{ArgAction, Args};
+use lazuli_cli::failure::{chain, with_hint};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{AuthOptions, IssuerOptions, KeySource, ROLES, RoleMap, TokenIssuer};
 use std::sync::Arc;

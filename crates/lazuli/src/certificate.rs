@@ -7,8 +7,8 @@
 //! ```
 
 use crate::config::TlsChoice;
-use crate::failure::{chain, with_hint};
 use anyhow::{Context, Result};
+use lazuli_cli::failure::{chain, with_hint};
 use lazuli_model::Timestamp;
 use lazuli_server::{Certificate, CertificateError, SelfSigned};
 use std::fs::{self, OpenOptions};
@@ -232,7 +232,7 @@ mod tests {
             assert_eq!(problem, "");
             return;
         };
-        let hint = error.downcast_ref::<crate::failure::Hint>().unwrap();
+        let hint = error.downcast_ref::<lazuli_cli::failure::Hint>().unwrap();
         assert!(hint.problem.contains(problem), "{}", hint.problem);
         assert!(hint.advice.contains(advice), "{}", hint.advice);
     }

@@ -1,9 +1,9 @@
 //! The commands of the command line. `options` declares the options of the server.
 
-use crate::exit::EXIT_CODES;
 use crate::health::HealthArguments;
 use crate::options::{self, Defaults, ServeOptions};
 use clap::{FromArgMatches, Parser, Subcommand};
+use lazuli_cli::{DataCommand, EXIT_CODES};
 use std::ffi::OsString;
 
 /// Azure Table and Queue Storage on your own machine, for any Azure SDK.
@@ -36,6 +36,8 @@ pub(crate) enum Command {
     /// Ask a running server on this machine whether it is ready; exits with 0 if it is, 1 if it is
     /// not, 5 if it cannot be reached
     Health(HealthArguments),
+    #[command(flatten)]
+    Data(DataCommand),
     /// Print the exit codes
     #[command(name = "exit-codes", long_about = EXIT_CODES, hide = true)]
     ExitCodes,
@@ -59,7 +61,7 @@ impl Cli {
         match self.command {
             None => Some(self.serve),
             Some(Command::Serve(options)) => Some(*options),
-            Some(Command::Health(_) | Command::ExitCodes | Command::Version) => None,
+            Some(_) => None,
         }
     }
 }

@@ -2,11 +2,11 @@
 //! value holds no contradictions.
 
 use crate::cli::Cli;
-use crate::failure::with_hint;
 use crate::logging::LogSettings;
 use crate::memory::Budget;
 use crate::options::{Defaults, ServeOptions, read_text};
 use anyhow::{Context, Result};
+use lazuli_cli::failure::with_hint;
 use lazuli_server::{
     Account, Accounts, AccountsError, VersionCheck, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };

@@ -3,11 +3,11 @@
 //! Containers without a shell run it as their health check: it opens no data directory, starts no
 //! runtime, and speaks just enough HTTP.
 
-use crate::exit::Exit;
-use crate::failure::with_hint;
 use crate::options::AdminChoice;
 use anyhow::{Context, Result};
 use clap::Args;
+use lazuli_cli::Exit;
+use lazuli_cli::failure::with_hint;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};

@@ -8,11 +8,11 @@ mod human;
 mod json;
 mod writer;
 
-use crate::failure::with_hint;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use human::HumanLines;
 use json::{JsonFields, JsonLines};
+use lazuli_cli::failure::with_hint;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

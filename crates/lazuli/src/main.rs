@@ -9,8 +9,6 @@ mod chores;
 mod cli;
 mod config;
 mod descriptors;
-mod exit;
-mod failure;
 mod health;
 mod logging;
 mod memory;
@@ -28,7 +26,7 @@ mod watch;
 
 use anyhow::Context;
 use cli::{Cli, Command};
-use exit::{EXIT_CODES, Exit};
+use lazuli_cli::{EXIT_CODES, Exit, failure};
 use options::Defaults;
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -47,6 +45,9 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         None | Some(Command::Serve(_)) => serve::run(&arguments).map(|()| Exit::Done),
         Some(Command::Health(arguments)) => health::run(&arguments),
+        Some(Command::Data(command)) => {
+            Ok(lazuli_cli::run(command, || options::command(&Defaults::default())))
+        }
         Some(Command::ExitCodes) => print(&format!("{EXIT_CODES}\n")),
         Some(Command::Version) => print(&versions()),
     };

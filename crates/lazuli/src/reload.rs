@@ -3,12 +3,12 @@
 use crate::admin;
 use crate::certificate;
 use crate::config::{AccountsChoice, Settings};
-use crate::failure::{log_line, with_hint};
 use crate::logging::LogQueue;
 use crate::memory;
 use crate::notify::Notify;
 use anyhow::Result;
 use lazuli_admin::Tokens;
+use lazuli_cli::failure::{log_line, with_hint};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{Accounts, Tls};
 use std::ffi::OsString;

@@ -1,9 +1,9 @@
 //! The signals that the server handles. The first stop signal drains; the second exits immediately.
 
-use crate::exit::Exit;
 use crate::logging::LogQueue;
 use crate::notify::Notify;
 use lazuli_admin::{Readiness, Reason};
+use lazuli_cli::Exit;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Opens the store with the configured options.
 
 use crate::config::Settings;
-use crate::failure::{chain, with_hint};
 use crate::options::MIB;
 use crate::serve::mib;
 use anyhow::{Result, ensure};
+use lazuli_cli::failure::{chain, with_hint};
 use lazuli_engine::{Engine, Limits};
 use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
 use lazuli_model::limits::REQUEST_MS_MAX;

@@ -1,6 +1,6 @@
 use super::*;
-use crate::failure::Hint;
 use crate::options::{MIB, ProfileName};
+use lazuli_cli::failure::Hint;
 use lazuli_server::SimulateOptions;
 use std::path::Path;
 

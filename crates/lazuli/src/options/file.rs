@@ -6,12 +6,12 @@
 use super::names::{option_name, takes, with_switch};
 use super::values::{AccountList, read_text};
 use crate::auth::AuthArguments;
-use crate::failure::with_hint;
 use crate::options::ServeOptions;
 use crate::simulate::SimulateArguments;
 use anyhow::Result;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Args, Command};
+use lazuli_cli::failure::with_hint;
 use lazuli_server::KeySource;
 use std::collections::BTreeMap;
 use std::error::Error;

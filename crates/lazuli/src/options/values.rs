@@ -1,8 +1,8 @@
 //! The types of option values that have their own syntax.
 
-use crate::failure::with_hint;
 use anyhow::Result;
 use clap::ValueEnum;
+use lazuli_cli::failure::with_hint;
 use lazuli_engine_local::Durability;
 use lazuli_server::{AccessLines, Account, Accounts, AccountsError, Profile};
 use std::convert::Infallible;

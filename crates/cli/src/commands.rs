@@ -1,0 +1,6 @@
+//! The commands, one module per noun. Each reads its arguments, calls the client, and prints.
+
+pub(crate) mod completions;
+pub(crate) mod entities;
+pub(crate) mod sas;
+pub(crate) mod tables;

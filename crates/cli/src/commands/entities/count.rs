@@ -1,0 +1,43 @@
+//! `lazuli entities count`: reads the keys and counts them.
+
+use crate::exit::Exit;
+use crate::output::grouped;
+use crate::progress::Progress;
+use crate::session::Session;
+use anyhow::Result;
+use clap::Args;
+use serde::Serialize;
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  lazuli entities count People
+  lazuli entities count People --filter \"PartitionKey eq 'Marketing'\"")]
+pub(super) struct CountArguments {
+    /// Name of the table
+    table: String,
+    /// Count only entities of which this is true
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Counted {
+    entities: u64,
+}
+
+pub(super) async fn run(session: &Session, arguments: &CountArguments) -> Result<Exit> {
+    let table = session.table(&arguments.table)?;
+    let query = super::selected(&table, arguments.filter.as_deref())?;
+    let mut pages = query.select_names(["PartitionKey"]).pages();
+    let mut progress = Progress::new(&session.out, "entities");
+    while let Some(page) = pages.next_page().await? {
+        progress.add(page.items().len() as u64);
+    }
+    let entities = progress.done();
+    drop(progress);
+    match session.out.is_json() {
+        true => session.out.document(&Counted { entities })?,
+        false => session.out.bytes(format!("{}\n", grouped(entities)).as_bytes())?,
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,175 @@
+//! `lazuli entities put`: writes one entity from pairs, or many from JSON.
+
+use crate::entity_text::{from_json, from_pairs, is_pair};
+use crate::exit::Exit;
+use crate::failure::{Hint, ending, usage};
+use crate::output::counted;
+use crate::progress::Progress;
+use crate::session::Session;
+use anyhow::Result;
+use clap::Args;
+use lazuli_client::{ETag, Entity, Table, Write, Written};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{self, BufReader, IsTerminal, Read};
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  lazuli entities put People PartitionKey=Marketing RowKey=00007 FirstName=Mia Age:Int32=42
+  lazuli entities put People people.jsonl")]
+pub(super) struct PutArguments {
+    /// Name of the table
+    table: String,
+
+    /// Properties as Name=Text or Name:Type=Value, both keys among them; or one file of JSON objects, one
+    /// per line or not; or `-` for standard input
+    #[arg(value_name = "PAIRS|FILE")]
+    input: Vec<String>,
+
+    /// Fail with 6 if the entity exists
+    #[arg(long, group = "how")]
+    insert: bool,
+
+    /// Replace the entity, which must exist
+    #[arg(long, group = "how")]
+    replace: bool,
+
+    /// Set the given properties and keep the others; the entity must exist
+    #[arg(long, group = "how")]
+    merge: bool,
+
+    /// With --merge: insert the entity if it does not exist
+    #[arg(long, requires = "merge")]
+    or_insert: bool,
+
+    /// With --replace or --merge: only if the entity is of this version
+    #[arg(long, value_name = "ETAG", conflicts_with_all = ["insert", "or_insert"], requires = "how")]
+    if_match: Option<String>,
+
+    /// Leave out so many entities at the beginning of the input, which were written before
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: u64,
+
+    /// Check the input and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Put {
+    written: u64,
+    dry_run: bool,
+    /// Of the entity, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
+}
+
+pub(super) async fn run(session: &Session, arguments: &PutArguments) -> Result<Exit> {
+    let table = session.table(&arguments.table)?;
+    let (input, is_file) = input(&arguments.input)?;
+    if is_file && arguments.if_match.is_some() {
+        return Err(usage("--if-match is the version of one entity", "give the entity as pairs"));
+    }
+    let mut progress = match is_file {
+        true => Progress::new(&session.out, "entities"),
+        false => Progress::hidden(),
+    };
+    session.interrupt.end_in_order();
+    let mut last = None;
+    let mut entities = input.skip(usize::try_from(arguments.skip).unwrap_or(usize::MAX));
+    let outcome = loop {
+        if session.interrupt.is_asked() {
+            break Err(ending(Exit::Interrupted, "stopped", "run it again"));
+        }
+        let entity = match entities.next() {
+            None => break Ok(()),
+            Some(Ok(entity)) => entity,
+            Some(Err(error)) => break Err(error),
+        };
+        if !arguments.dry_run {
+            match write(&table, &entity, arguments).await {
+                Ok(written) => last = Some(written.etag),
+                Err(error) => break Err(error.into()),
+            }
+        }
+        progress.add(1);
+    };
+    let written = progress.done();
+    drop(progress);
+    outcome.map_err(|error| in_part(error, written, arguments))?;
+    let etag = last.filter(|_| written == 1).map(|etag| etag.to_string());
+    let deed = if arguments.dry_run { "would write" } else { "wrote" };
+    let remark = format!("{deed} {}", counted(written, "entity", "entities"));
+    session.out.done(&Put { written, dry_run: arguments.dry_run, etag }, remark)?;
+    Ok(Exit::Done)
+}
+
+/// An error after some entities were written tells how to go on.
+fn in_part(error: anyhow::Error, written: u64, arguments: &PutArguments) -> anyhow::Error {
+    if written == 0 || arguments.dry_run {
+        return error;
+    }
+    let done = arguments.skip + written;
+    let stopped = format!("stopped after {}", counted(done, "entity", "entities"));
+    let advice = format!("mend the cause and go on with --skip {done}");
+    error.context(Hint { exit: Exit::Partial, problem: stopped, advice })
+}
+
+type Input = Box<dyn Iterator<Item = Result<Entity>>>;
+
+/// The entities to write, and whether they come from a file.
+fn input(words: &[String]) -> Result<(Input, bool)> {
+    let source: Box<dyn Read> = match words {
+        [] if io::stdin().is_terminal() => {
+            return Err(usage(
+                "there is nothing to write",
+                "give properties such as Age:Int32=42, a file, or - for standard input",
+            ));
+        }
+        [] => Box::new(io::stdin()),
+        [word] if word == "-" => Box::new(io::stdin()),
+        [path] if !is_pair(path) => {
+            let file = File::open(path);
+            let file = file.map_err(|error| {
+                let problem = format!("cannot read {path}: {error}");
+                ending(Exit::Usage, problem, "a property is Name=Text or Name:Type=Value")
+            })?;
+            Box::new(file)
+        }
+        pairs => return Ok((Box::new(std::iter::once(from_pairs(pairs))), false)),
+    };
+    Ok((Box::new(from_json(BufReader::new(source))), true))
+}
+
+async fn write(
+    table: &Table,
+    entity: &Entity,
+    arguments: &PutArguments,
+) -> Result<Written, lazuli_client::Error> {
+    let etag = arguments.if_match.as_deref().map(ETag::new);
+    let write: Write = match (arguments.insert, arguments.replace, arguments.merge, &etag) {
+        (true, ..) => table.insert(entity),
+        (_, true, _, None) => table.overwrite(entity),
+        (_, true, _, Some(etag)) => table.replace_if_match(entity, etag),
+        (_, _, true, _) if arguments.or_insert => table.upsert_merge(entity),
+        (_, _, true, _) => return merge(table, entity, etag.as_ref()).await,
+        _ => table.upsert(entity),
+    };
+    write.await
+}
+
+async fn merge(
+    table: &Table,
+    entity: &Entity,
+    etag: Option<&ETag>,
+) -> Result<Written, lazuli_client::Error> {
+    let mut merge = table.merge((entity.partition_key(), entity.row_key()));
+    for (name, value) in entity.properties() {
+        merge = merge.set(name.to_owned(), value.clone());
+    }
+    if let Some(etag) = etag {
+        merge = merge.if_match(etag);
+    }
+    merge.await
+}

@@ -1,0 +1,76 @@
+//! `lazuli sas`: explains shared access signatures.
+
+mod explain;
+
+use crate::connect::Target;
+use crate::exit::Exit;
+use crate::failure::usage;
+use crate::output::{Grid, Output, OutputArguments};
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use explain::{Explanation, Signer};
+use lazuli_model::{Clock, SystemClock};
+use std::io::Read;
+
+/// Bytes of a token or URL that is read from standard input.
+const TOKEN_BYTES_MAX: u64 = 64 * 1024;
+
+#[derive(Args, Clone, Debug)]
+pub struct SasArguments {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Verb {
+    /// Say what a token permits, until when, and whether it is valid; fails with 4 if it is not
+    #[command(
+        after_help = "The signature is checked if the account's key is given: -c, --account with \
+--key, -p, or the environment.
+
+Examples:
+  lazuli sas explain 'sv=2019-02-02&tn=People&sp=r&se=2099-01-01T00%3A00%3A00Z&sig=bm90IGEgcmVhbCBvbmUgYnV0IDMyIGJ5dGVzIGxvbmc='
+  echo 'https://acct.queue.core.windows.net/jobs?sv=2019-02-02&sp=p&se=2099-01-01&sig=bm90IGEgcmVhbCBvbmUgYnV0IDMyIGJ5dGVzIGxvbmc=' | lazuli sas explain - --json"
+    )]
+    Explain {
+        /// The token, or a URL that ends with it, or `-` for standard input
+        token: String,
+        /// The queue that the token is for, if no URL says it
+        #[arg(long, value_name = "NAME")]
+        queue: Option<String>,
+    },
+}
+
+pub(crate) async fn run(arguments: SasArguments, out: Output) -> Result<Exit> {
+    match &arguments.verb {
+        Verb::Explain { token, queue } => explain(&arguments.target, out, token, queue.as_deref()),
+    }
+}
+
+fn explain(target: &Target, out: Output, given: &str, queue: Option<&str>) -> Result<Exit> {
+    let text = match given {
+        "-" => from_stdin()?,
+        token => token.to_owned(),
+    };
+    let key = match target.is_given() {
+        true => target.signing_key(&out)?,
+        // The key of the development account would say nothing of a stranger's token.
+        false => None,
+    };
+    let signer = key.as_ref().map(|(account, key)| Signer { account, key });
+    let explanation = Explanation::of(text.trim(), signer, queue, SystemClock.now())
+        .map_err(|error| usage(error.to_string(), "a token has a parameter `sig`"))?;
+    out.either(&explanation, || Grid::pairs(explanation.lines()))?;
+    Ok(if explanation.is_refused() { Exit::Refused } else { Exit::Done })
+}
+
+fn from_stdin() -> Result<String> {
+    let mut text = String::new();
+    let mut input = std::io::stdin().lock().take(TOKEN_BYTES_MAX);
+    input.read_to_string(&mut text).context("read the token from standard input")?;
+    Ok(text)
+}

@@ -1,0 +1,167 @@
+//! `lazuli tables`: list, create, delete, show.
+
+use crate::confirm::Confirmation;
+use crate::connect::Target;
+use crate::exit::Exit;
+use crate::failure::ending;
+use crate::interrupt::Interrupt;
+use crate::output::{Grid, Output, OutputArguments};
+use crate::session::Session;
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+#[derive(Args, Clone, Debug)]
+pub struct TablesArguments {
+    #[command(subcommand)]
+    verb: Verb,
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Verb {
+    /// List the tables of an account
+    #[command(after_help = "Examples:
+  lazuli tables list
+  lazuli tables list --prefix Pe --json")]
+    List {
+        /// Only tables whose names begin with this
+        #[arg(long, value_name = "TEXT")]
+        prefix: Option<String>,
+    },
+    /// Create a table
+    #[command(after_help = "Examples:
+  lazuli tables create Orders
+  lazuli tables create People --if-missing")]
+    Create {
+        /// Name of the table
+        table: String,
+        /// Succeed if the table exists
+        #[arg(long)]
+        if_missing: bool,
+    },
+    /// Delete a table with all its entities
+    #[command(after_help = "Examples:
+  lazuli tables delete Old --yes
+  lazuli tables delete Nothing --if-present --yes")]
+    Delete {
+        /// Name of the table
+        table: String,
+        /// Succeed if the table does not exist
+        #[arg(long)]
+        if_present: bool,
+        #[command(flatten)]
+        confirmation: Confirmation,
+    },
+    /// Show where a table is; fails with 3 if it does not exist
+    #[command(after_help = "Examples:
+  lazuli tables show People
+  lazuli tables show People --json")]
+    Show {
+        /// Name of the table
+        table: String,
+    },
+}
+
+#[derive(Serialize)]
+struct TableList<'a> {
+    tables: Vec<TableItem<'a>>,
+}
+
+#[derive(Serialize)]
+struct TableItem<'a> {
+    name: &'a str,
+}
+
+#[derive(Serialize)]
+struct Created<'a> {
+    table: &'a str,
+    created: bool,
+}
+
+#[derive(Serialize)]
+struct Deleted<'a> {
+    table: &'a str,
+    deleted: bool,
+}
+
+#[derive(Serialize)]
+struct TableDetails<'a> {
+    name: &'a str,
+    url: String,
+}
+
+pub(crate) async fn run(
+    arguments: TablesArguments,
+    out: Output,
+    interrupt: Interrupt,
+) -> Result<Exit> {
+    let session = Session::open(&arguments.target, out, interrupt)?;
+    match arguments.verb {
+        Verb::List { prefix } => list(&session, prefix.as_deref()).await,
+        Verb::Create { table, if_missing } => create(&session, &table, if_missing).await,
+        Verb::Delete { table, if_present, confirmation } => {
+            delete(&session, &table, if_present, confirmation).await
+        }
+        Verb::Show { table } => show(&session, &table).await,
+    }
+}
+
+async fn list(session: &Session, prefix: Option<&str>) -> Result<Exit> {
+    let names = session.account.tables().list().await?;
+    let wanted = |name: &&String| prefix.is_none_or(|prefix| name.starts_with(prefix));
+    let names: Vec<&String> = names.iter().filter(wanted).collect();
+    let tables = names.iter().map(|name| TableItem { name }).collect();
+    session.out.either(&TableList { tables }, || {
+        let mut grid = Grid::new(["TABLE"]);
+        names.iter().for_each(|name| grid.row([name.as_str()]));
+        grid
+    })?;
+    Ok(Exit::Done)
+}
+
+async fn create(session: &Session, table: &str, if_missing: bool) -> Result<Exit> {
+    let created = match session.account.tables().create(table).await {
+        Ok(_) => true,
+        Err(error) if if_missing && error.code() == Some("TableAlreadyExists") => false,
+        Err(error) => return Err(error.into()),
+    };
+    let remark = if created { "created" } else { "it exists already:" };
+    session.out.done(&Created { table, created }, format_args!("{remark} {table}"))?;
+    Ok(Exit::Done)
+}
+
+async fn delete(
+    session: &Session,
+    table: &str,
+    if_present: bool,
+    confirmation: Confirmation,
+) -> Result<Exit> {
+    // A name that cannot be is refused before the question.
+    session.table(table)?;
+    confirmation.ask(&format!("deleting the table {table} with all its entities"), table)?;
+    let tables = session.account.tables();
+    let deleted = match if_present {
+        true => tables.delete_if_present(table).await?,
+        false => tables.delete(table).await.map(|()| true)?,
+    };
+    let remark = if deleted { "deleted" } else { "there is no table" };
+    session.out.done(&Deleted { table, deleted }, format_args!("{remark} {table}"))?;
+    Ok(Exit::Done)
+}
+
+async fn show(session: &Session, table: &str) -> Result<Exit> {
+    if !session.account.tables().exists(table).await? {
+        let problem = format!("there is no table {table}");
+        return Err(ending(Exit::NotFound, problem, "`lazuli tables list` lists them"));
+    }
+    let endpoint = session.account.table_endpoint().unwrap_or_default();
+    let details = TableDetails { name: table, url: format!("{endpoint}/{table}") };
+    session
+        .out
+        .either(&details, || Grid::pairs([("table", details.name), ("url", &details.url)]))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,179 @@
+//! What the user reads when a command fails: the error, its causes, and what to do next; and the exit
+//! code that a program reads.
+
+use crate::exit::Exit;
+use crate::output::{Paint, to_stderr};
+use anyhow::Error;
+use lazuli_client::ErrorKind;
+use std::fmt;
+use std::io::{self, IsTerminal};
+
+/// An error with advice that ends its message, and an exit code. Attach it as context.
+#[derive(Debug)]
+pub struct Hint {
+    /// How the command ends.
+    pub exit: Exit,
+    /// What failed.
+    pub problem: String,
+    /// What to do about it.
+    pub advice: String,
+}
+
+impl fmt::Display for Hint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.problem)
+    }
+}
+
+impl std::error::Error for Hint {}
+
+/// An error with advice.
+pub fn with_hint(problem: impl Into<String>, advice: impl Into<String>) -> Error {
+    ending(Exit::Failed, problem, advice)
+}
+
+/// A command line that makes no sense.
+pub(crate) fn usage(problem: impl Into<String>, advice: impl Into<String>) -> Error {
+    ending(Exit::Usage, problem, advice)
+}
+
+/// An error that ends the command with a given exit code.
+pub(crate) fn ending(exit: Exit, problem: impl Into<String>, advice: impl Into<String>) -> Error {
+    Error::new(Hint { exit, problem: problem.into(), advice: advice.into() })
+}
+
+/// Prints the error to stderr, with its hint when there is one. If that fails, the exit code still
+/// reports it.
+pub fn report(error: &Error) {
+    report_with(error, Paint::automatic(io::stderr().is_terminal()));
+}
+
+pub(crate) fn report_with(error: &Error, paint: Paint) {
+    to_stderr(&text(error, paint));
+}
+
+/// An error, its causes and its hint on one line, for the log.
+pub fn log_line(error: &Error) -> String {
+    match error.downcast_ref::<Hint>() {
+        Some(hint) => format!("{error:#} ({})", hint.advice),
+        None => format!("{error:#}"),
+    }
+}
+
+/// An error and its causes on one line.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// The exit code that an error means.
+pub(crate) fn exit_of(error: &Error) -> Exit {
+    if let Some(hint) = error.downcast_ref::<Hint>() {
+        return hint.exit;
+    }
+    error.downcast_ref().map_or(Exit::Failed, exit_of_client)
+}
+
+/// Whether an error says that nobody reads standard output any more.
+pub(crate) fn is_broken_pipe(error: &Error) -> bool {
+    let of_pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error.downcast_ref().is_some_and(of_pipe)
+}
+
+pub(crate) fn exit_of_client(error: &lazuli_client::Error) -> Exit {
+    match error.kind() {
+        ErrorKind::Transport | ErrorKind::Timeout => return Exit::Unreachable,
+        ErrorKind::Forbidden | ErrorKind::Credential => return Exit::Refused,
+        ErrorKind::Contended { .. } => return Exit::Conflict,
+        ErrorKind::Key(_)
+        | ErrorKind::Name(..)
+        | ErrorKind::Encode(_)
+        | ErrorKind::LimitExceeded(_)
+        | ErrorKind::TokenMismatch
+        | ErrorKind::WouldScan
+        | ErrorKind::Config(_) => return Exit::Usage,
+        _ => {}
+    }
+    match error.status().map(|status| status.as_u16()) {
+        Some(401 | 403) => Exit::Refused,
+        _ if error.is_not_found() => Exit::NotFound,
+        _ if error.is_conflict() || error.is_precondition_failed() => Exit::Conflict,
+        _ => Exit::Failed,
+    }
+}
+
+/// `error: …` and, when there is one, `hint: …`.
+fn text(error: &Error, paint: Paint) -> String {
+    let mut hint = error.downcast_ref::<Hint>().map(|hint| hint.advice.clone());
+    let mut parts: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        let mut part = cause.to_string();
+        if let Some(known) = cause.downcast_ref::<lazuli_client::Error>() {
+            if let Some(own) = known.hint() {
+                let end = format!(" hint: {own}");
+                part.truncate(part.strip_suffix(&end).map_or(part.len(), str::len));
+            }
+            let advice = known.hint().map(str::to_owned).or_else(|| advice_on(known));
+            hint = hint.or(advice);
+        }
+        // Some errors repeat their cause.
+        if parts.last().is_none_or(|last| !last.contains(&part)) {
+            parts.push(part);
+        }
+    }
+    let problem = format!("{} {}\n", paint.bad("error:"), parts.join(": "));
+    let hint = hint.map(|hint| format!("{} {hint}\n", paint.bold("hint:")));
+    problem + &hint.unwrap_or_default()
+}
+
+fn advice_on(error: &lazuli_client::Error) -> Option<String> {
+    let advice = match error.kind() {
+        ErrorKind::Transport | ErrorKind::Timeout => {
+            "`lazuli serve` starts a server on this machine; -c, --endpoint or -p name another one"
+        }
+        ErrorKind::Forbidden => {
+            "check the account's name and key; `lazuli sas explain` says what a signature permits"
+        }
+        ErrorKind::TableNotFound => "`lazuli tables create NAME` creates a table",
+        _ => return None,
+    };
+    Some(advice.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn an_error_is_one_line_and_a_hint() {
+        let error = usage("no such colour", "red or blue").context("paint the wall");
+        let expect = "error: paint the wall: no such colour\nhint: red or blue\n";
+        assert_eq!(text(&error, Paint::OFF), expect);
+        assert_eq!(exit_of(&error), Exit::Usage);
+        let plain = anyhow::anyhow!("it broke");
+        assert_eq!(text(&plain, Paint::OFF), "error: it broke\n");
+        assert_eq!(exit_of(&plain), Exit::Failed);
+    }
+
+    #[test]
+    fn errors_of_the_client_have_their_own_codes() {
+        let bad = lazuli_client::Account::from_connection_string("nonsense").unwrap_err();
+        let error = Error::new(bad).context("connect");
+        assert_eq!(exit_of(&error), Exit::Usage);
+        assert!(text(&error, Paint::OFF).starts_with("error: connect: "));
+    }
+
+    #[test]
+    fn a_reader_that_went_away_is_known() {
+        let gone = Error::new(io::Error::from(io::ErrorKind::BrokenPipe)).context("write");
+        assert!(is_broken_pipe(&gone) && !is_broken_pipe(&anyhow::anyhow!("other")));
+    }
+
+    #[test]
+    fn causes_are_told_on_one_line() {
+        let error = std::fs::read("/nowhere/at/all").context("read the key").unwrap_err();
+        assert!(chain(&*error).starts_with("read the key: "));
+        assert!(log_line(&with_hint("a", "b")).ends_with("a (b)"));
+    }
+}

@@ -1,0 +1,25 @@
+//! What a command that talks to an account has at hand.
+
+use crate::connect::Target;
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+use anyhow::Result;
+use lazuli_client::{Account, Table};
+
+pub(crate) struct Session {
+    pub(crate) account: Account,
+    pub(crate) out: Output,
+    pub(crate) interrupt: Interrupt,
+}
+
+impl Session {
+    /// Finds the account. Makes no request.
+    pub(crate) fn open(target: &Target, out: Output, interrupt: Interrupt) -> Result<Self> {
+        Ok(Self { account: target.account(&out)?, out, interrupt })
+    }
+
+    /// A table, by a name that the service takes. Makes no request.
+    pub(crate) fn table(&self, name: &str) -> Result<Table> {
+        Ok(self.account.tables().table(name)?)
+    }
+}
