@@ -31,7 +31,10 @@ pub use message::{
     VisibilityNotBelowTimeToLive, VisibilityTimeout,
 };
 pub use metadata::{Metadata, MetadataError};
-pub use name::{AccountName, Location, NameError, QueueName, QueueNameError, TableName};
+pub use name::{
+    AccountName, BlobName, BlobNameError, ContainerName, ContainerNameError, Location, NameError,
+    QueueName, QueueNameError, TableName,
+};
 pub use service_properties::{ServiceProperties, ServicePropertiesPatch};
 pub use time::{Clock, Interval, SystemClock, Timestamp};
 pub use value::{EdmType, Guid, Value, ValueRef};

@@ -81,6 +81,19 @@ pub const TIME_TO_LIVE_SECONDS_MAX_2009: u64 = 7 * 24 * 60 * 60;
 /// Queues in one page of List Queues, and the default (Q-5.7, recorded).
 pub const QUEUES_PER_PAGE_MAX: usize = 5000;
 
+/// UTF-16 units in the name of a blob (B-1.20).
+pub const BLOB_NAME_CHARS_MAX: usize = 1024;
+/// Path segments in the name of a blob (B-1.20).
+pub const BLOB_NAME_SEGMENTS_MAX: usize = 254;
+/// Bytes that one Append Block adds before version 2022-11-02 (B-10.5).
+pub const APPEND_BLOCK_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Blocks of a block blob (B-9.10).
+pub const BLOCKS_MAX: usize = 50_000;
+/// Seconds of a lease that ends by itself (B-5.3).
+pub const LEASE_SECONDS_MIN: u32 = 15;
+/// See [`LEASE_SECONDS_MIN`]; also the longest break period.
+pub const LEASE_SECONDS_MAX: u32 = 60;
+
 /// Stored access policies of one table or queue.
 pub const ACCESS_POLICIES_MAX: usize = 5;
 

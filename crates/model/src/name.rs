@@ -1,5 +1,9 @@
 //! Names of accounts, tables and queues, valid once parsed.
 
+mod blob;
+
+pub use blob::{BlobName, BlobNameError, ContainerName, ContainerNameError};
+
 use crate::limits::{
     QUEUE_NAME_CHARS_MAX, QUEUE_NAME_CHARS_MIN, TABLE_NAME_CHARS_MAX, TABLE_NAME_CHARS_MIN,
 };

@@ -195,6 +195,21 @@ pub fn percent_encode(out: &mut Vec<u8>, text: &str) {
     text.bytes().for_each(|byte| write_escaped(out, byte));
 }
 
+/// Appends the name of a blob: slashes stay, everything else but unreserved characters is escaped. The dots of
+/// a segment `.` or `..` are escaped too, or a proxy would remove the segment (C-17.5).
+pub fn write_blob_path(out: &mut Vec<u8>, name: &str) {
+    for (index, segment) in name.split('/').enumerate() {
+        if index > 0 {
+            out.push(b'/');
+        }
+        match segment {
+            "." => out.extend_from_slice(b"%2E"),
+            ".." => out.extend_from_slice(b"%2E%2E"),
+            _ => percent_encode(out, segment),
+        }
+    }
+}
+
 /// Quotes are doubled and not escaped; all other characters except unreserved ones are escaped.
 fn write_key(out: &mut Vec<u8>, key: &str) {
     if key.bytes().all(is_unreserved) {

@@ -1,22 +1,31 @@
 //! The XML documents of the services: access policies, service properties, statistics; messages and
-//! lists of queues.
+//! lists of queues; lists of blobs.
 //!
 //! We write what the recorded services write, including the byte-order mark (T-9.1, T-9.2, Q-2.10).
 //! We accept elements in any order, with any declaration or none (T-9.3, Q-6.1).
 
+mod blob;
 mod fault;
 mod message;
 mod queue;
+mod queue_answer;
 mod tree;
 mod walk;
 mod write;
 
+pub use blob::{
+    AnsweredBlob, AnsweredContainer, BlobPage, ContainerPage, read_blobs, read_containers,
+    write_block_list,
+};
 pub use fault::{XmlError, XmlFault};
 pub use message::read_message_text;
 pub use queue::{ListedMessage, MessageForm, QueueListing, write_messages, write_queues};
+pub use queue_answer::{
+    AnsweredMessage, AnsweredQueue, QueuePage, read_messages, read_queues, write_message_text,
+};
 pub(crate) use write::{BYTE_ORDER_MARK, leaf as write_leaf, write_text};
 pub use write::{
-    write_service_properties, write_service_stats, write_signed_identifiers,
+    is_storable, write_service_properties, write_service_stats, write_signed_identifiers,
     write_user_delegation_key,
 };
 

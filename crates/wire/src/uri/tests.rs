@@ -194,3 +194,16 @@ proptest! {
         prop_assert_eq!((keys.0.as_ref(), keys.1.as_ref()), (expect.0.as_str(), expect.1.as_str()));
     }
 }
+
+/// C-17.5.
+#[test]
+fn blob_names_are_escaped_by_segment_and_lone_dots_too() {
+    let path = |name| {
+        let mut out = Vec::new();
+        write_blob_path(&mut out, name);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(path("a b/c+d/é"), "a%20b/c%2Bd/%C3%A9");
+    assert_eq!(path("a//../.b/./..."), "a//%2E%2E/.b/%2E/...");
+    assert_eq!(path("/\\'?#"), "/%5C%27%3F%23");
+}

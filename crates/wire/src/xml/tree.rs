@@ -1,14 +1,24 @@
 //! A small XML document as a tree of elements.
 //!
 //! Bounded in bytes, depth and number of elements; only the text of leaves is used.
+//! Requests have small bounds. Answers, which a client reads, have wide ones: the client bounds their
+//! bytes as they arrive.
 
 use super::XmlError;
 use super::fault::Fault;
 use super::walk::{Visit, walk};
 
-const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 const DEPTH_MAX: usize = 8;
-const ELEMENTS_MAX: usize = 1000;
+
+#[derive(Clone, Copy)]
+struct Bounds {
+    bytes: usize,
+    elements: usize,
+}
+
+const REQUEST: Bounds = Bounds { bytes: 256 * 1024, elements: 1000 };
+/// 5,000 blobs with 40 elements each, and room to spare.
+const ANSWER: Bounds = Bounds { bytes: 64 * 1024 * 1024, elements: 1_000_000 };
 
 #[derive(Debug, Default)]
 pub(super) struct Element {
@@ -17,6 +27,8 @@ pub(super) struct Element {
     pub(super) children: Vec<Self>,
     /// Whether it is a single tag, like `<Name />`.
     pub(super) is_self_closing: bool,
+    /// Whether it has the attribute `Encoded="true"` (B-15.20).
+    pub(super) is_encoded: bool,
     /// The bytes of the document before what follows it.
     pub(super) end: usize,
 }
@@ -24,10 +36,19 @@ pub(super) struct Element {
 impl Element {
     /// Parses a document and returns its root, which must be called `name`.
     pub(super) fn parse(document: &[u8], name: &str) -> Result<Self, Fault> {
-        if document.len() > DOCUMENT_BYTES_MAX {
+        Self::parse_within(document, name, REQUEST)
+    }
+
+    /// As [`Element::parse`], for a document that a service sent.
+    pub(super) fn parse_answer(document: &[u8], name: &str) -> Result<Self, Fault> {
+        Self::parse_within(document, name, ANSWER)
+    }
+
+    fn parse_within(document: &[u8], name: &str, bounds: Bounds) -> Result<Self, Fault> {
+        if document.len() > bounds.bytes {
             return Err(XmlError::TooLarge.into());
         }
-        let mut builder = Builder::default();
+        let mut builder = Builder { root: None, open: Vec::new(), left: bounds.elements };
         let end = walk(document, &mut builder)?;
         match builder.root {
             Some(root) if builder.open.is_empty() && root.is(name) => Ok(root),
@@ -47,6 +68,11 @@ impl Element {
     /// The text without the white space around it.
     pub(super) fn text(&self) -> &str {
         self.text.trim()
+    }
+
+    /// The text, white space and all.
+    pub(super) fn raw_text(&self) -> &str {
+        &self.text
     }
 
     /// The one child called `name`, if there is one.
@@ -73,20 +99,28 @@ impl Element {
     }
 }
 
-#[derive(Default)]
 struct Builder {
     root: Option<Element>,
     /// The elements not yet closed, outermost first.
     open: Vec<Element>,
-    elements: usize,
+    /// Elements that may still come.
+    left: usize,
 }
 
 impl Visit for Builder {
-    fn open(&mut self, name: &str, is_self_closing: bool, start: usize) -> Result<(), Fault> {
-        self.elements += 1;
-        if self.open.len() == DEPTH_MAX || self.elements > ELEMENTS_MAX {
-            return Err(XmlError::TooLarge.into());
+    const READS_ATTRIBUTES: bool = true;
+
+    fn attribute(&mut self, name: &str, value: &str) {
+        if let Some(element) = self.open.last_mut() {
+            element.is_encoded |= name == "Encoded" && value == "true";
         }
+    }
+
+    fn open(&mut self, name: &str, is_self_closing: bool, start: usize) -> Result<(), Fault> {
+        self.left = match self.left.checked_sub(1) {
+            Some(left) if self.open.len() < DEPTH_MAX => left,
+            _ => return Err(XmlError::TooLarge.into()),
+        };
         if self.root.is_some() {
             return Err(Fault::syntax(start));
         }

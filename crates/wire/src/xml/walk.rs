@@ -1,19 +1,24 @@
 //! A streaming reader of documents.
 //!
-//! A document type is refused, so nothing expands. Attributes, comments and instructions are
-//! ignored.
+//! A document type is refused, so nothing expands. Comments and instructions are ignored, and so are
+//! attributes unless a visitor asks for them.
 
 use super::fault::Fault;
 use super::write::is_in_xml;
 use crate::words::{below, or_not_ascii, plain_prefix};
 use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
-use quick_xml::events::{BytesRef, Event};
+use quick_xml::events::{BytesRef, BytesStart, Event};
 
 /// The events of a document. Positions are bytes of the document, not counting a byte-order mark.
 pub(super) trait Visit {
+    /// Whether attributes are reported.
+    const READS_ATTRIBUTES: bool = false;
+
     /// An element begins; a single tag also ends immediately.
     fn open(&mut self, name: &str, is_self_closing: bool, start: usize) -> Result<(), Fault>;
+    /// An attribute of the element last opened. The value is as it stands in the document.
+    fn attribute(&mut self, _name: &str, _value: &str) {}
     /// The element last opened ends.
     fn close(&mut self, end: usize) -> Result<(), Fault>;
     /// Text of the open element, with references resolved and only valid XML characters. Text may
@@ -32,9 +37,13 @@ pub(super) fn walk(document: &[u8], visit: &mut impl Visit) -> Result<usize, Fau
         let event = event.map_err(|_| Fault::syntax(place(reader.error_position())))?;
         let end = place(reader.buffer_position());
         match event {
-            Event::Start(tag) => visit.open(tag.local_name().as_ref(), false, start)?,
+            Event::Start(tag) => {
+                visit.open(tag.local_name().as_ref(), false, start)?;
+                read_attributes(&tag, visit);
+            }
             Event::Empty(tag) => {
                 visit.open(tag.local_name().as_ref(), true, start)?;
+                read_attributes(&tag, visit);
                 visit.close(end)?;
             }
             Event::End(_) => visit.close(end)?,
@@ -60,6 +69,14 @@ pub(super) fn walk(document: &[u8], visit: &mut impl Visit) -> Result<usize, Fau
             Event::Decl(_) if start > 0 => return Err(Fault::syntax(start)),
             Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
             Event::Eof => return Ok(text.len()),
+        }
+    }
+}
+
+fn read_attributes<V: Visit>(tag: &BytesStart<'_>, visit: &mut V) {
+    if V::READS_ATTRIBUTES {
+        for attribute in tag.attributes().flatten() {
+            visit.attribute(attribute.key.local_name().as_ref(), &attribute.value);
         }
     }
 }

@@ -117,6 +117,11 @@ fn write_character(out: &mut Vec<u8>, character: char) {
     }
 }
 
+/// Whether every character of `text` is one that XML allows.
+pub fn is_storable(text: &str) -> bool {
+    text.chars().all(is_in_xml)
+}
+
 /// Whether XML allows the character, even as a numeric reference.
 pub(super) const fn is_in_xml(character: char) -> bool {
     matches!(character, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
