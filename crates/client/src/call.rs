@@ -9,7 +9,7 @@ use crate::retry::Price;
 use crate::transport::{Sent, TransportError};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
-use http::header::{DATE, RETRY_AFTER};
+use http::header::{CONTENT_LENGTH, DATE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use lazuli_model::Timestamp;
 use lazuli_wire::connection_string::StorageService;
@@ -157,19 +157,23 @@ impl Account {
             let _place = place.await;
             let answer = inner.transport.send(request).await?;
             let (head, body) = answer.into_parts();
+            if let Some(bytes) = too_many_bytes(call, &head) {
+                let bytes_max = call.answer_bytes_max as u64;
+                return Ok(Err(Error::new(ErrorKind::TooLarge { bytes, bytes_max })));
+            }
             let body = body.read(call.answer_bytes_max).await;
             let body = body.map_err(|source| TransportError { sent: Sent::Maybe, source })?;
-            Ok(Answer {
+            Ok(Ok(Answer {
                 status: head.status,
                 headers: head.headers,
                 body,
                 is_after_lost: false,
                 attempts: 0,
                 client_request_id: String::new(),
-            })
+            }))
         };
         Ok(match select(pin!(exchange), inner.env.timer(timeout)).await {
-            Either::Left((Ok(answer), _)) => Ok(answer),
+            Either::Left((Ok(answer), _)) => Ok(answer?),
             Either::Left((Err(error), _)) => {
                 let TransportError { sent, source }: TransportError = error;
                 Err(Failure { sent, kind: ErrorKind::Transport, source: Some(source) })
@@ -312,6 +316,14 @@ pub(crate) fn kind_of(status: StatusCode, code: &str) -> ErrorKind {
         500 | 504 if code == "OperationTimedOut" => ErrorKind::Timeout,
         _ => ErrorKind::Service,
     }
+}
+
+/// The length of an answer that is larger than the call allows. It is not read, and not asked for again.
+fn too_many_bytes(call: &Call, head: &http::response::Parts) -> Option<u64> {
+    // The answer to HEAD names a length and has no body.
+    let has_body = call.method != Method::HEAD && head.status.is_success();
+    let bytes = header(&head.headers, &CONTENT_LENGTH).and_then(|text| text.parse().ok())?;
+    (has_body && bytes > call.answer_bytes_max as u64).then_some(bytes)
 }
 
 pub(crate) fn header<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {

@@ -80,6 +80,20 @@ pub enum ErrorKind {
     /// A name that the service does not take.
     #[error("{0:?} is not the name of a {1}")]
     Name(String, &'static str),
+    /// Somebody else has the message now, or it is gone.
+    #[error("the receipt is void: somebody else has the message, or it is gone")]
+    ReceiptLost,
+    /// The body of a message cannot be written, or is not what was asked for.
+    #[error("the body {0}")]
+    Body(String),
+    /// It has more bytes than the service takes, or than the caller asked for.
+    #[error("it has {bytes} bytes, more than {bytes_max}")]
+    TooLarge {
+        /// What it has.
+        bytes: u64,
+        /// What it may have.
+        bytes_max: u64,
+    },
     /// A value that cannot be written.
     #[error("{0}")]
     Encode(EncodeError),

@@ -20,6 +20,8 @@
 
 mod account;
 mod batch;
+#[cfg(feature = "blob")]
+pub mod blob;
 mod call;
 mod codec;
 mod credential;
@@ -36,6 +38,10 @@ mod layout;
 mod page_token;
 mod property;
 mod query;
+#[cfg(feature = "queue")]
+pub mod queue;
+#[cfg(any(feature = "queue", feature = "blob"))]
+mod rest;
 mod retry;
 mod table;
 mod tables;
@@ -59,7 +65,7 @@ pub use key::{IntoKey, Key, KeyError};
 pub use key_range::{KeyBound, KeyRange};
 pub use kind::Kind;
 pub use layout::Layout;
-pub use lazuli_model::{EdmType, EntityKey, Guid, Timestamp};
+pub use lazuli_model::{EdmType, EntityKey, Guid, Metadata, Timestamp};
 pub use page_token::PageToken;
 pub use property::{PropertyDef, Storage};
 pub use query::{Entities, Page, Pages, Query, Selection};

@@ -9,7 +9,7 @@ use crate::dialect::Dialect;
 use crate::error::Error;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use lazuli_model::Timestamp;
 use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme, SignedRequest, SigningKey};
@@ -58,7 +58,9 @@ impl Account {
         headers.insert(USER_AGENT, inner.user_agent.clone());
         headers.insert(X_MS_CLIENT_REQUEST_ID, text_value(client_request_id)?);
         headers.insert(X_MS_DATE, text_value(&self.signed_time().rfc1123())?);
-        if !call.body.is_empty() {
+        // A write without a body says so, or it is refused.
+        let has_length = matches!(call.method, Method::PUT | Method::POST | Method::PATCH);
+        if has_length || !call.body.is_empty() {
             headers.insert(CONTENT_LENGTH, call.body.len().into());
         }
         for (name, value) in &call.options.headers {

@@ -6,6 +6,7 @@ mod batches;
 mod faults;
 mod lost_answers;
 mod queries;
+mod queues;
 mod transactions;
 mod updates;
 mod verbs;
@@ -32,10 +33,18 @@ impl TestServer {
         Self { address: server.address(), server: Some(server) }
     }
 
+    /// A server of queues alone.
+    fn start_queues() -> Self {
+        let engine = Arc::new(MemoryEngine::default());
+        let start = || LiveServer::start_queues(engine, "client-test").unwrap();
+        let server = std::thread::spawn(start).join().unwrap();
+        Self { address: server.address(), server: Some(server) }
+    }
+
     fn builder(&self) -> AccountBuilder {
         let credential = Credential::shared_key(WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY).unwrap();
         let endpoint = format!("http://{}/{WELL_KNOWN_ACCOUNT}", self.address);
-        Account::builder(&endpoint).credential(credential)
+        Account::builder(&endpoint).queue_endpoint(&endpoint).credential(credential)
     }
 
     fn account(&self) -> Account {

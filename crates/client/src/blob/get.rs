@@ -1,0 +1,234 @@
+//! Reading a blob: whole, a range of it, or piece by piece.
+
+use super::{Blob, BlobProperties, Conditions, conditional, prepare};
+use crate::BoxFuture;
+use crate::call::{Answer, CallOptions, ReadFrom, text_value};
+use crate::entity::ETag;
+use crate::error::{Error, ErrorKind};
+use crate::rest::{Parameters, too_large};
+use bytes::Bytes;
+use futures_core::Stream;
+use http::{HeaderName, Method, StatusCode};
+use std::future::IntoFuture;
+use std::ops::{Bound, RangeBounds};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+const RANGE: HeaderName = HeaderName::from_static("x-ms-range");
+const BYTES_MAX: usize = 64 * 1024 * 1024;
+const PIECE_BYTES: u64 = 4 * 1024 * 1024;
+
+/// A blob that was read.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Downloaded {
+    /// The bytes that were asked for.
+    pub bytes: Bytes,
+    /// The properties of the whole blob.
+    pub properties: BlobProperties,
+}
+
+/// The first byte, and the first one after the end, if it is not that of the blob.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    start: u64,
+    end: Option<u64>,
+}
+
+/// The read of a blob.
+#[must_use = "nothing is sent before `.await`"]
+pub struct GetBlob {
+    blob: Blob,
+    range: Option<Range>,
+    bytes_max: usize,
+    piece_bytes: u64,
+    conditions: Conditions,
+    options: CallOptions,
+}
+
+impl GetBlob {
+    pub(super) fn new(blob: &Blob) -> Self {
+        Self {
+            blob: blob.clone(),
+            range: None,
+            bytes_max: BYTES_MAX,
+            piece_bytes: PIECE_BYTES,
+            conditions: Conditions::default(),
+            options: CallOptions::default(),
+        }
+    }
+
+    conditional!();
+
+    /// Only these bytes; what lies after the end of the blob is left out.
+    pub fn range(mut self, range: impl RangeBounds<u64>) -> Self {
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => Some(last.saturating_add(1)),
+            Bound::Excluded(end) => Some(*end),
+            Bound::Unbounded => None,
+        };
+        self.range = Some(Range { start, end });
+        self
+    }
+
+    /// Fails with [`ErrorKind::TooLarge`] if there are more bytes, before it reads them.
+    pub fn bytes_max(self, bytes_max: usize) -> Self {
+        Self { bytes_max, ..self }
+    }
+
+    /// Which location is asked.
+    pub fn read_from(mut self, location: ReadFrom) -> Self {
+        self.options.read_from = location;
+        self
+    }
+
+    /// Reads the blob piece by piece, of whatever size it is. Each piece is a request with its own attempts;
+    /// all are of one version, or the stream fails with [`ErrorKind::PreconditionFailed`].
+    pub fn stream(self) -> BlobStream {
+        let Range { start, end } = self.range.unwrap_or(Range { start: 0, end: None });
+        BlobStream { get: self, next: start, end, properties: None, state: State::Idle }
+    }
+
+    /// So many bytes in a piece of a stream, 4 MiB unless said otherwise.
+    pub fn piece_bytes(self, bytes: u64) -> Self {
+        Self { piece_bytes: bytes.clamp(1, BYTES_MAX as u64), ..self }
+    }
+
+    async fn run(self) -> Result<Option<Downloaded>, Error> {
+        if let Some(Range { start, end: Some(end) }) = self.range {
+            if start >= end {
+                let error = Error::config("the range of a blob is empty");
+                return Err(self.blob.place("get blob", error));
+            }
+            // The service cuts a range at the blob's end, so more may be asked for than there is.
+            if end - start > self.bytes_max as u64 {
+                let error = too_large(end - start, self.bytes_max as u64);
+                return Err(self.blob.place("get blob", error));
+            }
+        }
+        match self.exchange(self.range).await {
+            Ok(answer) => {
+                let properties = BlobProperties::from_answer(&answer);
+                let properties = properties.map_err(|error| self.blob.place("get blob", error))?;
+                Ok(Some(Downloaded { bytes: answer.body, properties }))
+            }
+            Err(error) if *error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn exchange(&self, range: Option<Range>) -> Result<Answer, Error> {
+        let place = |error| self.blob.place("get blob", error);
+        let call = self.blob.call("get blob", Method::GET, Parameters::new());
+        let mut call = prepare(call, &self.conditions, self.options.clone()).map_err(place)?;
+        call.answer_bytes_max = self.bytes_max;
+        if let Some(Range { start, end }) = range {
+            let last = end.map_or(String::new(), |end| end.saturating_sub(1).to_string());
+            let range = text_value(&format!("bytes={start}-{last}")).map_err(place)?;
+            call.headers.insert(RANGE, range);
+        }
+        self.blob.exchange(&call).await
+    }
+}
+
+impl IntoFuture for GetBlob {
+    type Output = Result<Option<Downloaded>, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
+    }
+}
+
+/// The bytes of a blob in pieces. One that does not exist is an error: [`ErrorKind::NotFound`].
+#[must_use = "a stream does nothing unless it is read"]
+pub struct BlobStream {
+    get: GetBlob,
+    /// The first byte that was not read.
+    next: u64,
+    end: Option<u64>,
+    properties: Option<BlobProperties>,
+    state: State,
+}
+
+enum State {
+    Idle,
+    Reading(BoxFuture<'static, Result<Option<Downloaded>, Error>>),
+    Ended,
+}
+
+impl BlobStream {
+    /// The properties of the blob, once the first piece has been read.
+    pub fn properties(&self) -> Option<&BlobProperties> {
+        self.properties.as_ref()
+    }
+
+    /// The read of the next piece; `None` at the end.
+    fn read_next(&self) -> Option<BoxFuture<'static, Result<Option<Downloaded>, Error>>> {
+        let blob_end = self.properties.as_ref().map(|properties| properties.bytes);
+        let end = [self.end, blob_end].into_iter().flatten().min().unwrap_or(u64::MAX);
+        if self.next >= end {
+            return None;
+        }
+        let piece_end = end.min(self.next.saturating_add(self.get.piece_bytes));
+        let range = Range { start: self.next, end: Some(piece_end) };
+        let mut conditions = self.get.conditions.clone();
+        let version: Option<&ETag> = self.properties.as_ref().map(|properties| &properties.etag);
+        conditions.if_match = conditions.if_match.or_else(|| version.cloned());
+        let get = GetBlob {
+            blob: self.get.blob.clone(),
+            range: Some(range),
+            bytes_max: BYTES_MAX,
+            piece_bytes: self.get.piece_bytes,
+            conditions,
+            options: self.get.options.clone(),
+        };
+        Some(Box::pin(read_piece(get, range)))
+    }
+}
+
+/// `None` if the range begins at or after the end of the blob.
+async fn read_piece(get: GetBlob, range: Range) -> Result<Option<Downloaded>, Error> {
+    let place = |error| get.blob.place("get blob", error);
+    match get.exchange(Some(range)).await {
+        Ok(answer) => {
+            let properties = BlobProperties::from_answer(&answer).map_err(place)?;
+            Ok(Some(Downloaded { bytes: answer.body, properties }))
+        }
+        Err(error) if error.status() == Some(StatusCode::RANGE_NOT_SATISFIABLE) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Stream for BlobStream {
+    type Item = Result<Bytes, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match &mut self.state {
+                State::Idle => {
+                    self.state = self.read_next().map_or(State::Ended, State::Reading);
+                }
+                State::Ended => return Poll::Ready(None),
+                State::Reading(read) => match ready!(read.as_mut().poll(context)) {
+                    Ok(Some(piece)) if !piece.bytes.is_empty() => {
+                        self.next = self.next.saturating_add(piece.bytes.len() as u64);
+                        self.properties = Some(piece.properties);
+                        self.state = State::Idle;
+                        return Poll::Ready(Some(Ok(piece.bytes)));
+                    }
+                    Ok(_) => self.state = State::Ended,
+                    Err(error) => {
+                        self.state = State::Ended;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                },
+            }
+        }
+    }
+}
