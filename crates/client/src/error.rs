@@ -103,6 +103,9 @@ pub enum ErrorKind {
     /// The filter names no partition, so the query would read the whole table.
     #[error("the query names no partition and would read the whole table")]
     WouldScan,
+    /// The service does not sort, and the call needs entities in key order (C-19.6).
+    #[error("the service does not sort entities by their keys")]
+    NotSorted,
     /// The token belongs to another table, filter or selection.
     #[error("the token belongs to another query")]
     TokenMismatch,

@@ -59,6 +59,7 @@ fn names_partitions(filter: &lazuli_model::Filter) -> bool {
     use lazuli_model::Filter as F;
     match filter {
         F::Compare { property: Property::PartitionKey, operator: Operator::Eq, .. } => true,
+        F::Constant(value) => !value,
         F::And(parts) => parts.iter().any(names_partitions),
         F::Or(parts) => parts.iter().all(names_partitions),
         _ => false,
@@ -126,6 +127,11 @@ pub fn partition(key: &str) -> Filter {
     Column(Property::PartitionKey).eq(key)
 }
 
+/// The entities of some partitions.
+pub(crate) fn partitions<'k>(keys: impl IntoIterator<Item = &'k str>) -> Filter {
+    Column(Property::PartitionKey).one_of(keys)
+}
+
 macro_rules! comparisons {
     ($($(#[$doc:meta])* $name:ident: $operator:ident;)*) => {$(
         $(#[$doc])*
@@ -140,7 +146,7 @@ impl Column {
     comparisons! {
         /// Equal to a value of the same type.
         eq: Eq;
-        /// There, and different.
+        /// There, and different: an entity without the property is not found (C-7.14).
         ne: Ne;
         /// Less than a value.
         lt: Lt;
@@ -156,6 +162,14 @@ impl Column {
     #[must_use]
     pub fn is_true(self) -> Filter {
         Filter(lazuli_model::Filter::IsTrue(self.0), None)
+    }
+
+    /// Equal to one of some values; never true for no values. On keys it becomes point reads, or a query of
+    /// each partition: see [`Query::explain`](crate::Query::explain).
+    #[must_use]
+    pub fn one_of<V: IntoValue>(self, values: impl IntoIterator<Item = V>) -> Filter {
+        let either = values.into_iter().map(|value| self.clone().eq(value)).reduce(Filter::or);
+        either.unwrap_or(lazuli_model::Filter::Constant(false).into())
     }
 
     /// A text that begins with `prefix`: a range, which an index can serve (C-7.12).
@@ -188,6 +202,8 @@ mod tests {
                 partition("Sales").and(row().starts_with("B")),
                 "PartitionKey eq 'Sales' and RowKey ge 'B' and RowKey lt 'C'",
             ),
+            (col("Age").one_of([1, 2, 3]), "Age eq 1 or Age eq 2 or Age eq 3"),
+            (col("Age").one_of([7]), "Age eq 7"),
             (col("Big").eq(1_i64 << 40), "Big eq 1099511627776L"),
             (col("Id").eq(guid), "Id eq guid'c9da6455-213d-42c9-9a79-3e9149a57833'"),
             (timestamp().ge(time), "Timestamp ge datetime'2014-08-22T00:50:32Z'"),

@@ -2,10 +2,12 @@
 
 use crate::account::Account;
 use crate::batch::Batch;
-use crate::call::{Call, CallOptions, ReadFrom, header};
+use crate::call::{Answer, Call, CallOptions, ReadFrom, header};
 use crate::codec::{self, encode};
 use crate::entity::{ETag, Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
+use crate::filter;
+use crate::get_many::GetMany;
 use crate::key::IntoKey;
 use crate::query::{Query, Selection};
 use crate::tables::{self, Tables};
@@ -62,12 +64,25 @@ impl<T: TableEntity> Table<T> {
         }
     }
 
+    /// Reads many entities by their keys, in parallel. The result has the order of `keys`, and `None` for
+    /// each that does not exist.
+    pub fn get_many<K: IntoKey>(&self, keys: impl IntoIterator<Item = K>) -> GetMany<K::Entity> {
+        let keys = keys.into_iter().map(IntoKey::into_key).collect();
+        GetMany::new(self.account.clone(), self.name.clone(), keys)
+    }
+
     /// Reads the entities of one partition, or of some, that a filter names.
     ///
     /// A filter that names no partition fails with [`ErrorKind::WouldScan`] before any request: see
     /// [`Table::scan`].
     pub fn query(&self, selection: impl Into<Selection>) -> Query<T> {
         Query::new(self, selection.into(), false)
+    }
+
+    /// Reads whole partitions side by side: one query each, in key order unless
+    /// [`Query::unordered`] says otherwise.
+    pub fn query_partitions<'k>(&self, keys: impl IntoIterator<Item = &'k str>) -> Query<T> {
+        self.query(filter::partitions(keys))
     }
 
     /// Reads the whole table, entity by entity. Use [`Query::filter`] to have some of them returned.
@@ -252,17 +267,56 @@ pub(crate) async fn get<T: TableEntity>(
     key: &EntityKey,
     options: CallOptions,
 ) -> Result<Option<Loaded<T>>, Error> {
-    let place = |error: Error| error.at("get", Some(table.as_str()), Some(key));
-    let path = entity_path(table, key);
-    let call = Call { options, ..tables::read("get", path, String::new()) };
-    let answer = account.exchange(&call).await.map_err(place)?;
-    if answer.status != StatusCode::OK {
-        let error = answer.into_error("get");
-        return match error.kind() {
-            ErrorKind::NotFound => Ok(None),
-            _ => Err(place(error)),
-        };
+    let answer = read_point(account, table, key, String::new(), options).await?;
+    match answer {
+        Some(answer) => answer.decode(table, key),
+        None => Ok(None),
     }
-    let entity = json::read_answered_entity(&answer.body).map_err(|e| place(Error::protocol(e)))?;
-    Loaded::from_answer(entity, header(&answer.headers, &ETAG), &codec::decode).map_err(place)
+}
+
+/// An entity as it was answered.
+pub(crate) struct PointAnswer(Answer);
+
+impl PointAnswer {
+    /// The value of the entity; `None` if it is a row that the type does not count as one.
+    pub(crate) fn decode<T: TableEntity>(
+        &self,
+        table: &TableName,
+        key: &EntityKey,
+    ) -> Result<Option<Loaded<T>>, Error> {
+        let loaded = self
+            .entity()
+            .and_then(|entity| Loaded::from_answer(entity, self.etag(), &codec::decode));
+        loaded.map_err(|error| error.at("get", Some(table.as_str()), Some(key)))
+    }
+
+    pub(crate) fn entity(&self) -> Result<json::AnsweredEntity<'_>, Error> {
+        json::read_answered_entity(&self.0.body).map_err(Error::protocol)
+    }
+
+    /// The tag in the headers.
+    pub(crate) fn etag(&self) -> Option<&str> {
+        header(&self.0.headers, &ETAG)
+    }
+}
+
+/// Reads one entity, with the parameters of `query`.
+pub(crate) async fn read_point(
+    account: &Account,
+    table: &TableName,
+    key: &EntityKey,
+    query: String,
+    options: CallOptions,
+) -> Result<Option<PointAnswer>, Error> {
+    let place = |error: Error| error.at("get", Some(table.as_str()), Some(key));
+    let call = Call { options, ..tables::read("get", entity_path(table, key), query) };
+    let answer = account.exchange(&call).await.map_err(place)?;
+    if answer.status == StatusCode::OK {
+        return Ok(Some(PointAnswer(answer)));
+    }
+    let error = answer.into_error("get");
+    match error.kind() {
+        ErrorKind::NotFound => Ok(None),
+        _ => Err(place(error)),
+    }
 }

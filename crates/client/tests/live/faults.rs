@@ -20,7 +20,15 @@ pub(crate) enum Fault {
 pub(crate) struct FaultyTransport {
     inner: Arc<HttpTransport>,
     faults: Arc<Mutex<VecDeque<Fault>>>,
-    sent: Arc<Mutex<Vec<(String, usize)>>>,
+    sent: Arc<Mutex<Vec<Seen>>>,
+}
+
+/// A request that was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) method: String,
+    pub(crate) uri: String,
+    pub(crate) body_bytes: usize,
 }
 
 impl FaultyTransport {
@@ -38,14 +46,14 @@ impl FaultyTransport {
         self.sent.lock().unwrap().clear();
     }
 
-    /// The methods of the requests since then.
-    pub(crate) fn methods(&self) -> Vec<String> {
-        self.sent.lock().unwrap().iter().map(|(method, _)| method.clone()).collect()
+    /// The requests since then.
+    pub(crate) fn sent(&self) -> Vec<Seen> {
+        self.sent.lock().unwrap().clone()
     }
 
-    /// The sizes of their bodies.
-    pub(crate) fn body_bytes(&self) -> Vec<usize> {
-        self.sent.lock().unwrap().iter().map(|(_, bytes)| *bytes).collect()
+    /// Their methods.
+    pub(crate) fn methods(&self) -> Vec<String> {
+        self.sent().into_iter().map(|seen| seen.method).collect()
     }
 }
 
@@ -55,7 +63,11 @@ impl Transport for FaultyTransport {
         request: http::Request<Bytes>,
     ) -> BoxFuture<'_, Result<http::Response<Body>, TransportError>> {
         let fault = self.faults.lock().unwrap().pop_front().unwrap_or(Fault::None);
-        self.sent.lock().unwrap().push((request.method().to_string(), request.body().len()));
+        self.sent.lock().unwrap().push(Seen {
+            method: request.method().to_string(),
+            uri: request.uri().to_string(),
+            body_bytes: request.body().len(),
+        });
         let lost = || TransportError { sent: Sent::Maybe, source: "lost".into() };
         Box::pin(async move {
             if fault == Fault::LosesRequest {

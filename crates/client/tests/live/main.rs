@@ -7,6 +7,7 @@ mod faults;
 mod lost_answers;
 mod queries;
 mod queues;
+mod reading;
 mod transactions;
 mod updates;
 mod verbs;

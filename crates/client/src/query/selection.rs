@@ -1,0 +1,49 @@
+//! What a query looks for, and the rows that belong to a type.
+
+use crate::entity::TableEntity;
+use crate::error::Error;
+use crate::filter::Filter;
+use crate::key::KeyError;
+use crate::kind::Kind;
+use crate::layout::Layout;
+
+/// What a query looks for: a [`Filter`], or a range of keys.
+#[derive(Debug)]
+pub struct Selection {
+    pub(super) filter: Option<Filter>,
+    pub(super) fault: Option<Error>,
+    /// Whether it names the rows of the type already.
+    pub(super) is_narrow: bool,
+}
+
+impl Selection {
+    /// All rows.
+    pub(crate) fn all() -> Self {
+        Self { filter: None, fault: None, is_narrow: false }
+    }
+
+    /// A range of keys, if there are such keys.
+    pub(crate) fn of_keys(filter: Result<Filter, KeyError>) -> Self {
+        match filter {
+            Ok(filter) => Self { filter: Some(filter), fault: None, is_narrow: true },
+            Err(error) => Self { filter: None, fault: Some(error.into()), is_narrow: true },
+        }
+    }
+}
+
+impl From<Filter> for Selection {
+    fn from(filter: Filter) -> Self {
+        Self { filter: Some(filter), ..Self::all() }
+    }
+}
+
+/// The condition that rows of a type fulfil, as far as its declaration tells.
+pub(super) fn own_rows<T: TableEntity>() -> Option<Filter> {
+    let Layout { row_prefix, own_after, .. } = T::LAYOUT;
+    let prefix = (!row_prefix.is_empty()).then(|| crate::filter::row().starts_with(row_prefix));
+    let kind = if own_after > 0 { T::KIND.map(Kind::filter) } else { None };
+    match (prefix, kind) {
+        (Some(prefix), Some(kind)) => Some(prefix.and(kind)),
+        (prefix, kind) => prefix.or(kind),
+    }
+}

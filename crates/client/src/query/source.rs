@@ -1,0 +1,182 @@
+//! Fetches the pages of a query, part by part.
+
+use super::plan::Part;
+use super::{Decode, parameter};
+use crate::account::Account;
+use crate::call::{Call, CallOptions, header};
+use crate::entity::Loaded;
+use crate::error::{Error, ErrorKind};
+use crate::table::read_point;
+use crate::tables;
+use futures_util::{StreamExt, TryStreamExt};
+use http::{HeaderName, StatusCode};
+use lazuli_model::limits::PAGE_ITEMS_MAX;
+use lazuli_model::{EntityKey, TableName};
+use lazuli_wire::odata::json;
+
+const NEXT_PARTITION_KEY: HeaderName =
+    HeaderName::from_static("x-ms-continuation-nextpartitionkey");
+const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
+
+/// Point reads of one page under way at one time (C-7.3).
+pub(crate) const POINTS_AT_ONCE: usize = 16;
+
+/// Where a page of a part begins, in the service's own words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Position {
+    pub(crate) partition: Option<String>,
+    pub(crate) row: Option<String>,
+}
+
+/// Some entities of a part, and where it goes on.
+pub(super) struct Fetched<T> {
+    pub(super) items: Vec<Loaded<T>>,
+    pub(super) next: Option<Position>,
+}
+
+/// One part of a query, encoded.
+#[derive(Debug)]
+pub(super) enum Piece {
+    Point(EntityKey),
+    /// The parameters of the request.
+    Query(String),
+}
+
+/// What all pages of a query share.
+pub(super) struct Source<T> {
+    pub(super) account: Account,
+    pub(super) table: TableName,
+    pub(super) pieces: Vec<Piece>,
+    /// Of every point read: the selection.
+    pub(super) point_query: String,
+    pub(super) page_size: Option<usize>,
+    pub(super) options: CallOptions,
+    pub(super) decode: Decode<T>,
+    pub(super) skips_bad: bool,
+}
+
+impl Piece {
+    pub(super) fn new(part: Part, select: &str) -> Self {
+        match part {
+            Part::Point(key) => Self::Point(key),
+            Part::Query(filter) => {
+                let filter = filter.map(|filter| crate::Filter::from(filter).to_string());
+                let mut query = String::new();
+                parameter(&mut query, "$filter", &filter.unwrap_or_default());
+                parameter(&mut query, "$select", select);
+                Self::Query(query)
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Source<T> {
+    /// How many pieces, from `first` on, one page covers: one query, or some points.
+    pub(super) fn pieces_of_page(&self, first: usize, wanted: Option<usize>) -> usize {
+        let is_point = |piece: &&Piece| matches!(piece, Piece::Point(_));
+        let points = self.pieces.iter().skip(first).take_while(is_point);
+        points.take(self.page_items(wanted)).count().max(1)
+    }
+
+    /// Entities of a page, at most.
+    fn page_items(&self, wanted: Option<usize>) -> usize {
+        let size = self.page_size.unwrap_or(PAGE_ITEMS_MAX);
+        size.min(wanted.unwrap_or(size)).max(1)
+    }
+
+    /// Fetches a page that covers `count` pieces. An error changes nothing: it can be fetched again.
+    pub(super) async fn fetch(
+        &self,
+        first: usize,
+        count: usize,
+        position: Option<Position>,
+        wanted: Option<usize>,
+    ) -> Result<Fetched<T>, Error> {
+        let pieces = self.pieces.get(first..first + count).unwrap_or_default();
+        let fetched = match pieces {
+            [Piece::Query(query)] => self.fetch_query(query, position, wanted).await,
+            points => self.fetch_points(points).await,
+        };
+        fetched.map_err(|error| error.at("query", Some(self.table.as_str()), None))
+    }
+
+    async fn fetch_points(&self, points: &[Piece]) -> Result<Fetched<T>, Error> {
+        let reads = points.iter().filter_map(|piece| match piece {
+            Piece::Point(key) => Some(self.fetch_point(key.clone())),
+            Piece::Query(_) => None,
+        });
+        let reads: Vec<_> = reads.collect();
+        let found: Vec<Option<Loaded<T>>> =
+            futures_util::stream::iter(reads).buffered(POINTS_AT_ONCE).try_collect().await?;
+        Ok(Fetched { items: found.into_iter().flatten().collect(), next: None })
+    }
+
+    async fn fetch_point(&self, key: EntityKey) -> Result<Option<Loaded<T>>, Error> {
+        let options = self.options.clone();
+        let query = self.point_query.clone();
+        let answer = read_point(&self.account, &self.table, &key, query, options).await?;
+        let Some(answer) = answer else { return Ok(None) };
+        self.item(answer.entity()?, answer.etag())
+            .map_err(|error| error.at("get", Some(self.table.as_str()), Some(&key)))
+    }
+
+    /// What a row becomes; `None` if it is left out.
+    fn item(
+        &self,
+        entity: json::AnsweredEntity<'_>,
+        etag: Option<&str>,
+    ) -> Result<Option<Loaded<T>>, Error> {
+        match Loaded::from_answer(entity, etag, &*self.decode) {
+            Err(error) if self.skips_bad && matches!(error.kind(), ErrorKind::Decode(_)) => {
+                tracing::debug!(%error, "left out an entity that cannot be read");
+                Ok(None)
+            }
+            item => item,
+        }
+    }
+
+    async fn fetch_query(
+        &self,
+        query: &str,
+        position: Option<Position>,
+        wanted: Option<usize>,
+    ) -> Result<Fetched<T>, Error> {
+        let answer = self.account.exchange(&self.call(query, position, wanted)).await?;
+        if answer.status != StatusCode::OK {
+            return Err(answer.into_error("query"));
+        }
+        let mut items = Vec::new();
+        let mut fault = None;
+        json::read_feed(&answer.body, |entity| match self.item(entity, None) {
+            Ok(item) => items.extend(item),
+            Err(error) => {
+                fault.get_or_insert(error);
+            }
+        })
+        .map_err(Error::protocol)?;
+        if let Some(error) = fault {
+            return Err(error);
+        }
+        let next = |name| header(&answer.headers, name).map(str::to_owned);
+        let next = Position { partition: next(&NEXT_PARTITION_KEY), row: next(&NEXT_ROW_KEY) };
+        Ok(Fetched { items, next: (next != Position::default()).then_some(next) })
+    }
+
+    fn call(&self, query: &str, position: Option<Position>, wanted: Option<usize>) -> Call {
+        let mut query = query.to_owned();
+        let top = self.page_items(wanted);
+        if top < PAGE_ITEMS_MAX {
+            parameter(&mut query, "$top", &top.to_string());
+        }
+        if let Some(position) = position {
+            let next = |key: &Option<String>| key.clone().unwrap_or_default();
+            parameter(&mut query, "NextPartitionKey", &next(&position.partition));
+            parameter(&mut query, "NextRowKey", &next(&position.row));
+        }
+        Call {
+            answer_bytes_max: tables::PAGE_BYTES_MAX,
+            options: self.options.clone(),
+            ..tables::read("query", format!("/{}()", self.table.as_str()), query)
+        }
+    }
+}
