@@ -83,7 +83,9 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
 pub(crate) fn exit_of_client(error: &lazuli_client::Error) -> Exit {
     match error.kind() {
         ErrorKind::Transport | ErrorKind::Timeout => return Exit::Unreachable,
-        ErrorKind::Forbidden | ErrorKind::Credential => return Exit::Refused,
+        ErrorKind::Forbidden { .. } | ErrorKind::NotGranted(_) | ErrorKind::Credential => {
+            return Exit::Refused;
+        }
         ErrorKind::Contended { .. } => return Exit::Conflict,
         ErrorKind::Key(_)
         | ErrorKind::Name(..)
@@ -131,7 +133,7 @@ fn advice_on(error: &lazuli_client::Error) -> Option<String> {
         ErrorKind::Transport | ErrorKind::Timeout => {
             "`lazuli serve` starts a server on this machine; -c, --endpoint or -p name another one"
         }
-        ErrorKind::Forbidden => {
+        ErrorKind::Forbidden { .. } => {
             "check the account's name and key; `lazuli sas explain` says what a signature permits"
         }
         ErrorKind::TableNotFound => "`lazuli tables create NAME` creates a table",

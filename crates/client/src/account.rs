@@ -4,9 +4,11 @@ use crate::credential::{Credential, Kind};
 use crate::dialect::Dialect;
 use crate::env::Env;
 use crate::error::Error;
+use crate::meter::Counters;
+use crate::observe::{Hook, Observe};
 use crate::retry::{Retry, RetryBudget};
 use crate::tables::Tables;
-use crate::transport::{HttpTransport, Transport};
+use crate::transport::{HttpTransport, Proxy, Transport};
 use arc_swap::ArcSwap;
 use http::HeaderValue;
 use lazuli_wire::connection_string::{
@@ -18,7 +20,10 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
+mod check;
 mod from_env;
+
+pub use check::Checked;
 
 /// Endpoints and a credential, with one pool of connections. Cheap to clone; makes no request by itself.
 #[derive(Clone)]
@@ -39,6 +44,12 @@ pub(crate) struct Inner {
     /// Seconds that the service's clock is ahead of ours, as far as known.
     pub(crate) skew_seconds: AtomicI64,
     pub(crate) dialect: Dialect,
+    /// Another version than the one this library was written for.
+    pub(crate) table_version: Option<HeaderValue>,
+    pub(crate) trusts_server: bool,
+    pub(crate) observe: Observe,
+    pub(crate) counters: Counters,
+    pub(crate) hooks: ArcSwap<Vec<Hook>>,
     ignored_settings: Vec<String>,
 }
 
@@ -177,6 +188,10 @@ pub struct AccountBuilder {
     application: Option<String>,
     allow_token_over_http: bool,
     dialect: Option<Dialect>,
+    table_version: Option<String>,
+    trusts_server: bool,
+    observe: Observe,
+    proxy: Proxy,
     ignored_settings: Vec<String>,
 }
 
@@ -198,6 +213,10 @@ impl AccountBuilder {
             application: None,
             allow_token_over_http: false,
             dialect: None,
+            table_version: None,
+            trusts_server: false,
+            observe: Observe::default(),
+            proxy: Proxy::none(),
             ignored_settings: Vec::new(),
         }
     }
@@ -208,15 +227,13 @@ impl AccountBuilder {
         let endpoints = [StorageService::Blob, StorageService::Queue, StorageService::Table]
             .map(|service| parsed.endpoint(service).cloned());
         let credential = match (parsed.credential, &parsed.account) {
-            (ConnectionCredential::Key(key), Some(account)) => {
-                Kind::SharedKey { account: (&**account).into(), key: Arc::new(*key) }
-            }
-            (ConnectionCredential::Sas(token), _) => Credential::sas(&token)?.0,
-            _ => Kind::Anonymous,
+            (ConnectionCredential::Key(key), Some(account)) => Credential::of_key(account, *key),
+            (ConnectionCredential::Sas(token), _) => Credential::sas(&token)?,
+            _ => Credential::anonymous(),
         };
         Ok(Self {
             name: parsed.account,
-            credential: Credential(credential),
+            credential,
             ignored_settings: parsed.ignored,
             ..Self::with_endpoints(endpoints)
         })
@@ -289,6 +306,26 @@ impl AccountBuilder {
         Self { allow_token_over_http: true, ..self }
     }
 
+    /// Sends another version of the table service in `x-ms-version`, such as `2020-12-06`.
+    pub fn table_version(self, version: &str) -> Self {
+        Self { table_version: Some(version.to_owned()), ..self }
+    }
+
+    /// Sends what a shared access signature plainly does not allow all the same (C-16.5).
+    pub fn trust_server(self) -> Self {
+        Self { trusts_server: true, ..self }
+    }
+
+    /// What spans show.
+    pub fn observe(self, observe: Observe) -> Self {
+        Self { observe, ..self }
+    }
+
+    /// Connects through a proxy. It is used by this library's own HTTP client only.
+    pub fn proxy(self, proxy: Proxy) -> Self {
+        Self { proxy, ..self }
+    }
+
     /// Checks what was said. Makes no request.
     pub fn build(self) -> Result<Account, Error> {
         for endpoint in self.endpoints.iter().flatten() {
@@ -305,9 +342,13 @@ impl AccountBuilder {
         });
         let transport = match self.transport {
             Some(transport) => transport,
-            None => Arc::new(HttpTransport::new(self.timeouts.connect).map_err(|source| {
-                Error::config("TLS cannot be set up").with(|context| context.source = Some(source))
-            })?),
+            None => {
+                let transport = HttpTransport::through(self.proxy, self.timeouts.connect);
+                Arc::new(transport.map_err(|source| {
+                    let error = Error::config("TLS cannot be set up");
+                    error.with(|context| context.source = Some(source))
+                })?)
+            }
         };
         let product = concat!("lazuli-client/", env!("CARGO_PKG_VERSION"));
         let user_agent = match self.application {
@@ -316,6 +357,9 @@ impl AccountBuilder {
         };
         let user_agent = HeaderValue::try_from(user_agent)
             .map_err(|_| Error::config("the word about the application is not a header value"))?;
+        let table_version = self.table_version.map(HeaderValue::try_from).transpose();
+        let table_version = table_version
+            .map_err(|_| Error::config("the version of the table service is not a header value"))?;
         Ok(Account(Arc::new(Inner {
             name: self.name,
             endpoints: self.endpoints,
@@ -330,38 +374,15 @@ impl AccountBuilder {
             allow_token_over_http: self.allow_token_over_http,
             skew_seconds: AtomicI64::new(0),
             dialect,
+            table_version,
+            trusts_server: self.trusts_server,
+            observe: self.observe,
+            counters: Counters::default(),
+            hooks: ArcSwap::default(),
             ignored_settings: self.ignored_settings,
         })))
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_account_shows_where_it_is_and_no_secret() {
-        // CS-1, C-2.10.
-        let text = "AccountName=acct;AccountKey=c2VjcmV0;Colour=blue";
-        let account = Account::from_connection_string(text).unwrap();
-        let shown = format!("{account:?}");
-        assert!(shown.contains("https://acct.table.core.windows.net"), "{shown}");
-        assert!(!shown.contains("c2VjcmV0"), "{shown}");
-        assert_eq!(account.name(), Some("acct"));
-        assert_eq!(account.ignored_settings(), ["Colour"]);
-        assert_eq!(account.table_endpoint(), Some("https://acct.table.core.windows.net"));
-    }
-
-    #[test]
-    fn a_builder_checks_what_it_was_given() {
-        assert!(Account::builder("ftp://host").build().is_err());
-        assert!(Account::builder("host").build().is_err());
-        assert!(Account::builder("http://host").application("a\nb").build().is_err());
-        let account = Account::builder("http://127.0.0.1:10002/acct/")
-            .credential(Credential::shared_key("acct", "a2V5").unwrap())
-            .build()
-            .unwrap();
-        assert_eq!(account.table_endpoint(), Some("http://127.0.0.1:10002/acct"));
-        assert_eq!(account.name(), Some("acct"));
-    }
-}
+mod tests;

@@ -7,18 +7,17 @@ pub use change_set::{BatchError, BatchFault, WriteOp};
 pub(crate) use change_set::{ChangeSet, Operation, Refused};
 pub(crate) use send::{send, send_with_id};
 
-use crate::BoxFuture;
 use crate::account::Account;
 use crate::call::CallOptions;
 use crate::entity::{ETag, Loaded, TableEntity};
 use crate::error::Error;
 use crate::key::IntoKey;
+use crate::options::Request;
 use crate::table::Table;
 use crate::write::Proof;
 use change_set::refusal;
 use lazuli_model::TableName;
 use send::place;
-use std::future::IntoFuture;
 use std::marker::PhantomData;
 
 /// Writes that are collected for one transaction.
@@ -152,13 +151,12 @@ impl<T: TableEntity> Batch<T> {
 
     /// Sends the transaction. One without writes is carried out at once.
     pub fn commit(self) -> Commit {
-        Commit(Box::pin(self.run()))
+        Request::new(|options| self.run(options))
     }
 
-    async fn run(self) -> Result<Committed, Error> {
+    async fn run(self, options: CallOptions) -> Result<Committed, Error> {
         let changes = self.changes.map_err(|error| place(error, &self.table))?;
         let trusts_content = self.account.0.retry.trusts_content();
-        let options = CallOptions::default();
         send(&self.account, &self.table, changes, None, trusts_content, options).await
     }
 }
@@ -183,15 +181,5 @@ fn add(
     })
 }
 
-/// A transaction on its way.
-#[must_use = "nothing is sent before `.await`"]
-pub struct Commit(BoxFuture<'static, Result<Committed, Error>>);
-
-impl IntoFuture for Commit {
-    type Output = Result<Committed, Error>;
-    type IntoFuture = BoxFuture<'static, Self::Output>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        self.0
-    }
-}
+/// A transaction that is to be sent.
+pub type Commit = Request<Committed>;

@@ -5,7 +5,10 @@ mod request;
 use crate::account::Account;
 use crate::credential::{Kind, Secret};
 use crate::error::{Error, ErrorAnswer, ErrorKind};
-use crate::retry::Price;
+pub(crate) use crate::observe::About;
+use crate::observe::{Attempt, record_answer, record_failure};
+pub(crate) use crate::options::{CallOptions, ReadFrom};
+use crate::retry::{Failed, Price};
 use crate::transport::{Sent, TransportError};
 use bytes::Bytes;
 use futures_util::future::{Either, select};
@@ -17,15 +20,16 @@ use lazuli_wire::error_body::ErrorText;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tracing::{Instrument, Span};
 
 pub(crate) const X_MS_DATE: HeaderName = HeaderName::from_static("x-ms-date");
 pub(crate) const X_MS_VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 const X_MS_CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-client-request-id");
-const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
-const X_MS_ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
+pub(crate) const X_MS_REQUEST_ID: HeaderName = HeaderName::from_static("x-ms-request-id");
+pub(crate) const X_MS_ERROR_CODE: HeaderName = HeaderName::from_static("x-ms-error-code");
 
 /// Clocks that differ by more are refused.
-const SKEW_SECONDS_MAX: u64 = 15 * 60;
+pub(crate) const SKEW_SECONDS_MAX: u64 = 15 * 60;
 
 /// What an operation sends, equal on all its attempts.
 #[derive(Clone, Debug)]
@@ -44,27 +48,7 @@ pub(crate) struct Call {
     pub(crate) is_read: bool,
     pub(crate) answer_bytes_max: usize,
     pub(crate) options: CallOptions,
-}
-
-/// What a caller may say of any operation.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CallOptions {
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) read_from: ReadFrom,
-    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
-}
-
-/// Which location is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ReadFrom {
-    /// The primary.
-    #[default]
-    Primary,
-    /// The secondary: what is there may be some minutes old.
-    Secondary,
-    /// The primary first, the secondary from the second attempt on.
-    PrimaryThenSecondary,
+    pub(crate) about: About,
 }
 
 /// The last answer to a call, whatever its status.
@@ -77,6 +61,10 @@ pub(crate) struct Answer {
     pub(crate) is_after_lost: bool,
     pub(crate) attempts: u32,
     pub(crate) client_request_id: String,
+    /// The text that was signed, in debug builds (C-14.5).
+    signed: Option<String>,
+    /// The span of the verb, open while the answer is read.
+    pub(crate) span: Span,
 }
 
 /// One attempt that has no answer.
@@ -89,18 +77,51 @@ struct Failure {
 impl Account {
     /// Sends `call` until an answer comes that another attempt would not change.
     pub(crate) async fn exchange(&self, call: &Call) -> Result<Answer, Error> {
+        let client_request_id = self.0.env.guid().to_string();
+        let span = self.operation_span(call, &client_request_id);
+        self.check_grant(call)?;
+        let mut state = State::default();
+        let result =
+            self.attempts(call, &client_request_id, &mut state).instrument(span.clone()).await;
+        let is_failure = match &result {
+            Ok(answer) => record_answer(&span, call, answer),
+            Err(error) => {
+                record_failure(&span, state.attempts, error.kind());
+                true
+            }
+        };
+        self.observe_end(call, is_failure);
+        result.map(|answer| Answer { span, ..answer })
+    }
+
+    async fn attempts(
+        &self,
+        call: &Call,
+        client_request_id: &str,
+        state: &mut State,
+    ) -> Result<Answer, Error> {
         let inner = &*self.0;
         let env = &inner.env;
-        let client_request_id = env.guid().to_string();
         let total = call.options.timeout.unwrap_or_else(|| inner.timeouts.total_max());
         let deadline = env.elapsed().saturating_add(total);
-        let mut state = State::default();
         loop {
             state.attempts += 1;
-            let left = deadline.saturating_sub(env.elapsed());
-            let outcome = self.attempt(call, &client_request_id, &mut state, left).await?;
+            let began = env.elapsed();
+            let left = deadline.saturating_sub(began);
+            let span = tracing::debug_span!(
+                "attempt",
+                lazuli.attempt = state.attempts,
+                http.response.status_code = tracing::field::Empty
+            );
+            let attempt = self.attempt(call, client_request_id, state, left);
+            let outcome = attempt.instrument(span.clone()).await?;
+            if let Ok(answer) = &outcome {
+                span.record("http.response.status_code", answer.status.as_u16());
+            }
+            let took = env.elapsed().saturating_sub(began);
+            self.observe_attempt(call, &seen(call, client_request_id, state, &outcome, took));
             let next = match &outcome {
-                Ok(answer) => self.judge(answer, &mut state),
+                Ok(answer) => self.judge(answer, state),
                 Err(failure) => Verdict::Again {
                     pause: None,
                     may_be_done: failure.sent == Sent::Maybe,
@@ -120,15 +141,19 @@ impl Account {
                 Verdict::AtOnce => continue,
                 Verdict::Again { pause, may_be_done, price } => {
                     state.is_lost |= may_be_done && !call.is_read;
-                    let pause =
-                        pause.unwrap_or_else(|| inner.retry.pause_after(state.attempts, env));
-                    (pause, price)
+                    let failed = failed(state.attempts, &outcome, pause);
+                    (inner.retry.pause_after(&failed, env), price)
                 }
             };
-            let in_time = env.elapsed().saturating_add(pause) < deadline;
-            let may_try = state.attempts < inner.retry.attempts_max() && in_time;
-            if !may_try || !inner.budget.take(price) {
+            let pause = pause.filter(|pause| env.elapsed().saturating_add(*pause) < deadline);
+            let Some(pause) = pause else {
                 return Err(state.give_up(call, outcome, client_request_id));
+            };
+            if !inner.budget.take(price) {
+                let error = state.give_up(call, outcome, client_request_id);
+                return Err(error.with(|context| {
+                    context.hint = Some("the account's retry budget is used up".into());
+                }));
             }
             tracing::debug!(
                 operation = call.operation,
@@ -170,6 +195,8 @@ impl Account {
                 is_after_lost: false,
                 attempts: 0,
                 client_request_id: String::new(),
+                signed: None,
+                span: Span::none(),
             }))
         };
         Ok(match select(pin!(exchange), inner.env.timer(timeout)).await {
@@ -192,8 +219,8 @@ impl Account {
                 state.is_skew_set = true;
                 Verdict::AtOnce
             }
-            401 if !state.is_token_renewed && self.has_token() => {
-                state.is_token_renewed = true;
+            401 | 403 if !state.is_renewed && self.is_renewable(answer) => {
+                state.is_renewed = true;
                 Verdict::AtOnce
             }
             408 | 429 => self.again(answer, false),
@@ -216,8 +243,13 @@ impl Account {
         Verdict::Again { pause, may_be_done, price: Price::Ordinary }
     }
 
-    fn has_token(&self) -> bool {
-        matches!(self.0.credential.load().0, Kind::Token(_))
+    /// Whether the credential was refused and its source may have a better one (C-2.8).
+    fn is_renewable(&self, answer: &Answer) -> bool {
+        match self.0.credential.load().0 {
+            Kind::Token(_) => answer.status == StatusCode::UNAUTHORIZED,
+            Kind::SasFrom(_) => answer.error_code() == "AuthenticationFailed",
+            _ => false,
+        }
     }
 
     /// Takes over the service's clock if ours differs too much; false if it does not.
@@ -234,6 +266,41 @@ impl Account {
     }
 }
 
+/// An attempt as hooks see it.
+fn seen<'a>(
+    call: &'a Call,
+    client_request_id: &'a str,
+    state: &State,
+    outcome: &Result<Answer, Failure>,
+    took: Duration,
+) -> Attempt<'a> {
+    Attempt {
+        operation: call.operation,
+        table: call.table(),
+        number: state.attempts,
+        status: outcome.as_ref().ok().map(|answer| answer.status),
+        sent: outcome.as_ref().err().map_or(Sent::Maybe, |failure| failure.sent),
+        took,
+        sent_bytes: call.body.len(),
+        received_bytes: outcome.as_ref().map_or(0, |answer| answer.body.len()),
+        client_request_id,
+    }
+}
+
+/// An attempt as a retry policy sees it.
+fn failed(
+    attempts: u32,
+    outcome: &Result<Answer, Failure>,
+    retry_after: Option<Duration>,
+) -> Failed {
+    Failed {
+        attempts,
+        status: outcome.as_ref().ok().map(|answer| answer.status),
+        sent: outcome.as_ref().err().map_or(Sent::Maybe, |failure| failure.sent),
+        retry_after,
+    }
+}
+
 /// What attempts leave to those after them.
 #[derive(Default)]
 struct State {
@@ -241,37 +308,50 @@ struct State {
     /// Whether an attempt may have been carried out.
     is_lost: bool,
     is_skew_set: bool,
-    is_token_renewed: bool,
-    /// The token that was sent last.
-    token: Option<Secret>,
+    /// Whether the credential was fetched once more after it was refused.
+    is_renewed: bool,
+    /// The token or signature that was sent last, if it came from a source.
+    secret: Option<Secret>,
+    /// The text that was signed last, in debug builds.
+    signed: Option<String>,
 }
 
 impl State {
-    fn finish(self, answer: Answer, client_request_id: String) -> Answer {
-        // This answer is about this attempt; those before it may have been carried out.
-        let is_after_lost = self.is_lost;
-        Answer { is_after_lost, attempts: self.attempts, client_request_id, ..answer }
+    fn finish(&mut self, answer: Answer, client_request_id: &str) -> Answer {
+        Answer {
+            // This answer is about this attempt; those before it may have been carried out.
+            is_after_lost: self.is_lost,
+            attempts: self.attempts,
+            client_request_id: client_request_id.to_owned(),
+            signed: self.signed.take(),
+            ..answer
+        }
     }
 
     /// The error of a call whose attempts are used up.
     fn give_up(
-        self,
+        &mut self,
         call: &Call,
         outcome: Result<Answer, Failure>,
-        client_request_id: String,
+        client_request_id: &str,
     ) -> Error {
-        let is_lost = self.is_lost;
         let error = match outcome {
             Ok(answer) => self.finish(answer, client_request_id).into_error(call.operation),
             Err(failure) => {
                 Error::new(failure.kind).at(call.operation, None, None).with(|context| {
                     context.source = failure.source;
                     context.attempts = self.attempts;
-                    context.client_request_id = Some(client_request_id);
+                    context.client_request_id = Some(client_request_id.to_owned());
                 })
             }
         };
-        if is_lost { error.with_kind(ErrorKind::OutcomeUnknown) } else { error }
+        if !self.is_lost {
+            return error;
+        }
+        let is_idempotent = call.about.is_idempotent;
+        error
+            .with_kind(ErrorKind::OutcomeUnknown)
+            .with(|context| context.is_idempotent = is_idempotent)
     }
 }
 
@@ -294,11 +374,13 @@ impl Answer {
             request_id: from_header(&X_MS_REQUEST_ID).or(text.request_id),
             details: text.details,
         };
+        let signed = self.signed.filter(|_| answer.status == StatusCode::FORBIDDEN);
         Error::new(kind_of(answer.status, &answer.code)).at(operation, None, None).with(|context| {
             context.answer = Some(answer);
             context.attempts = self.attempts;
             context.client_request_id = Some(self.client_request_id);
             context.may_have_been_applied = self.is_after_lost;
+            context.signed = signed;
         })
     }
 }
@@ -306,7 +388,7 @@ impl Answer {
 /// The kind of an answer that says no.
 pub(crate) fn kind_of(status: StatusCode, code: &str) -> ErrorKind {
     match status.as_u16() {
-        401 | 403 => ErrorKind::Forbidden,
+        401 | 403 => ErrorKind::Forbidden { reason: code.to_owned() },
         404 if code == "TableNotFound" => ErrorKind::TableNotFound,
         404 => ErrorKind::NotFound,
         408 => ErrorKind::Timeout,

@@ -1,9 +1,10 @@
 //! Credentials: account keys, shared access signatures, tokens (C-2.6 to C-2.10).
 
 use crate::error::{Error, ErrorKind};
+use crate::grant::Grant;
 use crate::{BoxError, BoxFuture};
 use lazuli_model::Timestamp;
-use lazuli_wire::shared_key::SigningKey;
+use lazuli_wire::shared_key::{Scheme, SigningKey};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -51,9 +52,15 @@ pub struct Credential(pub(crate) Kind);
 
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
-    SharedKey { account: Arc<str>, key: Arc<SigningKey> },
-    Sas(Secret),
-    Token(Arc<CachedToken>),
+    SharedKey {
+        account: Arc<str>,
+        key: Arc<SigningKey>,
+        scheme: Scheme,
+    },
+    /// A token, and what it grants as far as its text tells (C-16.5).
+    Sas(Secret, Arc<Grant>),
+    SasFrom(Arc<Cached>),
+    Token(Arc<Cached>),
     Anonymous,
 }
 
@@ -61,25 +68,53 @@ impl Credential {
     /// An account's name and one of its keys, as base64 text.
     pub fn shared_key(account: &str, key: &str) -> Result<Self, Error> {
         let key = SigningKey::from_base64(key).map_err(|error| Error::config(error.to_string()))?;
-        Ok(Self(Kind::SharedKey { account: account.into(), key: Arc::new(key) }))
+        Ok(Self::of_key(account, key))
+    }
+
+    pub(crate) fn of_key(account: &str, key: SigningKey) -> Self {
+        let (account, key) = (account.into(), Arc::new(key));
+        Self(Kind::SharedKey { account, key, scheme: Scheme::SharedKey })
+    }
+
+    /// Signs requests by the scheme `SharedKeyLite`, which covers less of a request. Other credentials
+    /// stay as they are.
+    #[must_use]
+    pub fn lite(self) -> Self {
+        match self.0 {
+            Kind::SharedKey { account, key, .. } => {
+                Self(Kind::SharedKey { account, key, scheme: Scheme::SharedKeyLite })
+            }
+            _ => self,
+        }
     }
 
     /// A shared access signature: the text of the query, with or without a question mark.
-    pub fn sas(token: &str) -> Result<Self, Error> {
-        let token = token.strip_prefix('?').unwrap_or(token);
-        let has_signature = token.split('&').any(|part| part.starts_with("sig="));
-        if !has_signature {
-            return Err(Error::config("a shared access signature has a parameter `sig`"));
-        }
-        Ok(Self(Kind::Sas(Secret::new(token))))
+    pub fn sas(token: impl AsRef<str>) -> Result<Self, Error> {
+        let token = sas_text(token.as_ref())?;
+        let grant = Grant::parse(&token);
+        Ok(Self(Kind::Sas(Secret::new(token), Arc::new(grant))))
+    }
+
+    /// Shared access signatures from a function, which is called again before the last one expires, and
+    /// once more if the service refuses one.
+    ///
+    /// ```
+    /// # use lazuli_client::{BoxError, Credential};
+    /// # async fn ask_our_server() -> Result<String, BoxError> { Ok("sv=..&sig=..".into()) }
+    /// let credential = Credential::sas_from(|| ask_our_server());
+    /// ```
+    pub fn sas_from<F, W>(provider: F) -> Self
+    where
+        F: Fn() -> W + Send + Sync + 'static,
+        W: Future<Output = Result<String, BoxError>> + Send + 'static,
+    {
+        let provider = SasProvider(Box::new(move || Box::pin(provider())));
+        Self(Kind::SasFrom(Arc::new(Cached::new(provider))))
     }
 
     /// Bearer tokens.
     pub fn token(source: impl TokenCredential) -> Self {
-        Self(Kind::Token(Arc::new(CachedToken {
-            source: Box::new(source),
-            last: Mutex::new(None),
-        })))
+        Self(Kind::Token(Arc::new(Cached::new(source))))
     }
 
     /// No credential.
@@ -88,19 +123,72 @@ impl Credential {
     }
 }
 
-/// A source of tokens and the last one it gave.
-#[derive(Debug)]
-pub(crate) struct CachedToken {
-    source: Box<dyn TokenCredential>,
-    /// Locked while a token is fetched, so that all who wait get that one.
-    last: Mutex<Option<AccessToken>>,
+/// The text of a token without its question mark.
+fn sas_text(token: &str) -> Result<String, Error> {
+    let token = token.trim();
+    let token = token.strip_prefix('?').unwrap_or(token);
+    let has_signature = token.split('&').any(|part| part.starts_with("sig="));
+    let is_query = token.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    if !has_signature || !is_query {
+        return Err(Error::config("a shared access signature is a query with a parameter `sig`"));
+    }
+    Ok(token.to_owned())
 }
 
-impl CachedToken {
-    /// Tokens are renewed so long before their end.
-    const MARGIN_SECONDS: u64 = 300;
+type Fetch = dyn Fn() -> BoxFuture<'static, Result<String, BoxError>> + Send + Sync;
 
-    /// A token that is good for a while. `refused` is one that the service did not take.
+/// A function that gives shared access signatures.
+struct SasProvider(Box<Fetch>);
+
+impl fmt::Debug for SasProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SasProvider(..)")
+    }
+}
+
+impl TokenCredential for SasProvider {
+    fn token<'a>(&'a self, _scope: &'a str) -> BoxFuture<'a, Result<AccessToken, BoxError>> {
+        Box::pin(async {
+            let token = sas_text(&(self.0)().await?)?;
+            // A token that leaves its expiry to a stored policy is good until it is refused.
+            let expires = Grant::parse(&token).expires().unwrap_or(Timestamp::MAX);
+            Ok(AccessToken { secret: Secret::new(token), expires })
+        })
+    }
+}
+
+/// A source of secrets and the last one it gave.
+#[derive(Debug)]
+pub(crate) struct Cached {
+    source: Box<dyn TokenCredential>,
+    /// Locked while a secret is fetched, so that all who wait get that one.
+    last: Mutex<Option<Fetched>>,
+}
+
+#[derive(Debug)]
+struct Fetched {
+    token: AccessToken,
+    /// When the next one is fetched.
+    renew_at: Timestamp,
+}
+
+/// Secrets are renewed so long before their end (C-2.8), or in the middle of a shorter life.
+const MARGIN_SECONDS: u64 = 300;
+
+impl Fetched {
+    fn new(token: AccessToken, now: Timestamp) -> Self {
+        let life = token.expires.millis_since(now) / 1000;
+        let margin = MARGIN_SECONDS.min(life / 2);
+        Self { token, renew_at: now.plus_seconds(life - margin) }
+    }
+}
+
+impl Cached {
+    fn new(source: impl TokenCredential) -> Self {
+        Self { source: Box::new(source), last: Mutex::new(None) }
+    }
+
+    /// A secret that is good for a while. `refused` is one that the service did not take.
     pub(crate) async fn get(
         &self,
         scope: &str,
@@ -108,17 +196,28 @@ impl CachedToken {
         refused: Option<&Secret>,
     ) -> Result<Secret, Error> {
         let mut last = self.last.lock().await;
-        if let Some(token) = &*last {
-            let is_good = token.expires > now.plus_seconds(Self::MARGIN_SECONDS);
-            let is_refused = refused.is_some_and(|secret| secret.0 == token.secret.0);
-            if is_good && !is_refused {
-                return Ok(token.secret.clone());
-            }
+        let is_usable = |known: &&Fetched| {
+            known.token.expires > now
+                && refused.is_none_or(|secret| secret.0 != known.token.secret.0)
+        };
+        let usable = last.as_ref().filter(is_usable);
+        if let Some(known) = usable.filter(|known| now < known.renew_at) {
+            return Ok(known.token.secret.clone());
         }
-        let token = self.source.token(scope).await.map_err(|source| {
-            Error::new(ErrorKind::Credential).with(|context| context.source = Some(source))
-        })?;
-        Ok(last.insert(token).secret.clone())
+        match self.source.token(scope).await {
+            Ok(token) => Ok(last.insert(Fetched::new(token, now)).token.secret.clone()),
+            // What is there is still good: the next request tries again.
+            Err(source) => match usable {
+                Some(known) => {
+                    tracing::warn!(error = source, "the credential could not be renewed in time");
+                    Ok(known.token.secret.clone())
+                }
+                None => {
+                    Err(Error::new(ErrorKind::Credential)
+                        .with(|context| context.source = Some(source)))
+                }
+            },
+        }
     }
 }
 
@@ -156,13 +255,58 @@ mod tests {
         assert_eq!(get(at(3300), Some(&second)).await.unwrap().expose(), "token 2");
     }
 
+    /// Gives signatures that live for so many seconds each, one after the other, and then none.
+    fn provider(lives: &'static [u64]) -> (Credential, Arc<AtomicU64>) {
+        let calls = Arc::new(AtomicU64::new(0));
+        let counted = calls.clone();
+        let credential = Credential::sas_from(move || {
+            let number = counted.fetch_add(1, Ordering::Relaxed) as usize;
+            let end = lives.get(..=number).map(|lives| lives.iter().sum::<u64>());
+            std::future::ready(match end {
+                Some(end) => {
+                    let expiry = Timestamp::UNIX_EPOCH.plus_seconds(end);
+                    Ok(format!("?sv=2019-02-02&tn=t&sp=r&se={expiry}&sig={number}"))
+                }
+                None => Err("the source is down".into()),
+            })
+        });
+        (credential, calls)
+    }
+
+    #[tokio::test]
+    async fn signatures_of_a_function_are_renewed_before_they_expire() {
+        // C-2.6.
+        let (Credential(Kind::SasFrom(cached)), calls) = provider(&[3600, 100]) else {
+            panic!("a source")
+        };
+        let at = |seconds| Timestamp::UNIX_EPOCH.plus_seconds(seconds);
+        let get = async |seconds| {
+            let token = cached.get("", at(seconds), None).await.map_err(|e| e.kind().clone())?;
+            Ok(token.expose().rsplit('=').next().unwrap_or_default().to_owned())
+        };
+        for (seconds, number) in [
+            (0, "0"),
+            (3299, "0"),
+            // Renewed five minutes before its end.
+            (3300, "1"),
+            // A short life is renewed in its middle; the source is down, and what is there is good.
+            (3499, "1"),
+            (3500, "1"),
+            (3699, "1"),
+        ] {
+            assert_eq!(get(seconds).await, Ok(number.to_owned()), "{seconds}");
+        }
+        assert_eq!(calls.load(Ordering::Relaxed), 4);
+        assert_eq!(get(3700).await, Err(ErrorKind::Credential));
+    }
+
     #[test]
     fn credentials_show_no_secret() {
         // C-2.10.
         let key = "c2VjcmV0";
         for credential in [
             Credential::shared_key("acct", key).unwrap(),
-            Credential::sas(&format!("?sv=1&sig={key}")).unwrap(),
+            Credential::sas(format!("?sv=1&sig={key}")).unwrap(),
         ] {
             assert!(!format!("{credential:?}").contains(key), "{credential:?}");
         }

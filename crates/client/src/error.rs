@@ -26,6 +26,9 @@ pub(crate) struct Context {
     pub(crate) client_request_id: Option<String>,
     pub(crate) attempts: u32,
     pub(crate) may_have_been_applied: bool,
+    pub(crate) is_idempotent: bool,
+    /// What was signed, if the signature was refused.
+    pub(crate) signed: Option<String>,
     pub(crate) hint: Option<String>,
     pub(crate) source: Option<BoxError>,
 }
@@ -110,8 +113,15 @@ pub enum ErrorKind {
     #[error("the token belongs to another query")]
     TokenMismatch,
     /// The service refused the credential.
-    #[error("the service refused the credential")]
-    Forbidden,
+    #[error("the service refused the credential ({reason})")]
+    Forbidden {
+        /// The service's name of the reason, such as `AuthorizationPermissionMismatch`; empty if it gave
+        /// none.
+        reason: String,
+    },
+    /// The credential plainly does not allow it, so nothing was sent (C-16.5).
+    #[error("the shared access signature does not allow it: {0}")]
+    NotGranted(String),
     /// No credential could be had.
     #[error("the credential cannot be used")]
     Credential,
@@ -139,6 +149,26 @@ pub enum ErrorKind {
     /// The account is not set up rightly.
     #[error("{0}")]
     Config(String),
+}
+
+impl ErrorKind {
+    /// The name of the kind, for logs.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::NotFound => "NotFound",
+            Self::TableNotFound => "TableNotFound",
+            Self::Forbidden { .. } => "Forbidden",
+            Self::NotGranted(_) => "NotGranted",
+            Self::Credential => "Credential",
+            Self::Throttled => "Throttled",
+            Self::Timeout => "Timeout",
+            Self::Transport => "Transport",
+            Self::OutcomeUnknown => "OutcomeUnknown",
+            Self::Protocol(_) => "Protocol",
+            Self::Config(_) => "Config",
+            _ => "Other",
+        }
+    }
 }
 
 impl Error {
@@ -217,6 +247,12 @@ impl Error {
         self.0.context.hint.as_deref()
     }
 
+    /// The text that was signed, if the service refused the signature; in debug builds only. It holds no
+    /// secret. Compare it with the text that the service reports in [`Error::details`].
+    pub fn signed_string(&self) -> Option<&str> {
+        self.0.context.signed.as_deref()
+    }
+
     /// How often the request was sent.
     pub fn attempts(&self) -> u32 {
         self.0.context.attempts
@@ -264,8 +300,8 @@ impl Error {
             || *self.kind() == ErrorKind::PreconditionFailed
     }
 
-    /// Whether the same call may succeed later. Not true where it may have been carried out and would be
-    /// carried out twice.
+    /// Whether the same call may succeed later. Not true where it may have been carried out and doing it
+    /// twice would differ from doing it once.
     pub fn is_retryable(&self) -> bool {
         let transient = matches!(
             self.kind(),
@@ -274,7 +310,8 @@ impl Error {
                 | ErrorKind::Transport
                 | ErrorKind::Contended { .. }
         );
-        transient && !self.may_have_been_applied()
+        let is_unknown = *self.kind() == ErrorKind::OutcomeUnknown;
+        (transient && !self.may_have_been_applied()) || (is_unknown && self.0.context.is_idempotent)
     }
 
     fn status_is(&self, status: StatusCode) -> bool {

@@ -31,11 +31,15 @@ mod env;
 mod error;
 mod filter;
 mod get_many;
+mod grant;
 mod key;
 pub mod key_part;
 mod key_range;
 mod kind;
 mod layout;
+mod meter;
+mod observe;
+mod options;
 mod page_token;
 mod property;
 mod query;
@@ -44,6 +48,8 @@ pub mod queue;
 #[cfg(any(feature = "queue", feature = "blob"))]
 mod rest;
 mod retry;
+mod sas;
+mod settings;
 mod table;
 mod tables;
 mod transaction;
@@ -53,9 +59,8 @@ mod value;
 mod write;
 mod write_ids;
 
-pub use account::{Account, AccountBuilder, Timeouts};
+pub use account::{Account, AccountBuilder, Checked, Timeouts};
 pub use batch::{Batch, BatchError, BatchFault, Commit, Committed, WriteOp};
-pub use call::ReadFrom;
 pub use credential::{AccessToken, Credential, Secret, TokenCredential};
 pub use dialect::Dialect;
 pub use entity::{ETag, Entity, Loaded, Properties, TableEntity};
@@ -67,15 +72,27 @@ pub use key::{IntoKey, Key, KeyError};
 pub use key_range::{KeyBound, KeyRange};
 pub use kind::Kind;
 pub use layout::Layout;
-pub use lazuli_model::{EdmType, EntityKey, Guid, Metadata, Timestamp};
+pub use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
+pub use lazuli_model::{
+    AccessPolicies, AccessPolicy, EdmType, EntityKey, Guid, Metadata, ServiceProperties,
+    ServicePropertiesPatch, Timestamp,
+};
+pub use lazuli_wire::sas::{Permissions, ResourceTypes};
+pub use lazuli_wire::xml::GeoReplication;
+pub use meter::{Counts, Meter};
+pub use observe::{Attempt, Observe};
+pub use options::{ReadFrom, Request};
 pub use page_token::{PageToken, TokenKey};
 pub use property::{PropertyDef, Storage};
 pub use query::{Entities, Hint, Page, Pages, Plan, Query, QueryClass, Selection};
-pub use retry::Retry;
+pub use retry::{Failed, Retry};
+pub use sas::{AccountSasBuilder, SasIssuer, SasServices, SasToken, TableSasBuilder};
 pub use table::{Get, Table};
 pub use tables::Tables;
 pub use transaction::{Transact, Transaction};
-pub use transport::{Body, HttpTransport, Sent, Transport, TransportError};
+pub use transport::{
+    Body, HttpTransport, Proxy, Recording, Replay, Sent, Transport, TransportError,
+};
 pub use update::{Change, Update, Updated};
 pub use value::{DecodeError, EncodeError, IntoValue, TableValue, Value, ValueError};
 pub use write::{Delete, Deleted, Merge, Proof, Write, Written};

@@ -10,12 +10,13 @@ pub use plan::{Hint, Plan, QueryClass};
 pub use selection::Selection;
 
 use crate::account::Account;
-use crate::call::{CallOptions, ReadFrom};
+use crate::call::CallOptions;
 use crate::codec;
 use crate::dialect::Dialect;
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::filter::Filter;
+use crate::options::{read_options, verb_options};
 use crate::page_token::{PageToken, TokenKey};
 use crate::table::Table;
 use crate::value::DecodeError;
@@ -28,7 +29,6 @@ use plan::Part;
 pub(crate) use source::POINTS_AT_ONCE;
 use source::{Piece, Source};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What every entity needs to be loaded.
 const ALWAYS_SELECTED: [&str; 3] = ["PartitionKey", "RowKey", "Timestamp"];
@@ -200,17 +200,7 @@ impl<T: Send + 'static> Query<T> {
         self
     }
 
-    /// Which location is asked.
-    pub fn read_from(mut self, location: ReadFrom) -> Self {
-        self.options.read_from = location;
-        self
-    }
-
-    /// How long a page may take with all its attempts.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
-        self
-    }
+    read_options!();
 
     /// What the query would do. Sends nothing.
     pub fn explain(&self) -> Plan {
@@ -309,7 +299,12 @@ impl<T: Send + 'static> Query<T> {
         }
         let mut point_query = String::new();
         parameter(&mut point_query, "$select", &select);
+        let class = plan::class(self.filter.as_ref().map(|filter| &filter.0), pieces.len());
+        let class = class.name();
+        let shown_filter = self.filter.as_ref().map(|filter| self.account.0.observe.filter(filter));
         let source = Source {
+            shown_filter,
+            class,
             account: self.account,
             table: self.table,
             pieces,

@@ -1,6 +1,6 @@
 //! What the queue and blob clients share: their calls, parameters, metadata (C-17).
 
-use crate::call::{Call, CallOptions, X_MS_VERSION, header, text_value};
+use crate::call::{About, Call, CallOptions, X_MS_VERSION, header, text_value};
 use crate::error::{Error, ErrorKind};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -35,6 +35,7 @@ pub(crate) fn call(
         body: Bytes::new(),
         answer_bytes_max: ANSWER_BYTES_MAX,
         options: CallOptions::default(),
+        about: About::default(),
     }
 }
 

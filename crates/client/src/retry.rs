@@ -1,6 +1,10 @@
 //! When a request is sent again (C-13.1 to C-13.3).
 
 use crate::env::Env;
+use crate::transport::Sent;
+use http::StatusCode;
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -11,6 +15,33 @@ pub struct Retry {
     pause: Duration,
     pause_max: Duration,
     strict: bool,
+    custom: Option<Custom>,
+}
+
+/// A policy of the caller's own.
+#[derive(Clone)]
+struct Custom(Arc<Policy>);
+
+type Policy = dyn Fn(&Failed) -> Option<Duration> + Send + Sync;
+
+impl fmt::Debug for Custom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Custom(..)")
+    }
+}
+
+/// A request that failed in a way that another attempt may not (C-13.2).
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Failed {
+    /// Requests that were sent so far for the verb, this one included.
+    pub attempts: u32,
+    /// The status of the response; `None` if none came.
+    pub status: Option<StatusCode>,
+    /// Whether the service may have seen a request that has no response.
+    pub sent: Sent,
+    /// The pause that the service asked for.
+    pub retry_after: Option<Duration>,
 }
 
 impl Default for Retry {
@@ -21,6 +52,7 @@ impl Default for Retry {
             pause: Duration::from_millis(200),
             pause_max: Duration::from_secs(10),
             strict: false,
+            custom: None,
         }
     }
 }
@@ -29,6 +61,13 @@ impl Retry {
     /// One attempt.
     pub fn none() -> Self {
         Self { attempts: 1, ..Self::default() }
+    }
+
+    /// A policy of your own: the pause before the next attempt, or `None` to give up. It is asked about
+    /// failures that may be transient (C-13.2); the deadline of the verb and the retry budget of the
+    /// account still hold.
+    pub fn custom(policy: impl Fn(&Failed) -> Option<Duration> + Send + Sync + 'static) -> Self {
+        Self { custom: Some(Custom(Arc::new(policy))), ..Self::default() }
     }
 
     /// At most so many attempts, the first one counted; zero is taken for one.
@@ -50,18 +89,22 @@ impl Retry {
         Self { strict: true, ..self }
     }
 
-    pub(crate) fn attempts_max(&self) -> u32 {
-        self.attempts
-    }
-
     pub(crate) fn trusts_content(&self) -> bool {
         !self.strict
     }
 
-    /// The pause after so many attempts: anything up to a bound that doubles.
-    pub(crate) fn pause_after(&self, attempts: u32, env: &Env) -> Duration {
-        let doublings = attempts.saturating_sub(1).min(16);
-        env.jitter(self.pause.saturating_mul(1 << doublings).min(self.pause_max))
+    /// The pause before the next attempt: what the service asked for, else anything up to a bound that
+    /// doubles. `None` if there is none.
+    pub(crate) fn pause_after(&self, failed: &Failed, env: &Env) -> Option<Duration> {
+        if let Some(Custom(policy)) = &self.custom {
+            return policy(failed);
+        }
+        if failed.attempts >= self.attempts {
+            return None;
+        }
+        let doublings = failed.attempts.saturating_sub(1).min(16);
+        let bound = self.pause.saturating_mul(1 << doublings).min(self.pause_max);
+        Some(failed.retry_after.unwrap_or_else(|| env.jitter(bound)))
     }
 }
 
@@ -115,10 +158,17 @@ mod tests {
     #[test]
     fn pauses_double_up_to_their_bound() {
         // C-13.1.
-        let retry = Retry::default();
+        let retry = Retry::default().attempts(31);
         let env = Env::system();
+        let pause = |retry: &Retry, attempts| {
+            let failed = Failed { attempts, status: None, sent: Sent::No, retry_after: None };
+            retry.pause_after(&failed, &env)
+        };
         for (attempts, bound) in [(1, 200), (2, 400), (3, 800), (30, 10_000)] {
-            assert!(retry.pause_after(attempts, &env) <= Duration::from_millis(bound));
+            assert!(pause(&retry, attempts) <= Some(Duration::from_millis(bound)));
         }
+        assert_eq!((pause(&retry, 31), pause(&Retry::none(), 1)), (None, None));
+        let twice = Retry::custom(|failed| (failed.attempts < 2).then_some(Duration::ZERO));
+        assert_eq!((pause(&twice, 1), pause(&twice, 2)), (Some(Duration::ZERO), None));
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::account::Account;
 use crate::batch::Batch;
-use crate::call::{Answer, Call, CallOptions, ReadFrom, header};
+use crate::call::{About, Answer, Call, CallOptions, header};
 use crate::codec::{self, encode};
 use crate::entity::{ETag, Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::filter;
 use crate::get_many::GetMany;
 use crate::key::IntoKey;
+use crate::options::{read_options, verb_options};
 use crate::query::{Query, Selection};
 use crate::tables::{self, Tables};
 use crate::transaction::{Transact, Transaction};
@@ -23,7 +24,6 @@ use lazuli_wire::uri::write_entity_uri;
 use std::fmt;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 /// A table whose entities are values of `T`. Cheap to clone.
 pub struct Table<T = Entity> {
@@ -224,16 +224,10 @@ pub struct Get<T> {
 }
 
 impl<T: TableEntity> Get<T> {
-    /// How long it may take with all its attempts.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
-        self
-    }
+    read_options!();
 
-    /// Which location is asked.
-    pub fn read_from(mut self, location: ReadFrom) -> Self {
-        self.options.read_from = location;
-        self
+    pub(crate) fn with_options(self, options: CallOptions) -> Self {
+        Self { options, ..self }
     }
 
     /// An absent entity is an error: [`ErrorKind::NotFound`].
@@ -309,7 +303,8 @@ pub(crate) async fn read_point(
     options: CallOptions,
 ) -> Result<Option<PointAnswer>, Error> {
     let place = |error: Error| error.at("get", Some(table.as_str()), Some(key));
-    let call = Call { options, ..tables::read("get", entity_path(table, key), query) };
+    let about = About { expected: Some(StatusCode::NOT_FOUND), ..About::default() };
+    let call = Call { options, about, ..tables::read("get", entity_path(table, key), query) };
     let answer = account.exchange(&call).await.map_err(place)?;
     if answer.status == StatusCode::OK {
         return Ok(Some(PointAnswer(answer)));

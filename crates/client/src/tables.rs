@@ -1,9 +1,11 @@
 //! The table service: create, list and delete tables (C-3.4).
 
 use crate::account::Account;
-use crate::call::{Answer, Call, CallOptions, X_MS_VERSION, header};
+use crate::call::{About, Answer, Call, CallOptions, X_MS_VERSION, header};
 use crate::entity::{Entity, TableEntity};
 use crate::error::{Error, ErrorKind};
+use crate::filter::{Filter, col};
+use crate::options::Request;
 use crate::table::Table;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -12,6 +14,7 @@ use lazuli_model::TableName;
 use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::odata::json;
 use lazuli_wire::uri::{percent_encode, write_table_uri};
+use std::time::Duration;
 
 const VERSION: HeaderValue = HeaderValue::from_static("2019-02-02");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -20,6 +23,14 @@ const DATA_SERVICE_VERSION: HeaderName = HeaderName::from_static("dataservicever
 const MAX_DATA_SERVICE_VERSION: HeaderName = HeaderName::from_static("maxdataserviceversion");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 const NEXT_TABLE_NAME: HeaderName = HeaderName::from_static("x-ms-continuation-nexttablename");
+
+const CREATE: &str = "create table";
+const DELETE: &str = "delete table";
+const ALREADY_EXISTS: &str = "TableAlreadyExists";
+const BEING_DELETED: &str = "TableBeingDeleted";
+/// How long a name may take to become free, and how often it is tried.
+const FREE_WAIT_MAX: Duration = Duration::from_secs(60);
+const FREE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Bytes of an answer that is not a page of entities, and of one that is (C-3.10).
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -34,6 +45,10 @@ pub struct Tables {
 impl Tables {
     pub(crate) fn new(account: Account) -> Self {
         Self { account }
+    }
+
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
     }
 
     /// A table whose entities may have any shape. Makes no request.
@@ -55,84 +70,115 @@ impl Tables {
     }
 
     /// Creates a table; fails with a conflict if it exists.
-    pub async fn create(&self, name: &str) -> Result<Table<Entity>, Error> {
-        let table = self.table(name)?;
-        let answer = self.send_create(&table).await?;
-        match answer.status {
-            StatusCode::CREATED | StatusCode::NO_CONTENT => Ok(table),
-            _ => Err(answer.into_error("create table").at("create table", Some(name), None)),
-        }
+    pub fn create(&self, name: &str) -> Request<Table<Entity>> {
+        self.verb(name, |tables, table, options| async move {
+            match tables.send_create(&table, options, None).await? {
+                answer if is_created(&answer) => Ok(table),
+                answer => Err(place(answer.into_error(CREATE), CREATE, &table.name)),
+            }
+        })
     }
 
     /// Creates a table unless it exists.
-    pub async fn create_if_missing(&self, name: &str) -> Result<Table<Entity>, Error> {
-        let table = self.table(name)?;
-        let answer = self.send_create(&table).await?;
-        match answer.status {
-            StatusCode::CREATED | StatusCode::NO_CONTENT => return Ok(table),
-            _ => {}
-        }
-        let error = answer.into_error("create table");
-        match error.code() {
-            Some("TableAlreadyExists") => Ok(table),
-            _ => Err(error.at("create table", Some(name), None)),
-        }
+    pub fn create_if_missing(&self, name: &str) -> Request<Table<Entity>> {
+        self.verb(name, |tables, table, options| async move {
+            let expected = Some(StatusCode::CONFLICT);
+            let answer = tables.send_create(&table, options, expected).await?;
+            if is_created(&answer) {
+                return Ok(table);
+            }
+            let error = answer.into_error(CREATE);
+            match error.code() {
+                Some(ALREADY_EXISTS) => Ok(table),
+                _ => Err(place(error, CREATE, &table.name)),
+            }
+        })
+    }
+
+    /// Creates a table, and waits while one of that name is being deleted: up to 60 s, or the timeout of
+    /// the request. Fails with a conflict if the table exists.
+    pub fn create_when_free(&self, name: &str) -> Request<Table<Entity>> {
+        self.verb(name, |tables, table, options| async move {
+            let env = tables.account.0.env.clone();
+            let deadline = env.elapsed() + options.timeout.unwrap_or(FREE_WAIT_MAX);
+            loop {
+                let answer = tables.send_create(&table, options.clone(), None).await?;
+                if is_created(&answer) {
+                    return Ok(table);
+                }
+                let error = answer.into_error(CREATE);
+                let is_over = env.elapsed() + FREE_PAUSE >= deadline;
+                if error.code() != Some(BEING_DELETED) || is_over {
+                    return Err(place(error, CREATE, &table.name));
+                }
+                env.sleep(FREE_PAUSE).await;
+            }
+        })
     }
 
     /// Deletes a table with all its entities.
-    pub async fn delete(&self, name: &str) -> Result<(), Error> {
-        match self.send_delete(name).await? {
-            answer if answer.status == StatusCode::NO_CONTENT => Ok(()),
-            // An attempt before this one deleted it, or somebody did: it is gone (C-13).
-            answer if answer.status == StatusCode::NOT_FOUND && answer.is_after_lost => Ok(()),
-            answer => {
-                let error = answer.into_error("delete table");
-                // The service calls a missing table a missing resource.
-                let error = match error.kind() {
-                    ErrorKind::NotFound => error.with_kind(ErrorKind::TableNotFound),
-                    _ => error,
-                };
-                Err(error.at("delete table", Some(name), None))
-            }
-        }
+    pub fn delete(&self, name: &str) -> Request<()> {
+        self.verb(name, |tables, table, options| async move {
+            tables.send_delete(&table.name, options, false).await.map(drop)
+        })
     }
 
     /// Deletes a table if it exists; returns whether it did.
-    pub async fn delete_if_present(&self, name: &str) -> Result<bool, Error> {
-        match self.delete(name).await {
-            Ok(()) => Ok(true),
-            Err(error) if *error.kind() == ErrorKind::TableNotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+    pub fn delete_if_present(&self, name: &str) -> Request<bool> {
+        self.verb(name, |tables, table, options| async move {
+            tables.send_delete(&table.name, options, true).await
+        })
     }
 
-    /// Whether a table exists.
-    pub async fn exists(&self, name: &str) -> Result<bool, Error> {
-        let name = parse(name)?;
-        let call = read("table exists", table_path(&name), String::new());
-        let answer = self.account.exchange(&call).await?;
-        match answer.status {
-            StatusCode::OK => Ok(true),
-            StatusCode::NOT_FOUND => Ok(false),
-            _ => {
-                Err(answer.into_error("table exists").at("table exists", Some(name.as_str()), None))
+    /// Tells whether a table exists.
+    pub fn exists(&self, name: &str) -> Request<bool> {
+        self.verb(name, |tables, table, options| async move {
+            let mut call = read("table exists", table_path(&table.name), String::new());
+            call.options = options;
+            call.about.expected = Some(StatusCode::NOT_FOUND);
+            let answer = tables.account.exchange(&call).await?;
+            match answer.status {
+                StatusCode::OK => Ok(true),
+                StatusCode::NOT_FOUND => Ok(false),
+                _ => Err(place(answer.into_error(call.operation), call.operation, &table.name)),
             }
-        }
+        })
     }
 
     /// The names of all tables, in order.
-    pub async fn list(&self) -> Result<Vec<String>, Error> {
+    pub fn list(&self) -> Request<Vec<String>> {
+        let tables = self.clone();
+        Request::new(|options| tables.names(None, options))
+    }
+
+    /// The names of the tables that begin with `prefix`, in order.
+    pub fn list_prefix(&self, prefix: &str) -> Request<Vec<String>> {
+        let (tables, filter) = (self.clone(), col("TableName").starts_with(prefix));
+        Request::new(|options| tables.names(Some(filter), options))
+    }
+
+    async fn names(
+        self,
+        filter: Option<Filter>,
+        options: CallOptions,
+    ) -> Result<Vec<String>, Error> {
         let mut names = Vec::new();
         let mut next: Option<String> = None;
         loop {
             let mut query = Vec::new();
+            if let Some(filter) = &filter {
+                query.extend_from_slice(b"$filter=");
+                percent_encode(&mut query, &filter.to_string());
+            }
             if let Some(next) = &next {
+                query.extend_from_slice(if query.is_empty() { b"" } else { b"&" });
                 query.extend_from_slice(b"NextTableName=");
                 percent_encode(&mut query, next);
             }
             let query = String::from_utf8(query).map_err(Error::protocol)?;
             let call = Call {
                 answer_bytes_max: PAGE_BYTES_MAX,
+                options: options.clone(),
                 ..read("list tables", "/Tables".to_owned(), query)
             };
             let answer = self.account.exchange(&call).await?;
@@ -147,18 +193,71 @@ impl Tables {
         }
     }
 
-    async fn send_create(&self, table: &Table<Entity>) -> Result<Answer, Error> {
-        let mut body = Vec::new();
-        json::write_table_name(&mut body, table.name());
-        let mut call = write("create table", Method::POST, "/Tables".to_owned(), body.into());
-        call.headers.insert(PREFER, HeaderValue::from_static("return-no-content"));
-        self.account.exchange(&call).await
+    /// A verb on the table called `name`, whose name is checked before anything is sent.
+    fn verb<R, W>(
+        &self,
+        name: &str,
+        run: impl FnOnce(Self, Table<Entity>, CallOptions) -> W + Send + 'static,
+    ) -> Request<R>
+    where
+        R: Send + 'static,
+        W: Future<Output = Result<R, Error>> + Send + 'static,
+    {
+        let (tables, table) = (self.clone(), self.table(name));
+        Request::new(|options| async move { run(tables, table?, options).await })
     }
 
-    async fn send_delete(&self, name: &str) -> Result<Answer, Error> {
-        let path = table_path(&parse(name)?);
-        self.account.exchange(&write("delete table", Method::DELETE, path, Bytes::new())).await
+    async fn send_create(
+        &self,
+        table: &Table<Entity>,
+        options: CallOptions,
+        expected: Option<StatusCode>,
+    ) -> Result<Answer, Error> {
+        let mut body = Vec::new();
+        json::write_table_name(&mut body, table.name());
+        let mut call = write(CREATE, Method::POST, "/Tables".to_owned(), body.into());
+        call.options = options;
+        call.about.expected = expected;
+        call.about.table = Some(table.name().to_owned());
+        prefer_no_content(&mut call);
+        self.account.exchange(&call).await.map_err(|error| place(error, CREATE, &table.name))
     }
+
+    /// Deletes a table; false if there was none.
+    async fn send_delete(
+        &self,
+        name: &TableName,
+        options: CallOptions,
+        may_be_absent: bool,
+    ) -> Result<bool, Error> {
+        let mut call = write(DELETE, Method::DELETE, table_path(name), Bytes::new());
+        call.options = options;
+        call.about.expected = may_be_absent.then_some(StatusCode::NOT_FOUND);
+        let answer = self.account.exchange(&call).await.map_err(|e| place(e, DELETE, name))?;
+        match answer.status {
+            StatusCode::NO_CONTENT => Ok(true),
+            // An attempt before this one deleted it, or somebody did: it is gone (C-13).
+            StatusCode::NOT_FOUND if answer.is_after_lost => Ok(true),
+            StatusCode::NOT_FOUND if may_be_absent => Ok(false),
+            _ => {
+                let error = place(answer.into_error(DELETE), DELETE, name);
+                // The service calls a missing table a missing resource.
+                Err(match error.kind() {
+                    ErrorKind::NotFound => error.with_kind(ErrorKind::TableNotFound),
+                    _ => error,
+                })
+            }
+        }
+    }
+}
+
+fn is_created(answer: &Answer) -> bool {
+    matches!(answer.status, StatusCode::CREATED | StatusCode::NO_CONTENT)
+}
+
+/// Says where it happened.
+fn place(error: Error, operation: &'static str, table: &TableName) -> Error {
+    error.at(operation, Some(table.as_str()), None)
 }
 
 fn parse(name: &str) -> Result<TableName, Error> {
@@ -193,6 +292,7 @@ pub(crate) fn read(operation: &'static str, path: String, query: String) -> Call
         is_read: true,
         answer_bytes_max: ANSWER_BYTES_MAX,
         options: CallOptions::default(),
+        about: About::default(),
     }
 }
 

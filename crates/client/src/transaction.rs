@@ -3,10 +3,12 @@
 use crate::BoxFuture;
 use crate::account::Account;
 use crate::batch::{self, Operation};
+use crate::call::CallOptions;
 use crate::codec::encode;
 use crate::entity::{Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::key::{IntoKey, Key};
+use crate::options::verb_options;
 use crate::table::Table;
 use crate::update::pause;
 use lazuli_model::TableName;
@@ -131,6 +133,7 @@ pub struct Transact<'f, F, W, R> {
     partition: String,
     work: F,
     attempts: u32,
+    options: CallOptions,
     of: PhantomData<Of<'f, W, R>>,
 }
 
@@ -147,6 +150,7 @@ where
             partition: partition.to_owned(),
             work,
             attempts: ATTEMPTS,
+            options: CallOptions::default(),
             of: PhantomData,
         }
     }
@@ -155,6 +159,8 @@ where
     pub fn attempts(self, attempts: u32) -> Self {
         Self { attempts: attempts.max(1), ..self }
     }
+
+    verb_options!();
 
     async fn run(mut self) -> Result<R, Error> {
         let place =
@@ -165,7 +171,10 @@ where
             let transaction = Transaction::new(table, &self.partition);
             let result = (self.work)(transaction.clone()).await?;
             let operations = transaction.operations();
-            match batch::send_with_id(&self.account, &self.table, operations, env.guid()).await {
+            let options = self.options.clone();
+            let commit =
+                batch::send_with_id(&self.account, &self.table, operations, env.guid(), options);
+            match commit.await {
                 Ok(_) => return Ok(result),
                 // Doing it twice is worse than not knowing (C-10.3).
                 Err(error) if error.may_have_been_applied() => {

@@ -8,8 +8,12 @@ use std::fmt;
 use std::pin::Pin;
 
 mod http_transport;
+mod proxy;
+mod recording;
 
 pub use http_transport::HttpTransport;
+pub use proxy::Proxy;
+pub use recording::{Recording, Replay};
 
 /// Sends one request and returns its answer, whatever its status.
 ///

@@ -1,9 +1,11 @@
 //! Optimistic updates: read, change, write if unchanged (C-10.1 to C-10.3).
 
+use crate::call::CallOptions;
 use crate::entity::{ETag, TableEntity};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::key::KeyError;
+use crate::options::verb_options;
 use crate::table::Table;
 use crate::{BoxError, BoxFuture};
 use lazuli_model::EntityKey;
@@ -47,6 +49,7 @@ pub struct Update<T, F> {
     attempts: u32,
     with_write_id: bool,
     is_idempotent: bool,
+    options: CallOptions,
 }
 
 impl<T, F> Update<T, F>
@@ -63,6 +66,7 @@ where
             attempts: ATTEMPTS,
             with_write_id: true,
             is_idempotent: false,
+            options: CallOptions::default(),
         }
     }
 
@@ -86,6 +90,8 @@ where
     pub fn idempotent(self) -> Self {
         Self { is_idempotent: true, ..self }
     }
+
+    verb_options!();
 
     async fn run(mut self) -> Result<Updated, Error> {
         let table = self.table.clone();
@@ -113,7 +119,8 @@ where
         let refused =
             |source| Error::new(ErrorKind::Refused).with(|context| context.source = Some(source));
         let typed = crate::Key::<T>::new(key.clone());
-        let write = match (self.table.get(typed).await?, &mut self.absent) {
+        let get = self.table.get(typed).with_options(self.options.clone());
+        let write = match (get.await?, &mut self.absent) {
             (Some(mut loaded), _) => {
                 match (self.change)(&mut loaded).map_err(refused)? {
                     Change::Keep => {
@@ -131,7 +138,7 @@ where
             }
             (None, None) => return Err(Error::new(ErrorKind::NotFound)),
         };
-        let write = write.trusting_content(self.is_idempotent);
+        let write = write.trusting_content(self.is_idempotent).with_options(self.options.clone());
         let write = if self.with_write_id { write.write_id() } else { write };
         match write.await {
             Ok(written) => {

@@ -11,16 +11,16 @@ use crate::account::Account;
 use crate::call::{Answer, CallOptions, header, text_value};
 use crate::entity::{ETag, Entity, Loaded, Properties};
 use crate::error::{Error, ErrorKind};
+use crate::options::verb_options;
 use crate::table::{entity_path, get};
 use crate::tables;
 use crate::value::Value;
 use crate::write_ids::{Fate, WRITE_IDS, WriteIds};
 use http::header::{ETAG, IF_MATCH};
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use lazuli_model::{EntityKey, TableName};
 use lazuli_wire::odata::json;
 use std::future::IntoFuture;
-use std::time::Duration;
 
 /// A write that was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,16 +173,10 @@ impl Write {
         Self { with_write_id: true, ..self }
     }
 
-    /// How long it may take with all its attempts.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
-        self
-    }
+    verb_options!();
 
-    /// Another header, for what this library does not know.
-    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.options.headers.push((name, value));
-        self
+    pub(crate) fn with_options(self, options: CallOptions) -> Self {
+        Self { options, ..self }
     }
 
     async fn run(self) -> Result<Written, Error> {
@@ -203,6 +197,12 @@ impl Write {
         let (path, body) = self.verb.path_and_body(&self.table, &key, &properties);
         let mut call = tables::write(operation, self.verb.method(), path, body.into());
         call.options = self.options;
+        // Done twice, these leave what they leave done once.
+        call.about.is_idempotent = match self.verb {
+            WriteVerb::Overwrite | WriteVerb::Upsert | WriteVerb::UpsertMerge => true,
+            WriteVerb::Merge => if_match.as_deref() == Some("*"),
+            WriteVerb::Insert | WriteVerb::Replace => false,
+        };
         if let Some(if_match) = &if_match {
             call.headers.insert(IF_MATCH, text_value(if_match).map_err(place)?);
         }

@@ -25,8 +25,8 @@ pub use queue_answer::{
 };
 pub(crate) use write::{BYTE_ORDER_MARK, leaf as write_leaf, write_text};
 pub use write::{
-    is_storable, write_service_properties, write_service_stats, write_signed_identifiers,
-    write_user_delegation_key,
+    is_storable, write_service_properties, write_service_properties_patch, write_service_stats,
+    write_signed_identifiers, write_user_delegation_key,
 };
 
 use crate::version::ApiVersion;

@@ -25,10 +25,11 @@ pub(crate) async fn send_with_id(
     table: &TableName,
     mut operations: Vec<Operation>,
     own: Guid,
+    options: CallOptions,
 ) -> Result<Committed, Error> {
     let own = mark(&mut operations, own).then_some(own);
     let changes = ChangeSet::of(account, table, operations).map_err(|error| place(error, table))?;
-    send(account, table, changes, own, false, CallOptions::default()).await
+    send(account, table, changes, own, false, options).await
 }
 
 /// Sends a transaction. `own` is an id that one of its writes carries.
@@ -48,6 +49,8 @@ pub(crate) async fn send(
     let mut call = tables::write("batch", Method::POST, "/$batch".to_owned(), body.into());
     call.headers.insert(CONTENT_TYPE, content_type);
     call.options = options;
+    call.about.table = Some(table.as_str().to_owned());
+    call.about.operations = count;
     let answer = account.exchange(&call).await.map_err(|error| place(error, table))?;
     let is_after_lost = answer.is_after_lost;
     let error = match read_answer(answer, &operations) {

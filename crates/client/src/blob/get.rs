@@ -2,7 +2,8 @@
 
 use super::{Blob, BlobProperties, Conditions, conditional, prepare};
 use crate::BoxFuture;
-use crate::call::{Answer, CallOptions, ReadFrom, text_value};
+use crate::ReadFrom;
+use crate::call::{Answer, CallOptions, text_value};
 use crate::entity::ETag;
 use crate::error::{Error, ErrorKind};
 use crate::rest::{Parameters, too_large};

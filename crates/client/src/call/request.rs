@@ -1,12 +1,11 @@
 //! The request of one attempt: address, headers, signature.
 
-use super::{
-    Call, ReadFrom, State, X_MS_CLIENT_REQUEST_ID, X_MS_DATE, X_MS_VERSION, header, text_value,
-};
+use super::{Call, State, X_MS_CLIENT_REQUEST_ID, X_MS_DATE, X_MS_VERSION, header, text_value};
 use crate::account::Account;
 use crate::credential::Kind;
 use crate::dialect::Dialect;
 use crate::error::Error;
+use crate::options::ReadFrom;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -20,7 +19,7 @@ use std::time::Duration;
 
 impl Account {
     /// The time to sign with.
-    fn signed_time(&self) -> Timestamp {
+    pub(crate) fn signed_time(&self) -> Timestamp {
         let skew = self.0.skew_seconds.load(Ordering::Relaxed);
         let seconds = self.0.env.now().unix_seconds().saturating_add_signed(skew);
         Timestamp::from_unix_seconds(seconds)
@@ -38,23 +37,37 @@ impl Account {
         let endpoint = inner.endpoint(call.service).ok_or_else(|| {
             Error::config(format!("the account has no endpoint for {:?}", call.service))
         })?;
-        let is_secondary = match call.options.read_from {
-            ReadFrom::Primary => false,
-            ReadFrom::Secondary => true,
-            ReadFrom::PrimaryThenSecondary => state.attempts > 1,
-        };
+        let is_secondary = call.is_read
+            && match call.options.read_from {
+                ReadFrom::Primary => false,
+                ReadFrom::Secondary => true,
+                ReadFrom::PrimaryThenSecondary => state.attempts > 1,
+            };
         let base = if is_secondary { &endpoint.secondary } else { &endpoint.primary };
         let credential = inner.credential.load_full();
 
         let mut query = call.query.clone();
+        if !call.options.query.is_empty() {
+            append(&mut query, &call.options.query);
+        }
         // The server gives up before we do (C-13.4).
         let seconds = timeout.as_secs().saturating_sub(2).clamp(1, 30);
         append(&mut query, &format!("timeout={seconds}"));
-        if let Kind::Sas(token) = &credential.0 {
-            append(&mut query, token.expose());
+        match &credential.0 {
+            Kind::Sas(token, _) => append(&mut query, token.expose()),
+            Kind::SasFrom(source) => {
+                let refused = state.secret.as_ref().filter(|_| state.is_renewed);
+                let token = source.get("", self.signed_time(), refused).await?;
+                append(&mut query, token.expose());
+                state.secret = Some(token);
+            }
+            _ => {}
         }
 
         let mut headers = call.headers.clone();
+        if let (StorageService::Table, Some(version)) = (call.service, &inner.table_version) {
+            headers.insert(X_MS_VERSION, version.clone());
+        }
         headers.insert(USER_AGENT, inner.user_agent.clone());
         headers.insert(X_MS_CLIENT_REQUEST_ID, text_value(client_request_id)?);
         headers.insert(X_MS_DATE, text_value(&self.signed_time().rfc1123())?);
@@ -67,12 +80,14 @@ impl Account {
             headers.insert(name, value.clone());
         }
         match &credential.0 {
-            Kind::SharedKey { account, key } => {
+            Kind::SharedKey { account, key, scheme } => {
                 let base_path =
                     base.splitn(4, '/').nth(3).map_or(String::new(), |p| format!("/{p}"));
                 let path = base_path + &call.path;
-                let signature = sign(call, &headers, account, &path, &query, key)?;
+                let signer = Signer { account, key, scheme: *scheme };
+                let (signature, text) = signer.sign(call, &headers, &path, &query)?;
                 headers.insert(AUTHORIZATION, secret_value(&signature)?);
+                state.signed = text;
             }
             Kind::Token(token) => {
                 if base.starts_with("http://") && !inner.allow_token_over_http {
@@ -80,13 +95,13 @@ impl Account {
                         context.hint = Some("use https, or allow_token_over_http()".into());
                     }));
                 }
-                let refused = state.token.as_ref().filter(|_| state.is_token_renewed);
-                let secret = token.get(self.scope(), inner.env.now(), refused).await?;
+                let refused = state.secret.as_ref().filter(|_| state.is_renewed);
+                let secret = token.get(self.scope(), self.signed_time(), refused).await?;
                 headers
                     .insert(AUTHORIZATION, secret_value(&format!("Bearer {}", secret.expose()))?);
-                state.token = Some(secret);
+                state.secret = Some(secret);
             }
-            Kind::Sas(_) | Kind::Anonymous => {}
+            Kind::Sas(..) | Kind::SasFrom(_) | Kind::Anonymous => {}
         }
 
         let uri = format!("{base}{}?{query}", call.path);
@@ -107,40 +122,53 @@ impl Account {
     }
 }
 
-/// The value of Authorization.
-fn sign(
-    call: &Call,
-    headers: &HeaderMap,
-    account: &str,
-    path: &str,
-    query: &str,
-    key: &SigningKey,
-) -> Result<String, Error> {
-    let get = |name: &HeaderName| header(headers, name).unwrap_or_default();
-    let scheme = Scheme::SharedKey;
-    let signature = match call.service {
-        StorageService::Table => {
-            let parsed = Query::parse_lenient(query).map_err(Error::protocol)?;
-            let request = SignedRequest {
-                method: call.method.as_str(),
-                content_md5: "",
-                content_type: get(&CONTENT_TYPE),
-                date: get(&X_MS_DATE),
-                account,
-                path,
-                comp: parsed.get("comp"),
-            };
-            request.sign(scheme, key)
-        }
-        StorageService::Queue | StorageService::Blob => {
-            let version = ApiVersion::parse(get(&X_MS_VERSION))
-                .ok_or_else(|| Error::config("the version of the request is not known"))?;
-            let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-            let method = call.method.as_str();
-            CanonicalRequest::new(method, pairs, account, path, query, version).sign(scheme, key)
-        }
-    };
-    Ok(Authorization::header(scheme, account, &signature))
+/// What signs requests.
+struct Signer<'a> {
+    account: &'a str,
+    key: &'a SigningKey,
+    scheme: Scheme,
+}
+
+impl Signer<'_> {
+    /// The value of Authorization, and in debug builds the text that it signs (C-14.5).
+    fn sign(
+        &self,
+        call: &Call,
+        headers: &HeaderMap,
+        path: &str,
+        query: &str,
+    ) -> Result<(String, Option<String>), Error> {
+        let Self { account, key, scheme } = *self;
+        let get = |name: &HeaderName| header(headers, name).unwrap_or_default();
+        let method = call.method.as_str();
+        let shown = |text: Vec<u8>| String::from_utf8_lossy(&text).into_owned();
+        let (signature, text) = match call.service {
+            StorageService::Table => {
+                let parsed = Query::parse_lenient(query).map_err(Error::protocol)?;
+                let request = SignedRequest {
+                    method,
+                    content_md5: "",
+                    content_type: get(&CONTENT_TYPE),
+                    date: get(&X_MS_DATE),
+                    account,
+                    path,
+                    comp: parsed.get("comp"),
+                };
+                let text =
+                    cfg!(debug_assertions).then(|| shown(request.string_to_sign(scheme).concat()));
+                (request.sign(scheme, key), text)
+            }
+            StorageService::Queue | StorageService::Blob => {
+                let version = ApiVersion::parse(get(&X_MS_VERSION))
+                    .ok_or_else(|| Error::config("the version of the request is not known"))?;
+                let pairs = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+                let request = CanonicalRequest::new(method, pairs, account, path, query, version);
+                let text = cfg!(debug_assertions).then(|| shown(request.string_to_sign(scheme)));
+                (request.sign(scheme, key), text)
+            }
+        };
+        Ok((Authorization::header(scheme, account, &signature), text))
+    }
 }
 
 fn secret_value(text: &str) -> Result<HeaderValue, Error> {

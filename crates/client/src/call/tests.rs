@@ -242,9 +242,85 @@ async fn reads_may_go_to_the_secondary() {
     // C-3.6.
     let test = test(&[BUSY, OK]);
     let mut call = read();
-    call.options.read_from = ReadFrom::PrimaryThenSecondary;
+    call.options.read_from = crate::ReadFrom::PrimaryThenSecondary;
     test.account.exchange(&call).await.unwrap();
     let requests = test.script.requests.lock().unwrap();
     let paths: Vec<_> = requests.iter().map(|r| r.uri().path()).collect();
     assert_eq!(paths, ["/acct/T", "/acct-secondary/T"]);
+}
+
+#[tokio::test]
+async fn a_table_that_is_being_deleted_is_waited_for() {
+    // C-3.4.
+    const DELETED: Reply = Reply::Status(409, &[("x-ms-error-code", "TableBeingDeleted")]);
+    let free = test(&[DELETED, DELETED, Reply::Status(204, &[])]);
+    free.account.tables().create_when_free("Busy").await.unwrap();
+    assert_eq!(free.manual.elapsed(), Duration::from_secs(2));
+    let busy = test(&[DELETED, DELETED]);
+    let short = busy.account.tables().create_when_free("Busy").timeout(Duration::from_secs(2));
+    let error = short.await.unwrap_err();
+    assert_eq!((error.kind(), error.code()), (&ErrorKind::Service, Some("TableBeingDeleted")));
+    let taken = test(&[Reply::Status(409, &[("x-ms-error-code", "TableAlreadyExists")])]);
+    let error = taken.account.tables().create_when_free("Busy").await.unwrap_err();
+    assert!(error.is_conflict() && error.attempts() == 1);
+}
+
+#[tokio::test]
+async fn a_policy_of_one_s_own_decides_within_the_deadline() {
+    // C-13.1.
+    let script = Script::default();
+    script.replies.lock().unwrap().extend([const { BUSY }; 9]);
+    let manual = Manual::default();
+    let policy = |failed: &Failed| {
+        assert_eq!(failed.retry_after, Some(Duration::from_secs(1)));
+        Some(Duration::from_secs(10))
+    };
+    let account = Account::builder("http://127.0.0.1:1/acct")
+        .transport(script.clone())
+        .env(Env::new(manual.clone()))
+        .retry(Retry::custom(policy))
+        .build()
+        .unwrap();
+    let error = account.exchange(&read()).await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (&ErrorKind::Throttled, 6), "60 s in all");
+}
+
+#[tokio::test]
+async fn a_used_up_budget_ends_retries_and_says_so() {
+    // C-13.3.
+    let test = test(&[const { Reply::Fails(Sent::No) }; 101]);
+    while test.account.0.budget.take(Price::Ordinary) {}
+    let error = test.account.exchange(&read()).await.unwrap_err();
+    assert_eq!(error.attempts(), 1);
+    assert!(error.to_string().contains("retry budget"), "{error}");
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_may_be_tried_again_if_that_does_no_harm() {
+    // C-13.5.
+    let lost = [const { Reply::Fails(Sent::Maybe) }; 4];
+    let value = crate::Entity::new("p", "r");
+    for (is_idempotent, verb) in [(true, 0), (true, 1), (true, 2), (false, 3), (false, 4)] {
+        let test = test(&lost);
+        let table = test.account.tables().table("People").unwrap();
+        let error = match verb {
+            0 => table.upsert(&value).await.map(drop),
+            1 => table.merge(("p", "r")).set("a", 1).await.map(drop),
+            2 => table.delete_key(("p", "r")).await.map(drop),
+            3 => table.insert(&value).await.map(drop),
+            _ => table.merge(("p", "r")).if_match(&crate::ETag::new("e")).await.map(drop),
+        };
+        let error = error.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown);
+        assert_eq!(error.is_retryable(), is_idempotent, "{verb}");
+    }
+}
+
+#[tokio::test]
+async fn a_late_date_in_retry_after_is_a_pause_too() {
+    // C-13.1.
+    let at = Reply::Status(503, &[("retry-after", "Sun, 15 Nov 2026 12:00:07 GMT")]);
+    let test = test(&[at, OK]);
+    assert!(test.account.exchange(&read()).await.is_ok());
+    assert_eq!(test.manual.elapsed(), Duration::from_secs(7));
 }

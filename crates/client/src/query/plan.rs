@@ -33,6 +33,20 @@ pub enum QueryClass {
     TableScan,
 }
 
+impl QueryClass {
+    /// The name, as spans show it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Point => "point",
+            Self::MultiPoint => "multi_point",
+            Self::Range => "range",
+            Self::PartitionScan => "partition_scan",
+            Self::PartitionRange => "partition_range",
+            Self::TableScan => "table_scan",
+        }
+    }
+}
+
 /// What a query will do, without doing it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

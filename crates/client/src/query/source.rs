@@ -3,7 +3,7 @@
 use super::plan::Part;
 use super::{Decode, parameter};
 use crate::account::Account;
-use crate::call::{Call, CallOptions, header};
+use crate::call::{About, Call, CallOptions, header};
 use crate::entity::Loaded;
 use crate::error::{Error, ErrorKind};
 use crate::table::read_point;
@@ -51,6 +51,9 @@ pub(super) struct Source<T> {
     pub(super) point_query: String,
     pub(super) page_size: Option<usize>,
     pub(super) options: CallOptions,
+    /// The filter and the class of the plan, as spans show them.
+    pub(super) shown_filter: Option<String>,
+    pub(super) class: &'static str,
     pub(super) decode: Decode<T>,
     pub(super) skips_bad: bool,
 }
@@ -141,7 +144,8 @@ impl<T: Send + 'static> Source<T> {
         position: Option<Position>,
         wanted: Option<usize>,
     ) -> Result<Fetched<T>, Error> {
-        let answer = self.account.exchange(&self.call(query, position, wanted)).await?;
+        let call = self.call(query, position, wanted);
+        let answer = self.account.exchange(&call).await?;
         if answer.status != StatusCode::OK {
             return Err(answer.into_error("query"));
         }
@@ -157,6 +161,7 @@ impl<T: Send + 'static> Source<T> {
         if let Some(error) = fault {
             return Err(error);
         }
+        self.account.observe_page(&call, &answer, items.len());
         let next = |name| header(&answer.headers, name).map(str::to_owned);
         let next = Position { partition: next(&NEXT_PARTITION_KEY), row: next(&NEXT_ROW_KEY) };
         Ok(Fetched { items, next: (next != Position::default()).then_some(next) })
@@ -176,6 +181,11 @@ impl<T: Send + 'static> Source<T> {
         Call {
             answer_bytes_max: tables::PAGE_BYTES_MAX,
             options: self.options.clone(),
+            about: About {
+                filter: self.shown_filter.clone(),
+                query_class: Some(self.class),
+                ..About::default()
+            },
             ..tables::read("query", format!("/{}()", self.table.as_str()), query)
         }
     }

@@ -6,6 +6,7 @@ use crate::account::Account;
 use crate::call::{Call, CallOptions, text_value};
 use crate::error::{Error, ErrorKind};
 use crate::key::KeyError;
+use crate::options::verb_options;
 use crate::table::entity_path;
 use crate::tables;
 use bytes::Bytes;
@@ -13,7 +14,6 @@ use http::header::IF_MATCH;
 use http::{Method, StatusCode};
 use lazuli_model::{EntityKey, TableName};
 use std::future::IntoFuture;
-use std::time::Duration;
 
 /// A deletion of one entity.
 #[must_use = "nothing is sent before `.await`"]
@@ -38,11 +38,7 @@ impl Delete {
         Self { account, table, key, etag, options: CallOptions::default() }
     }
 
-    /// How long it may take with all its attempts.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
-        self
-    }
+    verb_options!();
 
     async fn run(self) -> Result<Deleted, Error> {
         let operation = if self.etag.is_some() { "delete" } else { "delete_key" };
@@ -54,6 +50,10 @@ impl Delete {
             options: self.options,
             ..tables::write(operation, Method::DELETE, path, Bytes::new())
         };
+        if self.etag.is_none() {
+            call.about.is_idempotent = true;
+            call.about.expected = Some(StatusCode::NOT_FOUND);
+        }
         let if_match = text_value(self.etag.as_deref().unwrap_or("*")).map_err(place)?;
         call.headers.insert(IF_MATCH, if_match);
         let answer = self.account.exchange(&call).await.map_err(place)?;

@@ -7,13 +7,13 @@ use crate::call::CallOptions;
 use crate::entity::{ETag, Entity, Loaded, Properties};
 use crate::error::Error;
 use crate::key::KeyError;
+use crate::options::verb_options;
 use crate::value::{EncodeError, IntoValue, TableValue};
 use crate::write_ids::WriteIds;
 use lazuli_model::{EntityKey, TableName};
 use std::borrow::Cow;
 use std::future::IntoFuture;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 /// A change of some properties of an entity.
 #[must_use = "nothing is sent before `.await`"]
@@ -87,11 +87,7 @@ impl<T> Merge<T> {
         self
     }
 
-    /// How long it may take with all its attempts.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = Some(timeout);
-        self
-    }
+    verb_options!();
 
     fn into_write(self) -> Write {
         let Self {

@@ -2,15 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
+mod access;
 mod batches;
 mod faults;
 mod lost_answers;
 mod queries;
 mod queues;
 mod reading;
+mod spans;
 mod transactions;
 mod updates;
 mod verbs;
+mod wire;
 
 use lazuli_client::{Account, AccountBuilder, Credential, Table};
 use lazuli_engine::MemoryEngine;

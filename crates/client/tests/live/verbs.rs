@@ -148,7 +148,7 @@ async fn a_wrong_key_is_refused_and_a_new_one_is_taken_up() {
     let error = tables.list().await.unwrap_err();
     assert_eq!(
         (error.kind(), error.status().map(|s| s.as_u16())),
-        (&ErrorKind::Forbidden, Some(403))
+        (&ErrorKind::Forbidden { reason: "AuthenticationFailed".into() }, Some(403))
     );
     assert!(error.request_id().is_some());
     account.set_credential(good.unwrap());

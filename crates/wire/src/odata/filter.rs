@@ -9,7 +9,7 @@ mod parser;
 mod print;
 
 pub use parser::{parse, parse_lenient};
-pub use print::print;
+pub use print::{print, print_shape};
 
 use lazuli_model::EdmType;
 

@@ -5,7 +5,9 @@ use crate::sas::UserDelegationKey;
 use crate::version::ApiVersion;
 use crate::words::{below, equal, or_not_ascii, plain_prefix};
 use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
-use lazuli_model::{AccessPolicies, AccessPolicy, ServiceProperties, Timestamp};
+use lazuli_model::{
+    AccessPolicies, AccessPolicy, ServiceProperties, ServicePropertiesPatch, Timestamp,
+};
 
 /// Successful XML bodies begin with it (T-9.1).
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -39,14 +41,28 @@ pub fn write_service_properties(
             }
             node(out, "HourMetrics", |out| write_metrics(out, &properties.hour_metrics));
             node(out, "MinuteMetrics", |out| write_metrics(out, &properties.minute_metrics));
-            if properties.cors.is_empty() {
-                return leaf(out, "Cors", "");
+            write_cors(out, &properties.cors);
+        });
+    });
+}
+
+/// Appends a change of service properties, in the form of current versions: the sections that it has
+/// (T-9.7).
+pub fn write_service_properties_patch(out: &mut Vec<u8>, patch: &ServicePropertiesPatch) {
+    write_document(out, |out| {
+        node(out, "StorageServiceProperties", |out| {
+            if let Some(logging) = &patch.logging {
+                node(out, "Logging", |out| write_logging(out, logging));
             }
-            node(out, "Cors", |out| {
-                for rule in &properties.cors {
-                    node(out, "CorsRule", |out| write_cors_rule(out, rule));
-                }
-            });
+            if let Some(metrics) = &patch.hour_metrics {
+                node(out, "HourMetrics", |out| write_metrics(out, metrics));
+            }
+            if let Some(metrics) = &patch.minute_metrics {
+                node(out, "MinuteMetrics", |out| write_metrics(out, metrics));
+            }
+            if let Some(rules) = &patch.cors {
+                write_cors(out, rules);
+            }
         });
     });
 }
@@ -167,6 +183,17 @@ fn write_retention(out: &mut Vec<u8>, Retention(days): Retention) {
         leaf(out, "Enabled", boolean(days.is_some()));
         if let Some(days) = days {
             leaf(out, "Days", &days.to_string());
+        }
+    });
+}
+
+fn write_cors(out: &mut Vec<u8>, rules: &[CorsRule]) {
+    if rules.is_empty() {
+        return leaf(out, "Cors", "");
+    }
+    node(out, "Cors", |out| {
+        for rule in rules {
+            node(out, "CorsRule", |out| write_cors_rule(out, rule));
         }
     });
 }

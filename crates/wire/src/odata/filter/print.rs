@@ -7,11 +7,21 @@ use std::fmt::Write;
 /// kind or a property is named like a keyword.
 pub fn print(filter: &Filter) -> String {
     let mut out = String::new();
-    write_filter(&mut out, filter);
+    write_filter(&mut out, filter, write_literal);
     out
 }
 
-fn write_filter(out: &mut String, filter: &Filter) {
+/// The text of a filter with its values left out: what may be logged of it.
+pub fn print_shape(filter: &Filter) -> String {
+    let mut out = String::new();
+    write_filter(&mut out, filter, |out, _| out.push('?'));
+    out
+}
+
+/// Appends a value.
+type WriteValue = fn(&mut String, &Value<'_>);
+
+fn write_filter(out: &mut String, filter: &Filter, value_of: WriteValue) {
     match filter {
         Filter::Constant(value) => out.push_str(if *value { "true" } else { "false" }),
         Filter::Compare { property, operator, value } => {
@@ -19,39 +29,45 @@ fn write_filter(out: &mut String, filter: &Filter) {
             out.push(' ');
             out.push_str(operator.name());
             out.push(' ');
-            write_literal(out, value);
+            value_of(out, value);
         }
         Filter::IsTrue(property) => out.push_str(property.name()),
         Filter::Not(inner) => {
             out.push_str("not ");
-            write_enclosed(out, inner);
+            write_enclosed(out, inner, value_of);
         }
-        Filter::And(parts) => write_junction(out, parts, " and ", |part| {
+        Filter::And(parts) => write_junction(out, parts, " and ", value_of, |part| {
             matches!(part, Filter::And(_) | Filter::Or(_))
         }),
         Filter::Or(parts) => {
-            write_junction(out, parts, " or ", |part| matches!(part, Filter::Or(_)));
+            write_junction(out, parts, " or ", value_of, |part| matches!(part, Filter::Or(_)));
         }
     }
 }
 
 /// Writes `parts` with `word` between them, in parentheses where `enclosed` says so.
-fn write_junction(out: &mut String, parts: &[Filter], word: &str, enclosed: fn(&Filter) -> bool) {
+fn write_junction(
+    out: &mut String,
+    parts: &[Filter],
+    word: &str,
+    value_of: WriteValue,
+    enclosed: fn(&Filter) -> bool,
+) {
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
             out.push_str(word);
         }
         if enclosed(part) {
-            write_enclosed(out, part);
+            write_enclosed(out, part, value_of);
         } else {
-            write_filter(out, part);
+            write_filter(out, part, value_of);
         }
     }
 }
 
-fn write_enclosed(out: &mut String, filter: &Filter) {
+fn write_enclosed(out: &mut String, filter: &Filter, value_of: WriteValue) {
     out.push('(');
-    write_filter(out, filter);
+    write_filter(out, filter, value_of);
     out.push(')');
 }
 

@@ -303,6 +303,15 @@ fn complexity_is_bounded() {
 }
 
 #[test]
+fn the_shape_of_a_filter_has_no_values() {
+    let filter = parse(
+        "(a eq 'secret' or b gt 17L) and not (c eq guid'c9da6455-213d-42c9-9a79-3e9149a57833')",
+    );
+    let shape = "(a eq ? or b gt ?) and not (c eq ?)";
+    assert_eq!(print_shape(&filter.unwrap()), shape);
+}
+
+#[test]
 fn printed_text_is_canonical() {
     let text = "PartitionKey eq 'o''clock' and (a gt -5 or b le 5L or not (c)) and d ne 1.0";
     assert_eq!(print(&parse(text).unwrap()), text);

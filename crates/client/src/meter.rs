@@ -1,0 +1,161 @@
+//! Counters of what an account did, by table and verb, without any dependency (C-18.4).
+
+use http::StatusCode;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Tables that are counted one by one; the traffic of others is counted together.
+const TABLES_MAX: usize = 1000;
+/// The name under which those are counted.
+const OTHERS: &str = "(others)";
+
+/// What was done with one table by one verb.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Verbs that ended, well or not.
+    pub operations: u64,
+    /// Requests that were sent for them.
+    pub attempts: u64,
+    /// Verbs that ended with an error.
+    pub failures: u64,
+    /// Bytes of request bodies.
+    pub sent_bytes: u64,
+    /// Bytes of response bodies.
+    pub received_bytes: u64,
+    /// Pages of queries.
+    pub pages: u64,
+    /// Entities in them.
+    pub entities: u64,
+    /// Responses that asked to slow down: 429 and 503.
+    pub throttles: u64,
+    /// Responses that said that somebody else was there first: 409 and 412.
+    pub conflicts: u64,
+    /// Requests without a response that may have been carried out.
+    pub lost_answers: u64,
+    /// An estimate of the transactions that the service bills: requests it answered, except those it
+    /// throttled, failed to authenticate or failed to serve. A batch is one.
+    pub billed: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.attempts += other.attempts;
+        self.failures += other.failures;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        self.pages += other.pages;
+        self.entities += other.entities;
+        self.throttles += other.throttles;
+        self.conflicts += other.conflicts;
+        self.lost_answers += other.lost_answers;
+        self.billed += other.billed;
+    }
+}
+
+/// The counters of an account at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Meter(BTreeMap<(String, &'static str), Counts>);
+
+impl Meter {
+    /// Counts by table and verb. The table is empty for verbs that concern none.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &'static str, &Counts)> {
+        self.0.iter().map(|((table, verb), counts)| (&**table, *verb, counts))
+    }
+
+    /// Counts of one verb on one table.
+    pub fn of(&self, table: &str, verb: &str) -> Counts {
+        let found = self.iter().find(|(known, name, _)| *known == table && *name == verb);
+        found.map(|(_, _, counts)| *counts).unwrap_or_default()
+    }
+
+    /// The sum of all counts.
+    pub fn total(&self) -> Counts {
+        self.0.values().fold(Counts::default(), |mut total, counts| {
+            total.add(counts);
+            total
+        })
+    }
+}
+
+/// The counters of a running account.
+#[derive(Debug, Default)]
+pub(crate) struct Counters(Mutex<HashMap<Box<str>, HashMap<&'static str, Counts>>>);
+
+impl Counters {
+    pub(crate) fn count(&self, table: &str, verb: &'static str, count: impl FnOnce(&mut Counts)) {
+        let mut tables = self.tables();
+        let is_known = tables.contains_key(table) || tables.len() < TABLES_MAX;
+        let table = if is_known { table } else { OTHERS };
+        if !tables.contains_key(table) {
+            tables.insert(table.into(), HashMap::new());
+        }
+        if let Some(verbs) = tables.get_mut(table) {
+            count(verbs.entry(verb).or_default());
+        }
+    }
+
+    pub(crate) fn read(&self) -> Meter {
+        let tables = self.tables();
+        let rows = tables.iter().flat_map(|(table, verbs)| {
+            verbs.iter().map(move |(verb, counts)| ((table.to_string(), *verb), *counts))
+        });
+        Meter(rows.collect())
+    }
+
+    fn tables(&self) -> MutexGuard<'_, HashMap<Box<str>, HashMap<&'static str, Counts>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counts {
+    /// Counts one request and its response, if one came.
+    pub(crate) fn attempt(&mut self, sent: usize, answer: Option<(StatusCode, usize)>) {
+        self.attempts += 1;
+        self.sent_bytes += sent as u64;
+        let Some((status, received)) = answer else { return };
+        self.received_bytes += received as u64;
+        match status.as_u16() {
+            429 | 503 => self.throttles += 1,
+            401 | 403 | 500.. => {}
+            409 | 412 => {
+                self.conflicts += 1;
+                self.billed += 1;
+            }
+            _ => self.billed += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up_and_their_number_is_bounded() {
+        let counters = Counters::default();
+        for number in 0..=TABLES_MAX + 5 {
+            counters.count(&format!("T{number}"), "get", |counts| {
+                counts.operations += 1;
+                counts.attempt(1, Some((StatusCode::OK, 10)));
+            });
+        }
+        let meter = counters.read();
+        assert_eq!(meter.iter().count(), TABLES_MAX + 1);
+        assert_eq!(meter.of(OTHERS, "get").operations, 6);
+        assert_eq!(meter.total().received_bytes, 10 * (TABLES_MAX as u64 + 6));
+        assert_eq!(meter.of("T0", "insert"), Counts::default());
+    }
+
+    #[test]
+    fn only_what_the_service_did_is_billed() {
+        let mut counts = Counts::default();
+        for status in [200, 404, 409, 412, 403, 503, 500] {
+            counts.attempt(0, Some((StatusCode::from_u16(status).unwrap(), 0)));
+        }
+        counts.attempt(0, None);
+        assert_eq!((counts.attempts, counts.billed), (8, 4));
+        assert_eq!((counts.conflicts, counts.throttles), (2, 1));
+    }
+}

@@ -1,0 +1,122 @@
+//! Tokens for many users (P-22.2).
+
+use super::{SasToken, TableSasBuilder, signing_key};
+use crate::entity::TableEntity;
+use crate::error::Error;
+use crate::table::Table;
+use lazuli_model::Timestamp;
+use lazuli_wire::sas::Permissions;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Tokens that are kept at most, unless said otherwise.
+const TOKENS_MAX: usize = 100_000;
+
+/// Gives each user a token for their own partition, and gives the same one again while it has at least half
+/// of its life left. It makes no request.
+///
+/// ```
+/// # use lazuli_client::{Account, Error, Permissions};
+/// # use std::time::Duration;
+/// # fn run() -> Result<(), Error> {
+/// let account = Account::from_connection_string("UseDevelopmentStorage=true")?;
+/// let people = account.tables().table("People")?;
+/// let issuer = people.sas_issuer(Permissions::READ, Duration::from_secs(3600));
+/// let token = issuer.token("user-17")?;
+/// assert_eq!(issuer.token("user-17")?, token);
+/// # Ok(())
+/// # }
+/// # run().unwrap();
+/// ```
+#[derive(Debug)]
+pub struct SasIssuer {
+    builder: TableSasBuilder,
+    life: Duration,
+    tokens_max: usize,
+    cache: Mutex<Cache>,
+}
+
+/// Tokens by partition, and the partitions in the order in which they got theirs: all tokens live equally
+/// long, so the oldest is the first to go.
+#[derive(Debug, Default)]
+struct Cache {
+    tokens: HashMap<Box<str>, Issued>,
+    order: VecDeque<(Box<str>, Timestamp)>,
+}
+
+#[derive(Debug)]
+struct Issued {
+    token: SasToken,
+    at: Timestamp,
+}
+
+impl<T: TableEntity> Table<T> {
+    /// Gives tokens to many users: each for one partition of this table, good for `life`.
+    pub fn sas_issuer(&self, permissions: Permissions, life: Duration) -> SasIssuer {
+        SasIssuer {
+            builder: self.sas(permissions),
+            life,
+            tokens_max: TOKENS_MAX,
+            cache: Mutex::default(),
+        }
+    }
+}
+
+impl SasIssuer {
+    /// Keeps so many tokens at most; 100,000 unless said otherwise.
+    #[must_use]
+    pub fn tokens_max(self, tokens_max: usize) -> Self {
+        Self { tokens_max: tokens_max.max(1), ..self }
+    }
+
+    /// Makes tokens that may be used with TLS only.
+    #[must_use]
+    pub fn https_only(self) -> Self {
+        Self { builder: self.builder.https_only(), ..self }
+    }
+
+    /// The token of a partition, which has at least half of its life left.
+    pub fn token(&self, partition: &str) -> Result<SasToken, Error> {
+        let now = self.builder.account.0.env.now();
+        let half_seconds = self.life.as_secs() / 2;
+        let is_fresh = |issued: &Issued| now < issued.at.plus_seconds(half_seconds.max(1));
+        {
+            let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(issued) = cache.tokens.get(partition).filter(|issued| is_fresh(issued)) {
+                return Ok(issued.token.clone());
+            }
+        }
+        // Signed without the lock: two callers may sign at once, and the last one is kept.
+        let (account, key) = signing_key(&self.builder.account)?;
+        let token =
+            self.builder.clone().partition(partition).expires_in(self.life).sign(&account, &key)?;
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.insert(partition, Issued { token: token.clone(), at: now }, self.tokens_max);
+        Ok(token)
+    }
+
+    /// How many tokens are kept now.
+    pub fn cached(&self) -> usize {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner).tokens.len()
+    }
+
+    /// Forgets all tokens: after the key of the account was changed.
+    pub fn clear(&self) {
+        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Cache::default();
+    }
+}
+
+impl Cache {
+    fn insert(&mut self, partition: &str, issued: Issued, tokens_max: usize) {
+        self.order.push_back((partition.into(), issued.at));
+        self.tokens.insert(partition.into(), issued);
+        // A partition whose token was renewed stands in the order twice; its first place is void.
+        while self.tokens.len() > tokens_max || self.order.len() > 2 * tokens_max {
+            let Some((oldest, at)) = self.order.pop_front() else { return };
+            if self.tokens.get(&oldest).is_some_and(|issued| issued.at == at) {
+                self.tokens.remove(&oldest);
+            }
+        }
+    }
+}

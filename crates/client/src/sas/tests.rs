@@ -1,0 +1,136 @@
+use super::*;
+use crate::{Credential, Env, Environment, ResourceTypes};
+use lazuli_wire::sas::Sas;
+use lazuli_wire::uri::Query;
+use std::sync::Mutex;
+
+const KEY: &str = "c2VjcmV0IGtleQ==";
+
+/// A clock that is set by hand.
+#[derive(Clone)]
+struct Manual(Arc<Mutex<Timestamp>>);
+
+impl Environment for Manual {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn random(&self) -> u64 {
+        1
+    }
+
+    fn sleep(&self, _pause: Duration) -> crate::BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn table() -> (Table, Manual) {
+    let now = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+    let manual = Manual(Arc::new(Mutex::new(now)));
+    let account = Account::builder("http://127.0.0.1:1/acct")
+        .credential(Credential::shared_key("acct", KEY).unwrap())
+        .env(Env::new(manual.clone()))
+        .build()
+        .unwrap();
+    (account.tables().table("People").unwrap(), manual)
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn a_token_of_a_table_says_what_was_asked_and_verifies() {
+    // C-16.1.
+    let (table, _) = table();
+    let token = table
+        .sas(Permissions::UPDATE | Permissions::READ)
+        .expires_in(HOUR)
+        .starts_now()
+        .partition("user-17")
+        .addresses("10.0.0.1".parse().unwrap()..="10.0.0.9".parse().unwrap())
+        .https_only()
+        .build()
+        .unwrap();
+    assert!(!format!("{token:?}").contains("sig"));
+    let query = Query::parse_lenient(token.as_str()).unwrap();
+    let Ok(Some(Sas::Table(sas))) = Sas::parse(&query) else { panic!("a token of a table") };
+    assert_eq!((sas.permissions, sas.table), ("ru", "People"));
+    assert_eq!((sas.start, sas.expiry), ("2026-11-15T11:45:00Z", "2026-11-15T13:00:00Z"));
+    assert_eq!((sas.addresses, sas.protocol), ("10.0.0.1-10.0.0.9", "https"));
+    assert_eq!(
+        (sas.start_partition_key, sas.end_partition_key),
+        (Some("user-17"), Some("user-17"))
+    );
+    assert_eq!((sas.start_row_key, sas.end_row_key), (None, None));
+    let key = SigningKey::from_base64(KEY).unwrap();
+    assert_eq!(sas.verify("acct", &[key]), Ok(()));
+}
+
+#[test]
+fn a_token_of_an_account_names_services_types_and_ordered_letters() {
+    let (table, _) = table();
+    let token = table
+        .account
+        .sas(Permissions::ADD | Permissions::READ | Permissions::WRITE)
+        .services(SasServices::ALL)
+        .resource_types(ResourceTypes::OBJECT)
+        .expires_in(HOUR)
+        .build()
+        .unwrap();
+    let query = Query::parse_lenient(token.as_str()).unwrap();
+    let Ok(Some(Sas::Account(sas))) = Sas::parse(&query) else { panic!("a token of an account") };
+    assert_eq!((sas.services, sas.resource_types, sas.permissions), ("bqt", "o", "rwa"));
+    let key = SigningKey::from_base64(KEY).unwrap();
+    assert_eq!(sas.verify("acct", &[key]), Ok(()));
+}
+
+#[test]
+fn what_the_service_would_refuse_is_refused_here() {
+    // C-16.2.
+    let (table, _) = table();
+    let read = || table.sas(Permissions::READ).expires_in(HOUR);
+    let at = |text| Timestamp::parse(text).unwrap();
+    for (builder, part) in [
+        (table.sas(Permissions::READ), "expiry"),
+        (table.sas(Permissions::NONE).expires_in(HOUR), "without permissions"),
+        (table.sas(Permissions::LIST).expires_in(HOUR), "READ, ADD"),
+        (read().starts_at(at("2026-11-15T13:00:00Z")), "before it starts"),
+        (read().partitions("b"..="a"), "before it starts"),
+        (read().rows("p", "b"..="a"), "before it starts"),
+    ] {
+        let error = builder.build().unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(table.sas(Permissions::NONE).policy("readers").build().is_ok());
+    assert!(read().range(("a", "z")..=("b", "a")).build().is_ok());
+    let guest = Account::builder("http://127.0.0.1:1/acct").build().unwrap();
+    let error = guest.sas(Permissions::READ).expires_in(HOUR).build().unwrap_err();
+    assert!(error.to_string().contains("hint"), "{error}");
+}
+
+#[test]
+fn an_issuer_gives_a_token_again_until_half_its_life_is_over() {
+    // P-22.2.
+    let (table, clock) = table();
+    let issuer = table.sas_issuer(Permissions::READ, HOUR).tokens_max(2);
+    let first = issuer.token("a").unwrap();
+    let advance = |seconds| {
+        let mut now = clock.0.lock().unwrap();
+        *now = now.plus_seconds(seconds);
+    };
+    advance(1799);
+    assert_eq!(issuer.token("a").unwrap(), first);
+    advance(1);
+    let second = issuer.token("a").unwrap();
+    assert_ne!(second, first);
+    assert!(second.as_str().contains("spk=a&epk=a"), "{}", second.as_str());
+    for user in ["b", "c", "d"] {
+        issuer.token(user).unwrap();
+    }
+    assert_eq!(issuer.cached(), 2);
+    issuer.clear();
+    assert_eq!(issuer.cached(), 0);
+}
