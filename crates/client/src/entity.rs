@@ -1,6 +1,7 @@
 //! Entities: of any shape, and of a type's own (C-5).
 
 use crate::error::Error;
+use crate::form::StoredAs;
 use crate::key::KeyError;
 use crate::kind::Kind;
 use crate::layout::Layout;
@@ -10,8 +11,10 @@ use crate::write_ids::{WRITE_IDS, WriteIds};
 use lazuli_model::{EntityKey, PropertyLimits, Timestamp};
 use lazuli_wire::odata::json::AnsweredEntity;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 /// A type whose values are entities of a table.
 pub trait TableEntity: Sized + Send + 'static {
@@ -29,6 +32,12 @@ pub trait TableEntity: Sized + Send + 'static {
 
     /// Whether values take any entity, index copies too.
     const IS_DYNAMIC: bool = false;
+
+    /// How many ids of writes the entities keep (C-13.6); none unless it is asked for.
+    const WRITE_IDS: usize = 0;
+
+    /// Whether values keep properties that the type does not declare (C-5.5).
+    const KEEPS_UNKNOWN: bool = false;
 
     /// The keys of this value.
     fn key(&self) -> Result<EntityKey, KeyError>;
@@ -60,6 +69,21 @@ impl Properties {
         Ok(())
     }
 
+    /// Adds a property in a form that its type does not have by itself.
+    pub fn store<F, T: StoredAs<F>>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        value: &T,
+    ) -> Result<(), EncodeError> {
+        self.push(name, value.store()?);
+        Ok(())
+    }
+
+    /// Adds a text.
+    pub fn push_text(&mut self, name: impl Into<Cow<'static, str>>, text: Cow<'static, str>) {
+        self.push(name, Value::String(text));
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -82,7 +106,8 @@ impl Properties {
         self.0.iter().any(|(known, _)| known == name)
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, &Value)> {
+    /// Names and values, in the order they are sent.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (&**name, value))
     }
 
@@ -99,11 +124,11 @@ impl Properties {
 
 /// The version of an entity: opaque text, compared as text (C-10.6).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ETag(Box<str>);
+pub struct ETag(Arc<str>);
 
 impl ETag {
     /// The tag that a service wrote.
-    pub fn new(text: impl Into<Box<str>>) -> Self {
+    pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
@@ -131,6 +156,7 @@ pub struct Entity {
     partition_key: String,
     row_key: String,
     timestamp: Option<Timestamp>,
+    etag: Option<ETag>,
     properties: Vec<(Cow<'static, str>, Value)>,
 }
 
@@ -220,6 +246,36 @@ impl Entity {
         self.properties.iter().map(|(name, value)| (&**name, value))
     }
 
+    /// The version, if it was read from a table.
+    pub(crate) fn read_etag(&self) -> Option<&ETag> {
+        self.etag.as_ref()
+    }
+
+    /// Takes a property out and leaves its place empty: the index and the value. The search begins at
+    /// `from`.
+    pub(crate) fn take(&mut self, name: &str, from: usize) -> Option<(usize, Value)> {
+        let is_it = |property: &&(Cow<'static, str>, Value)| property.0 == name;
+        let ahead = self.properties.iter().skip(from).position(|p| is_it(&p)).map(|at| at + from);
+        let at = ahead.or_else(|| self.properties.iter().take(from).position(|p| is_it(&p)))?;
+        let place = self.properties.get_mut(at)?;
+        // No property has an empty name: it marks a place that is empty.
+        let (_, value) = std::mem::replace(place, (Cow::Borrowed(""), Value::Boolean(false)));
+        Some((at, value))
+    }
+
+    /// What [`Entity::take`] has left.
+    pub(crate) fn take_rest(&mut self) -> BTreeMap<String, Value> {
+        let left = std::mem::take(&mut self.properties);
+        let named = left.into_iter().filter(|(name, _)| !name.is_empty());
+        named.map(|(name, value)| (name.into_owned(), value)).collect()
+    }
+
+    /// The first property that [`Entity::take`] has left. Control members are nobody's.
+    pub(crate) fn first_left(&self) -> Option<&str> {
+        let is_left = |name: &&str| !name.is_empty() && !name.starts_with('_');
+        self.properties.iter().map(|(name, _)| &**name).find(is_left)
+    }
+
     /// How many properties it has.
     pub fn len(&self) -> usize {
         self.properties.len()
@@ -236,25 +292,27 @@ impl Entity {
         DecodeError { property: property.to_owned(), reason, key }
     }
 
-    /// An entity as it was answered, with its tag.
-    pub(crate) fn from_answer(answer: AnsweredEntity<'_>) -> (Self, Option<ETag>) {
+    /// An entity as it was answered. The service names the tag in a header too, for answers without
+    /// metadata.
+    pub(crate) fn from_answer(answer: AnsweredEntity<'_>, header_etag: Option<&str>) -> Self {
         let AnsweredEntity { etag, timestamp, body } = answer;
         let owned = |key: Option<Cow<'_, str>>| key.map(Cow::into_owned).unwrap_or_default();
         let property = |(name, value): (Cow<'_, str>, lazuli_model::Value<'_>)| {
             (Cow::Owned(name.into_owned()), value.into_owned())
         };
-        let entity = Self {
+        Self {
             partition_key: owned(body.partition_key),
             row_key: owned(body.row_key),
             timestamp,
+            etag: etag.as_deref().or(header_etag).map(ETag::new),
             properties: body.properties.into_iter().map(property).collect(),
-        };
-        (entity, etag.map(|etag| ETag::new(&*etag)))
+        }
     }
 }
 
 impl TableEntity for Entity {
     const IS_DYNAMIC: bool = true;
+    const KEEPS_UNKNOWN: bool = true;
 
     fn key(&self) -> Result<EntityKey, KeyError> {
         Ok(EntityKey::parse(&self.partition_key, &self.row_key)?)
@@ -330,15 +388,14 @@ impl<T> Loaded<T> {
 }
 
 impl<T> Loaded<T> {
-    /// What an answer holds, if `decode` makes something of it. The service names the tag in a header too,
-    /// for answers without metadata.
+    /// What an answer holds, if `decode` makes something of it.
     pub(crate) fn from_answer(
         answer: AnsweredEntity<'_>,
         header_etag: Option<&str>,
         decode: &(dyn Fn(Entity) -> Result<Option<T>, Error> + Send + Sync),
     ) -> Result<Option<Self>, Error> {
-        let (entity, etag) = Entity::from_answer(answer);
-        let etag = etag.or_else(|| header_etag.map(ETag::new));
+        let entity = Entity::from_answer(answer, header_etag);
+        let etag = entity.read_etag().cloned();
         let etag = etag.ok_or_else(|| Error::protocol("an entity without an ETag"))?;
         let timestamp = entity.timestamp();
         let timestamp =

@@ -274,6 +274,74 @@ impl Calendar {
         out.extend(text.chars().filter(char::is_ascii_digit).take(self.width()));
         Ok(())
     }
+
+    /// The moment at which a month, day, hour or minute begins.
+    pub fn parse(self, text: &str) -> Option<Timestamp> {
+        if text.len() != self.width() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        // Digits of 0001-01-01T00:00: what the text does not have is as at the beginning.
+        let full = format!("{text}{}", "000101010000".get(text.len()..)?);
+        let part = |range| full.get(range);
+        let (year, month, day) = (part(0..4)?, part(4..6)?, part(6..8)?);
+        let (hour, minute) = (part(8..10)?, part(10..12)?);
+        Timestamp::parse(&format!("{year}-{month}-{day}T{hour}:{minute}:00Z"))
+    }
+}
+
+/// A value of which a key may hold the month, day, hour or minute.
+pub trait KeyCalendar: Sized {
+    /// Whether it is a day without a time, which a key holds whole.
+    const IS_DATE: bool;
+
+    /// Appends the month, day, hour or minute, in UTC.
+    fn write_calendar(&self, out: &mut String, calendar: Calendar) -> Result<(), KeyError>;
+
+    /// The value at which the month, day, hour or minute begins.
+    fn parse_calendar(text: &str, calendar: Calendar) -> Option<Self>;
+}
+
+impl<T: KeyTime> KeyCalendar for T {
+    const IS_DATE: bool = false;
+
+    fn write_calendar(&self, out: &mut String, calendar: Calendar) -> Result<(), KeyError> {
+        calendar.write(out, self)
+    }
+
+    fn parse_calendar(text: &str, calendar: Calendar) -> Option<Self> {
+        Self::from_timestamp(calendar.parse(text)?)
+    }
+}
+
+/// A moment or a day as ISO 8601 text: `{time:iso}`.
+pub trait KeyIso: Sized {
+    /// Characters of every value.
+    const ISO_WIDTH: usize;
+
+    /// Appends the text.
+    fn write_iso(&self, out: &mut String) -> Result<(), KeyError>;
+
+    /// Reads what [`KeyIso::write_iso`] wrote.
+    fn parse_iso(text: &str) -> Option<Self>;
+}
+
+impl<T: KeyTime> KeyIso for T {
+    const ISO_WIDTH: usize = Timestamp::TEXT_BYTES_MAX;
+
+    fn write_iso(&self, out: &mut String) -> Result<(), KeyError> {
+        let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
+        out.push_str(self.to_timestamp()?.text_full(&mut buffer));
+        Ok(())
+    }
+
+    fn parse_iso(text: &str) -> Option<Self> {
+        let time = Timestamp::parse(text)?;
+        let mut buffer = [0; Timestamp::TEXT_BYTES_MAX];
+        if time.text_full(&mut buffer) != text {
+            return None;
+        }
+        Self::from_timestamp(time)
+    }
 }
 
 impl KeyText for Guid {
@@ -303,6 +371,9 @@ impl KeyText for uuid::Uuid {
 
 /// Bytes as lower-case hexadecimal digits: `{id:hex}`.
 pub trait KeyHex: Sized {
+    /// Digits of the text, if all values have as many.
+    const HEX_WIDTH: Option<usize> = None;
+
     /// Appends two digits for each byte.
     fn write_hex(&self, out: &mut String);
 
@@ -332,6 +403,8 @@ macro_rules! hex_parts {
     ($($(#[$attribute:meta])* $rust:ty: $bytes:expr, $from:expr;)*) => {$(
         $(#[$attribute])*
         impl KeyHex for $rust {
+            const HEX_WIDTH: Option<usize> = Some(2 * size_of::<$rust>());
+
             fn write_hex(&self, out: &mut String) {
                 let bytes: fn(&Self) -> Vec<u8> = $bytes;
                 bytes(self).write_hex(out);
@@ -349,6 +422,18 @@ hex_parts! {
     Guid: |guid| guid.0.to_vec(), Guid;
     #[cfg(feature = "uuid")]
     uuid::Uuid: |uuid| uuid.as_bytes().to_vec(), Self::from_bytes;
+}
+
+impl<const N: usize> KeyHex for [u8; N] {
+    const HEX_WIDTH: Option<usize> = Some(2 * N);
+
+    fn write_hex(&self, out: &mut String) {
+        self.to_vec().write_hex(out);
+    }
+
+    fn parse_hex(text: &str) -> Option<Self> {
+        Vec::parse_hex(text)?.try_into().ok()
+    }
 }
 
 #[cfg(test)]

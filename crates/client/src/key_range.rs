@@ -100,7 +100,6 @@ impl<T: TableEntity> KeyRange<T> {
     }
 
     #[doc(hidden)]
-    #[must_use]
     pub fn fix<V>(self, part: &Part<V>, value: &V) -> Self {
         self.change(|keys| {
             (part.write)(value, &mut keys.prefix)?;
@@ -114,7 +113,6 @@ impl<T: TableEntity> KeyRange<T> {
     }
 
     #[doc(hidden)]
-    #[must_use]
     pub fn starting<V>(self, part: &Part<V>, prefix: &V) -> Self {
         self.change(|keys| (part.write)(prefix, &mut keys.prefix))
     }

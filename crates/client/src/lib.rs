@@ -23,16 +23,21 @@ mod batch;
 #[cfg(feature = "blob")]
 pub mod blob;
 mod call;
+mod chunks;
 mod codec;
+mod column;
 mod credential;
 mod dialect;
 mod entity;
 mod env;
 mod error;
+mod fields;
 mod filter;
+pub mod form;
 mod get_many;
 mod grant;
 mod key;
+mod key_cursor;
 pub mod key_part;
 mod key_range;
 mod kind;
@@ -54,6 +59,7 @@ mod table;
 mod tables;
 mod transaction;
 mod transport;
+mod union;
 mod update;
 mod value;
 mod write;
@@ -61,17 +67,24 @@ mod write_ids;
 
 pub use account::{Account, AccountBuilder, Checked, Timeouts};
 pub use batch::{Batch, BatchError, BatchFault, Commit, Committed, WriteOp};
+pub use column::{
+    ColumnArg, Encrypted, KeyColumn, Open, Optional, Projection, Required, Scattered, Select,
+    Settable, TypedColumn,
+};
 pub use credential::{AccessToken, Credential, Secret, TokenCredential};
 pub use dialect::Dialect;
 pub use entity::{ETag, Entity, Loaded, Properties, TableEntity};
 pub use env::{Env, Environment};
 pub use error::{Error, ErrorKind};
+pub use fields::{Fields, TableFields, Upgrade};
 pub use filter::{Column, Filter, col, partition, row, timestamp};
 pub use get_many::GetMany;
 pub use key::{IntoKey, Key, KeyError};
 pub use key_range::{KeyBound, KeyRange};
 pub use kind::Kind;
 pub use layout::Layout;
+#[cfg(feature = "derive")]
+pub use lazuli_client_derive::{Projection, TableEntity, TableFields, TableUnion, TableValue};
 pub use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
 pub use lazuli_model::{
     AccessPolicies, AccessPolicy, EdmType, EntityKey, Guid, Metadata, ServiceProperties,
@@ -93,6 +106,7 @@ pub use transaction::{Transact, Transaction};
 pub use transport::{
     Body, HttpTransport, Proxy, Recording, Replay, Sent, Transport, TransportError,
 };
+pub use union::Union;
 pub use update::{Change, Update, Updated};
 pub use value::{DecodeError, EncodeError, IntoValue, TableValue, Value, ValueError};
 pub use write::{Delete, Deleted, Merge, Proof, Write, Written};
@@ -100,16 +114,28 @@ pub use write::{Delete, Deleted, Merge, Proof, Write, Written};
 /// What most programs use.
 pub mod prelude {
     pub use crate::{
-        Account, Credential, Entity, Error, ErrorKind, Filter, Loaded, Table, Tables, col,
-        partition, row, timestamp,
+        Account, Credential, ETag, Entity, Error, ErrorKind, Filter, Key, Loaded, Projection,
+        Table, TableEntity, TableFields, TableValue, Tables, Timestamp, Union, col, partition, row,
+        timestamp,
     };
+
+    #[cfg(feature = "derive")]
+    pub use crate::TableUnion;
 }
 
 /// What derived code calls. Not for use by hand.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::chunks::push_chunked;
+    pub use crate::column::edm_of;
+    pub use crate::fields::prefixed;
+    pub use crate::key_cursor::{KeyCursor, width_or_zero};
     pub use crate::key_range::Part;
     pub use crate::layout::{are_apart, begins_with, same};
+    pub use crate::property::check_properties;
+    pub use crate::union::{Member, foreign_kind, is_kind, member_of};
+    pub use crate::value::wrong_type;
+    pub use lazuli_model::key_text::escape;
 }
 
 /// A future on the heap.

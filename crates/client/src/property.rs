@@ -1,5 +1,7 @@
 //! What a type declares about its properties.
 
+use crate::kind::Kind;
+use crate::layout::same;
 use lazuli_model::EdmType;
 
 /// A property of a type. Declarations are checked while the program is compiled (C-5.3).
@@ -65,4 +67,93 @@ impl PropertyDef {
     pub const fn encrypted(self, is_blind_indexed: bool) -> Self {
         Self { is_encrypted: true, is_blind_indexed, ..self }
     }
+}
+
+/// Properties that an entity may have beside its keys and Timestamp (T-3.9).
+const PROPERTIES_MAX: usize = lazuli_model::limits::CUSTOM_PROPERTIES_MAX;
+
+/// Checks what only the types of all fields tell: the number of properties, and names that a flattened field
+/// and another have (C-5.3).
+pub const fn check_properties(properties: &[PropertyDef], kind: Option<Kind>) {
+    let own = if kind.is_some() { 1 } else { 0 };
+    assert!(count(properties) + own <= PROPERTIES_MAX, "an entity has at most 252 properties");
+    let mut rest = properties;
+    while let [first, others @ ..] = rest {
+        let mut others_left = others;
+        while let [other, more @ ..] = others_left {
+            assert!(!clash(first, other), "two properties have the same name");
+            others_left = more;
+        }
+        rest = others;
+    }
+}
+
+const fn count(properties: &[PropertyDef]) -> usize {
+    let (mut total, mut rest) = (0, properties);
+    while let [property, more @ ..] = rest {
+        total += match property.storage {
+            Storage::Flattened(inner) => count(inner),
+            Storage::Key => 0,
+            _ => 1,
+        };
+        rest = more;
+    }
+    total
+}
+
+/// Whether two fields have a property of the same name.
+const fn clash(a: &PropertyDef, b: &PropertyDef) -> bool {
+    match (a.storage, b.storage) {
+        (Storage::Flattened(inner), _) => {
+            let mut rest = inner;
+            while let [property, more @ ..] = rest {
+                if has(b, a.name, property.name) {
+                    return true;
+                }
+                rest = more;
+            }
+            false
+        }
+        (_, Storage::Flattened(_)) => has(b, a.name, ""),
+        _ => same(a.name, b.name),
+    }
+}
+
+/// Whether a field has the property `prefix` + `name`.
+const fn has(property: &PropertyDef, prefix: &str, name: &str) -> bool {
+    match property.storage {
+        Storage::Flattened(inner) => {
+            let mut rest = inner;
+            while let [found, more @ ..] = rest {
+                if same_joined((property.name, found.name), (prefix, name)) {
+                    return true;
+                }
+                rest = more;
+            }
+            false
+        }
+        _ => same_joined((property.name, ""), (prefix, name)),
+    }
+}
+
+/// Whether two texts are equal, each in two parts.
+const fn same_joined(a: (&str, &str), b: (&str, &str)) -> bool {
+    let (a0, a1, b0, b1) = (a.0.as_bytes(), a.1.as_bytes(), b.0.as_bytes(), b.1.as_bytes());
+    let length = a0.len() + a1.len();
+    if length != b0.len() + b1.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < length {
+        if byte_at(a0, a1, at) != byte_at(b0, b1, at) {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+#[expect(clippy::indexing_slicing, reason = "the caller counts; and it runs while compiling")]
+const fn byte_at(first: &[u8], second: &[u8], at: usize) -> u8 {
+    if at < first.len() { first[at] } else { second[at - first.len()] }
 }

@@ -27,6 +27,9 @@ pub enum EncodeError {
     /// The service does not take U+0000.
     #[error("a text holds U+0000")]
     Nul,
+    /// A value that has no JSON text.
+    #[error("it cannot be written as JSON: {0}")]
+    Json(String),
 }
 
 /// An entity that is not what a type says.
@@ -62,6 +65,34 @@ pub enum ValueError {
         /// What the type takes.
         expected: &'static str,
     },
+    /// It is not the JSON text of such a value.
+    #[error("it cannot be read as JSON: {0}")]
+    Json(String),
+    /// The entity is of another kind (C-6.1).
+    #[error("expected an entity of kind {expected}, found {found:?}")]
+    WrongKind {
+        /// The kind of the type.
+        expected: &'static str,
+        /// What the entity says.
+        found: String,
+    },
+    /// A later program wrote the entity (C-6.4).
+    #[error("version {found} of the type is newer than {known}, the one known here")]
+    NewerVersion {
+        /// The version of the entity.
+        found: u32,
+        /// The version of the type.
+        known: u32,
+    },
+    /// The key is not of the type's form.
+    #[error("{0}")]
+    Key(Box<crate::key::KeyError>),
+    /// The property and the key disagree (C-4.10).
+    #[error("it is not what the key says")]
+    KeyMismatch,
+    /// The type does not know the property, and does not take what it does not know.
+    #[error("the type does not know it")]
+    Unknown,
 }
 
 /// A Rust type that a property can hold.
@@ -74,6 +105,11 @@ pub trait TableValue: Sized {
 
     /// The value that was stored.
     fn from_value(value: &Value) -> Result<Self, ValueError>;
+
+    /// The value that was stored, of a value that is not needed any more.
+    fn from_owned(value: Value) -> Result<Self, ValueError> {
+        Self::from_value(&value)
+    }
 }
 
 /// A Rust value that every property can hold: what `Entity::with` takes.
@@ -83,7 +119,12 @@ pub trait IntoValue {
 }
 
 fn wrong<T: TableValue>(value: &Value) -> ValueError {
-    ValueError::WrongType { expected: T::EDM_TYPE.name(), found: value.as_ref().edm_type() }
+    wrong_type(T::EDM_TYPE, value)
+}
+
+/// A value of another type than `expected`.
+pub fn wrong_type(expected: EdmType, value: &Value) -> ValueError {
+    ValueError::WrongType { expected: expected.name(), found: value.as_ref().edm_type() }
 }
 
 /// Types whose stored form is one variant, taken and given as it is.
@@ -270,7 +311,53 @@ macro_rules! texts {
     )*};
 }
 
-texts!(String, Box<str>, Arc<str>);
+texts!(Box<str>, Arc<str>);
+
+impl TableValue for String {
+    const EDM_TYPE: EdmType = EdmType::String;
+
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        text(self)
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        match value {
+            Value::String(text) => Ok((**text).to_owned()),
+            other => Err(wrong::<Self>(other)),
+        }
+    }
+
+    fn from_owned(value: Value) -> Result<Self, ValueError> {
+        match value {
+            Value::String(text) => Ok(text.into_owned()),
+            other => Err(wrong::<Self>(&other)),
+        }
+    }
+}
+
+impl TableValue for Cow<'static, str> {
+    const EDM_TYPE: EdmType = EdmType::String;
+
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        text(self)
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        String::from_value(value).map(Cow::Owned)
+    }
+}
+
+impl TableValue for crate::ETag {
+    const EDM_TYPE: EdmType = EdmType::String;
+
+    fn to_value(&self) -> Result<Value, EncodeError> {
+        text(self.as_str())
+    }
+
+    fn from_value(value: &Value) -> Result<Self, ValueError> {
+        String::from_value(value).map(Self::new)
+    }
+}
 
 fn text(text: &str) -> Result<Value, EncodeError> {
     if text.contains('\0') {
@@ -307,6 +394,13 @@ impl TableValue for Vec<u8> {
         match value {
             Value::Binary(bytes) => Ok(bytes.to_vec()),
             other => Err(wrong::<Self>(other)),
+        }
+    }
+
+    fn from_owned(value: Value) -> Result<Self, ValueError> {
+        match value {
+            Value::Binary(bytes) => Ok(bytes.into_owned()),
+            other => Err(wrong::<Self>(&other)),
         }
     }
 }

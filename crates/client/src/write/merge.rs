@@ -4,6 +4,7 @@ use super::{Write, WriteVerb, Written};
 use crate::BoxFuture;
 use crate::account::Account;
 use crate::call::CallOptions;
+use crate::column::Settable;
 use crate::entity::{ETag, Entity, Loaded, Properties};
 use crate::error::Error;
 use crate::key::KeyError;
@@ -50,8 +51,19 @@ impl<T> Merge<T> {
         }
     }
 
-    /// Sets a property. A merge cannot remove one: replace the entity for that.
-    pub fn set(mut self, name: impl Into<Cow<'static, str>>, value: impl IntoValue) -> Self {
+    /// Sets a property: a typed column, or a name if the entities have no type. A merge cannot remove one: replace the entity for that.
+    pub fn set<C: Settable<T, V>, V>(mut self, column: C, value: V) -> Self {
+        match column.property(value) {
+            (name, Ok(value)) => self.properties.push(name, value),
+            (_, Err(fault)) => {
+                self.fault.get_or_insert(fault);
+            }
+        }
+        self
+    }
+
+    /// Sets a property that the type does not declare.
+    pub fn set_raw(mut self, name: impl Into<Cow<'static, str>>, value: impl IntoValue) -> Self {
         self.properties.push(name, value.into_value());
         self
     }

@@ -1,0 +1,286 @@
+//! What `#[table(..)]` says about a type and about a field (C-5.2).
+
+use crate::names::Rename;
+use syn::meta::ParseNestedMeta;
+use syn::spanned::Spanned;
+use syn::{Attribute, Error, Expr, ExprCall, ExprLit, Lit, LitInt, LitStr, Path, Result, Token};
+
+/// Where a key comes from.
+pub(crate) enum KeySource {
+    Template(LitStr),
+    /// A function of the value.
+    With(Path),
+}
+
+/// What is said about a type.
+#[derive(Default)]
+pub(crate) struct Container {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) partition: Option<KeySource>,
+    pub(crate) row: Option<KeySource>,
+    pub(crate) kind: Option<LitStr>,
+    pub(crate) version: Option<u32>,
+    pub(crate) upgrades: Vec<(u32, Path)>,
+    pub(crate) rename: Rename,
+    pub(crate) discriminator: Option<LitStr>,
+    pub(crate) deny_unknown: bool,
+    /// Ids of writes that an entity keeps.
+    pub(crate) write_ids: usize,
+    pub(crate) shared_prefix: bool,
+    pub(crate) child_of: Option<Path>,
+    pub(crate) allow_append: bool,
+    /// Of a union: kinds are told by row keys.
+    pub(crate) by_row: bool,
+    /// Of a union: writes keep what the types declare about each other (P-15.3).
+    pub(crate) model: bool,
+    /// Of a projection: the whole type.
+    pub(crate) of: Option<Path>,
+    /// Of an enum: how values are stored.
+    pub(crate) form: Option<LitStr>,
+}
+
+const WRITE_IDS: usize = 8;
+
+impl Container {
+    pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self> {
+        let mut container = Self::default();
+        for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("table")) {
+            attribute.parse_nested_meta(|meta| container.set(&meta))?;
+        }
+        Ok(container)
+    }
+
+    fn set(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        let is = |name| meta.path.is_ident(name);
+        if is("name") {
+            self.name = Some(meta.value()?.parse()?);
+        } else if is("partition") {
+            self.partition = Some(key_source(meta)?);
+        } else if is("row") {
+            self.row = Some(key_source(meta)?);
+        } else if is("kind") {
+            self.kind = Some(meta.value()?.parse()?);
+        } else if is("version") {
+            self.version = Some(positive(&meta.value()?.parse()?)?);
+        } else if is("upgrade") {
+            self.upgrades = upgrades(meta)?;
+        } else if is("rename_all") {
+            self.rename = Rename::parse(&meta.value()?.parse()?)?;
+        } else if is("discriminator") {
+            self.discriminator = Some(meta.value()?.parse()?);
+        } else if is("deny_unknown") {
+            self.deny_unknown = true;
+        } else if is("write_id") {
+            self.write_ids = write_ids(meta)?;
+        } else if is("shared_prefix") {
+            self.shared_prefix = true;
+        } else if is("child_of") {
+            self.child_of = Some(in_parentheses(meta)?);
+        } else if is("allow") {
+            let what: Path = in_parentheses(meta)?;
+            if !what.is_ident("append") {
+                return Err(Error::new(what.span(), "expected `append`"));
+            }
+            self.allow_append = true;
+        } else if is("by") {
+            let by: LitStr = meta.value()?.parse()?;
+            if by.value() != "row" {
+                return Err(Error::new(by.span(), "expected \"row\""));
+            }
+            self.by_row = true;
+        } else if is("model") {
+            self.model = true;
+        } else if is("of") {
+            self.of = Some(meta.value()?.parse()?);
+        } else if is("as") {
+            self.form = Some(meta.value()?.parse()?);
+        } else {
+            return Err(meta.error("unknown attribute of a type"));
+        }
+        Ok(())
+    }
+}
+
+/// How a field takes in the fields of another type.
+pub(crate) struct Flatten {
+    pub(crate) prefix: Option<LitStr>,
+    pub(crate) delimiter: String,
+}
+
+/// A value that goes to a blob if it is large (P-11).
+pub(crate) struct Large {
+    pub(crate) container: LitStr,
+    pub(crate) always: bool,
+}
+
+/// What is said about a field.
+#[derive(Default)]
+pub(crate) struct FieldAttributes {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) default: Option<Option<Expr>>,
+    pub(crate) skip: bool,
+    pub(crate) also_property: bool,
+    pub(crate) form: Option<LitStr>,
+    pub(crate) json: bool,
+    pub(crate) flatten: Option<Flatten>,
+    pub(crate) chunked: bool,
+    pub(crate) large: Option<Large>,
+    pub(crate) encrypt: bool,
+    pub(crate) blind_index: bool,
+    pub(crate) etag: bool,
+    pub(crate) timestamp: bool,
+    pub(crate) rest: bool,
+    /// Of a variant: what no other variant takes.
+    pub(crate) other: bool,
+}
+
+impl FieldAttributes {
+    pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self> {
+        let mut field = Self::default();
+        for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("table")) {
+            attribute.parse_nested_meta(|meta| field.set(&meta))?;
+        }
+        Ok(field)
+    }
+
+    fn set(&mut self, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        let is = |name| meta.path.is_ident(name);
+        if is("name") {
+            self.name = Some(meta.value()?.parse()?);
+        } else if is("default") {
+            let has_value = meta.input.peek(Token![=]);
+            self.default = Some(if has_value { Some(meta.value()?.parse()?) } else { None });
+        } else if is("skip") {
+            self.skip = true;
+        } else if is("also_property") {
+            self.also_property = true;
+        } else if is("as") {
+            self.form = Some(meta.value()?.parse()?);
+        } else if is("json") {
+            self.json = true;
+        } else if is("flatten") {
+            self.flatten = Some(flatten(meta)?);
+        } else if is("chunked") {
+            self.chunked = true;
+        } else if is("large") {
+            self.large = Some(large(meta)?);
+        } else if is("encrypt") {
+            self.encrypt = true;
+        } else if is("blind_index") {
+            self.blind_index = true;
+        } else if is("etag") {
+            self.etag = true;
+        } else if is("timestamp") {
+            self.timestamp = true;
+        } else if is("rest") {
+            self.rest = true;
+        } else if is("other") {
+            self.other = true;
+        } else {
+            return Err(meta.error("unknown attribute of a field"));
+        }
+        Ok(())
+    }
+}
+
+fn key_source(meta: &ParseNestedMeta<'_>) -> Result<KeySource> {
+    match meta.value()?.parse()? {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(KeySource::Template(text)),
+        Expr::Call(ExprCall { func, args, .. }) => match (&*func, args.first()) {
+            (Expr::Path(function), Some(Expr::Path(with)))
+                if function.path.is_ident("with") && args.len() == 1 =>
+            {
+                Ok(KeySource::With(with.path.clone()))
+            }
+            _ => Err(Error::new(func.span(), "expected a template, or `with(function)`")),
+        },
+        other => Err(Error::new(other.span(), "expected a template, or `with(function)`")),
+    }
+}
+
+fn upgrades(meta: &ParseNestedMeta<'_>) -> Result<Vec<(u32, Path)>> {
+    let content;
+    syn::parenthesized!(content in meta.input);
+    let mut upgrades: Vec<(u32, Path)> = Vec::new();
+    while !content.is_empty() {
+        let from: LitInt = content.parse()?;
+        content.parse::<Token![=>]>()?;
+        let version = positive(&from)?;
+        if upgrades.last().is_some_and(|(last, _)| last + 1 != version) {
+            return Err(Error::new(from.span(), "upgrades are in order, without gaps"));
+        }
+        upgrades.push((version, content.parse()?));
+        if !content.is_empty() {
+            content.parse::<Token![,]>()?;
+        }
+    }
+    Ok(upgrades)
+}
+
+fn write_ids(meta: &ParseNestedMeta<'_>) -> Result<usize> {
+    if !meta.input.peek(syn::token::Paren) {
+        return Ok(WRITE_IDS);
+    }
+    let mut ids = WRITE_IDS;
+    meta.parse_nested_meta(|inner| {
+        if !inner.path.is_ident("window") {
+            return Err(inner.error("expected `window`"));
+        }
+        let window: LitInt = inner.value()?.parse()?;
+        ids = window.base10_parse()?;
+        // Sixteen bytes each, in a property of 64 KiB.
+        if (1..=4096).contains(&ids) {
+            Ok(())
+        } else {
+            Err(Error::new(window.span(), "1 to 4096 ids"))
+        }
+    })?;
+    Ok(ids)
+}
+
+fn flatten(meta: &ParseNestedMeta<'_>) -> Result<Flatten> {
+    let mut flatten = Flatten { prefix: None, delimiter: "_".to_owned() };
+    if meta.input.peek(syn::token::Paren) {
+        meta.parse_nested_meta(|inner| {
+            if inner.path.is_ident("prefix") {
+                flatten.prefix = Some(inner.value()?.parse()?);
+            } else if inner.path.is_ident("delimiter") {
+                flatten.delimiter = inner.value()?.parse::<LitStr>()?.value();
+            } else {
+                return Err(inner.error("expected `prefix` or `delimiter`"));
+            }
+            Ok(())
+        })?;
+    }
+    Ok(flatten)
+}
+
+fn large(meta: &ParseNestedMeta<'_>) -> Result<Large> {
+    let (mut container, mut always) = (None, false);
+    meta.parse_nested_meta(|inner| {
+        if inner.path.is_ident("container") {
+            container = Some(inner.value()?.parse()?);
+        } else if inner.path.is_ident("always") {
+            always = true;
+        } else {
+            return Err(inner.error("expected `container` or `always`"));
+        }
+        Ok(())
+    })?;
+    let container =
+        container.ok_or_else(|| meta.error("name the container: `large(container = \"..\")`"))?;
+    Ok(Large { container, always })
+}
+
+fn in_parentheses<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>) -> Result<T> {
+    let content;
+    syn::parenthesized!(content in meta.input);
+    content.parse()
+}
+
+fn positive(number: &LitInt) -> Result<u32> {
+    match number.base10_parse()? {
+        0 => Err(Error::new(number.span(), "versions count from 1")),
+        number => Ok(number),
+    }
+}

@@ -1,0 +1,55 @@
+//! The macros of `lazuli-client`, which re-exports them. Nobody depends on this crate directly.
+
+mod attributes;
+mod check;
+mod columns;
+mod entity;
+mod field;
+mod keys;
+mod names;
+mod projection;
+mod ranges;
+mod table_fields;
+mod table_value;
+mod template;
+mod union;
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+/// Makes a struct an entity type: keys by template, properties by field (C-4, C-5).
+#[proc_macro_derive(TableEntity, attributes(table, index, index_list))]
+pub fn table_entity(input: TokenStream) -> TokenStream {
+    expand(parse_macro_input!(input), entity::derive)
+}
+
+/// Makes a struct a group of properties that entities can hold with `#[table(flatten)]`.
+#[proc_macro_derive(TableFields, attributes(table))]
+pub fn table_fields(input: TokenStream) -> TokenStream {
+    expand(parse_macro_input!(input), table_fields::derive)
+}
+
+/// Makes an enum of entity types the rows of one table (C-6).
+#[proc_macro_derive(TableUnion, attributes(table))]
+pub fn table_union(input: TokenStream) -> TokenStream {
+    expand(parse_macro_input!(input), union::derive)
+}
+
+/// Makes an enum without fields a property value, and a part of keys (C-5.2).
+#[proc_macro_derive(TableValue, attributes(table))]
+pub fn table_value(input: TokenStream) -> TokenStream {
+    expand(parse_macro_input!(input), table_value::derive)
+}
+
+/// Makes a struct a selection of the columns of an entity type (C-7.20).
+#[proc_macro_derive(Projection, attributes(table))]
+pub fn projection(input: TokenStream) -> TokenStream {
+    expand(parse_macro_input!(input), projection::derive)
+}
+
+fn expand(
+    input: DeriveInput,
+    derive: fn(&DeriveInput) -> syn::Result<proc_macro2::TokenStream>,
+) -> TokenStream {
+    derive(&input).unwrap_or_else(syn::Error::into_compile_error).into()
+}

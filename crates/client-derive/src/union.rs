@@ -1,0 +1,171 @@
+//! `#[derive(TableUnion)]`: several types in one table (C-6).
+
+use crate::attributes::{Container, FieldAttributes};
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Data, DeriveInput, Error, Fields, Ident, Result, Type};
+
+struct Variant<'a> {
+    ident: &'a Ident,
+    ty: &'a Type,
+    is_other: bool,
+}
+
+pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
+    let container = Container::parse(&input.attrs)?;
+    let variants = variants(input)?;
+    let (others, typed): (Vec<_>, Vec<_>) = variants.iter().partition(|variant| variant.is_other);
+    let other = match others.as_slice() {
+        [] => None,
+        [other] => Some(*other),
+        [_, second, ..] => {
+            return Err(Error::new(second.ident.span(), "one variant takes the others"));
+        }
+    };
+    let ident = &input.ident;
+    let client = quote!(::lazuli_client);
+    let property = match &container.discriminator {
+        Some(name) => quote!(#name),
+        None => quote!(#client::Kind::PROPERTY),
+    };
+    let (idents, types): (Vec<_>, Vec<_>) = variants.iter().map(|v| (v.ident, v.ty)).unzip();
+    let (typed_idents, typed_types): (Vec<_>, Vec<_>) =
+        typed.iter().map(|v| (v.ident, v.ty)).unzip();
+    let by_row = container.by_row;
+    let checks = checks(&typed_types, &property, by_row);
+    let fallback = match other {
+        Some(other) => {
+            let (variant, ty) = (other.ident, other.ty);
+            quote!(<#ty as #client::TableEntity>::read(entity).map(Self::#variant))
+        }
+        None => quote! {
+            ::core::result::Result::Err(#client::__private::foreign_kind(&entity, #property))
+        },
+    };
+    let newer = match other {
+        Some(_) => quote!(true),
+        None => quote!(false),
+    };
+    let index = typed_idents.iter().enumerate().map(|(index, _)| index);
+    let arms = typed_idents.iter().zip(&typed_types).enumerate().map(|(index, (variant, ty))| {
+        quote! {
+            ::core::option::Option::Some(#index) => {
+                <#ty as #client::TableEntity>::read(entity).map(Self::#variant)
+            }
+        }
+    });
+    let _ = index;
+    let vis = &input.vis;
+    Ok(quote! {
+        const _: () = {
+            #checks
+
+            const MEMBERS: &[#client::__private::Member] = &[
+                #(#client::__private::Member::of::<#typed_types>()),*
+            ];
+
+            #[automatically_derived]
+            impl #client::TableEntity for #ident {
+                fn key(&self) -> ::core::result::Result<#client::EntityKey, #client::KeyError> {
+                    match self {
+                        #(Self::#idents(value) => <#types as #client::TableEntity>::key(value),)*
+                    }
+                }
+
+                fn write(
+                    &self,
+                    out: &mut #client::Properties,
+                ) -> ::core::result::Result<(), #client::EncodeError> {
+                    match self {
+                        #(Self::#idents(value) => <#types as #client::TableEntity>::write(value, out),)*
+                    }
+                }
+
+                fn read(
+                    entity: #client::Entity,
+                ) -> ::core::result::Result<Self, #client::DecodeError> {
+                    let found = #client::__private::member_of(&entity, MEMBERS, #property, #by_row, #newer);
+                    match found {
+                        #(#arms)*
+                        _ => #fallback,
+                    }
+                }
+            }
+
+            #[automatically_derived]
+            impl #client::Union for #ident {
+                fn kind_of(entity: &#client::Entity) -> ::core::option::Option<&'static str> {
+                    let found = #client::__private::member_of(entity, MEMBERS, #property, #by_row, #newer);
+                    found.and_then(|index| MEMBERS.get(index)).and_then(|member| member.kind_name())
+                }
+            }
+
+            #(
+                impl ::core::convert::From<#typed_types> for #ident {
+                    fn from(value: #typed_types) -> Self {
+                        Self::#typed_idents(value)
+                    }
+                }
+            )*
+
+            #[allow(dead_code)]
+            impl #ident {
+                /// What kind an entity is, without reading it whole (C-6.6).
+                #vis fn kind_of(entity: &#client::Entity) -> ::core::option::Option<&'static str> {
+                    <Self as #client::Union>::kind_of(entity)
+                }
+            }
+        };
+    })
+}
+
+fn variants(input: &DeriveInput) -> Result<Vec<Variant<'_>>> {
+    let Data::Enum(data) = &input.data else {
+        return Err(Error::new(input.ident.span(), "a union is an enum of entity types"));
+    };
+    let variants = data.variants.iter().map(|variant| {
+        let is_other = FieldAttributes::parse(&variant.attrs)?.other;
+        let ty = match &variant.fields {
+            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => fields.unnamed.first(),
+            _ => None,
+        };
+        let ty = ty.ok_or_else(|| Error::new(variant.ident.span(), "expected one entity type"))?;
+        Ok(Variant { ident: &variant.ident, ty: &ty.ty, is_other })
+    });
+    variants.collect()
+}
+
+/// Compile-time checks that the types can be told apart (C-6.2, P-0.4).
+fn checks(types: &[&Type], property: &TokenStream, by_row: bool) -> TokenStream {
+    let client = quote!(::lazuli_client);
+    let each = types.iter().map(|ty| {
+        let name = quote!(#ty).to_string();
+        let message = format!("{name} has no kind of this discriminator");
+        let open = format!("the row template of {name} begins with no literal");
+        if by_row {
+            quote!(assert!(!<#ty as #client::TableEntity>::LAYOUT.row_prefix.is_empty(), #open);)
+        } else {
+            quote!(assert!(
+                #client::__private::is_kind(<#ty as #client::TableEntity>::KIND, #property),
+                #message
+            );)
+        }
+    });
+    let pairs = types
+        .iter()
+        .enumerate()
+        .flat_map(|(index, first)| types.iter().skip(index + 1).map(move |second| (first, second)));
+    let pairs = pairs.map(|(first, second)| {
+        let (a, b) = (quote!(#first).to_string(), quote!(#second).to_string());
+        let message =
+            format!("row keys of {a} and {b} cannot be told apart by what they begin with");
+        quote!(assert!(
+            #client::__private::are_apart(
+                &<#first as #client::TableEntity>::LAYOUT,
+                &<#second as #client::TableEntity>::LAYOUT,
+            ),
+            #message
+        );)
+    });
+    quote!(const _: () = { #(#each)* #(#pairs)* };)
+}

@@ -1,0 +1,339 @@
+//! Typed columns: properties that a type declares, for filters, merges and projections (C-7.11, C-7.20).
+
+use crate::entity::Entity;
+use crate::fields::Fields;
+use crate::filter::{Column, Filter, col};
+use crate::form::{Plain, StoredAs};
+use crate::key::KeyError;
+use crate::query::Query;
+use crate::value::{DecodeError, EncodeError, IntoValue, TableValue, Value};
+use lazuli_model::{EdmType, Operator, Property};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Names the parameters of a column that no field holds.
+type Marks<E, V, F, A> = fn() -> (E, V, F, A);
+
+/// A property of `E` that holds a `V` in the form `F`; `A` says what can be done with it.
+///
+/// The derive makes one for each property: `Employee::AGE`.
+pub struct TypedColumn<E, V, F = Plain, A = Required> {
+    name: &'static str,
+    of: PhantomData<Marks<E, V, F, A>>,
+}
+
+/// A property that every entity of the type has.
+#[derive(Clone, Copy, Debug)]
+pub struct Required;
+
+/// A property that an entity may lack.
+#[derive(Clone, Copy, Debug)]
+pub struct Optional;
+
+/// A property that is encrypted: no filter, no merge (C-7.15, C-15.3).
+#[derive(Clone, Copy, Debug)]
+pub struct Encrypted;
+
+/// A value in several properties or in a blob: no filter, no merge (C-5.14).
+#[derive(Clone, Copy, Debug)]
+pub struct Scattered;
+
+/// Columns that filters and merges may name.
+pub trait Open {}
+impl Open for Required {}
+impl Open for Optional {}
+
+impl<E, V, F, A> TypedColumn<E, V, F, A> {
+    #[doc(hidden)]
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, of: PhantomData }
+    }
+
+    /// The name of the property.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+impl<E, V, F, A> Clone for TypedColumn<E, V, F, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E, V, F, A> Copy for TypedColumn<E, V, F, A> {}
+
+impl<E, V, F, A> fmt::Debug for TypedColumn<E, V, F, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// What a column of type `V` can be compared with, or set to.
+pub trait ColumnArg<V> {
+    /// The value.
+    fn into_arg(self) -> V;
+}
+
+impl<V> ColumnArg<V> for V {
+    fn into_arg(self) -> V {
+        self
+    }
+}
+
+macro_rules! text_args {
+    ($($text:ty),*) => {$(
+        impl ColumnArg<$text> for &str {
+            fn into_arg(self) -> $text {
+                self.into()
+            }
+        }
+    )*};
+}
+
+text_args!(String, Box<str>, Arc<str>);
+
+impl ColumnArg<String> for &String {
+    fn into_arg(self) -> String {
+        self.clone()
+    }
+}
+
+macro_rules! comparisons {
+    ($($(#[$doc:meta])* $name:ident: $operator:ident;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(self, value: impl ColumnArg<V>) -> Filter {
+            Filter::compare(self.property(), Operator::$operator, value.into_arg().store())
+        }
+    )*};
+}
+
+impl<E, V: StoredAs<F>, F, A: Open> TypedColumn<E, V, F, A> {
+    comparisons! {
+        /// Equal to a value.
+        eq: Eq;
+        /// There, and different: an entity without the property is not found (C-7.14).
+        ne: Ne;
+        /// Less than a value.
+        lt: Lt;
+        /// At most a value.
+        le: Le;
+        /// Greater than a value.
+        gt: Gt;
+        /// At least a value.
+        ge: Ge;
+    }
+
+    /// Equal to one of some values: a disjunction (C-7.12). Of no value it is never true.
+    #[must_use]
+    pub fn one_of<I: ColumnArg<V>>(self, values: impl IntoIterator<Item = I>) -> Filter {
+        let any = values.into_iter().map(|value| self.eq(value)).reduce(Filter::or);
+        any.unwrap_or(Filter(lazuli_model::Filter::Constant(false), None))
+    }
+
+    fn property(self) -> Property {
+        Property::from_name(self.name)
+    }
+}
+
+impl<E, A: Open> TypedColumn<E, bool, Plain, A> {
+    /// The Boolean `true`.
+    #[must_use]
+    pub fn is_true(self) -> Filter {
+        col(self.name).is_true()
+    }
+}
+
+impl<E, V: TableValue + AsRef<str>, A: Open> TypedColumn<E, V, Plain, A> {
+    /// A text that begins with `prefix`: a range, which an index can serve (C-7.12).
+    #[must_use]
+    pub fn starts_with(self, prefix: &str) -> Filter {
+        col(self.name).starts_with(prefix)
+    }
+}
+
+impl<E, V, F, A> From<TypedColumn<E, V, F, A>> for Column
+where
+    A: Open,
+{
+    fn from(column: TypedColumn<E, V, F, A>) -> Self {
+        col(column.name)
+    }
+}
+
+/// A field that keys hold and no property: it can be selected, and ranges of keys name it.
+pub struct KeyColumn<E, V> {
+    field: &'static str,
+    read: fn(&str, &str) -> Result<V, KeyError>,
+    of: PhantomData<fn() -> E>,
+}
+
+impl<E, V> KeyColumn<E, V> {
+    #[doc(hidden)]
+    pub const fn new(field: &'static str, read: fn(&str, &str) -> Result<V, KeyError>) -> Self {
+        Self { field, read, of: PhantomData }
+    }
+}
+
+impl<E, V> Clone for KeyColumn<E, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E, V> Copy for KeyColumn<E, V> {}
+
+impl<E, V> fmt::Debug for KeyColumn<E, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.field)
+    }
+}
+
+/// Columns of `E` that a query can return alone: one, or a tuple of some.
+pub trait Select<E>: Send + Sync + 'static {
+    /// What each row becomes.
+    type Output: Send + 'static;
+
+    #[doc(hidden)]
+    fn names(&self, out: &mut Vec<&'static str>);
+
+    #[doc(hidden)]
+    fn read(&self, fields: &mut Fields) -> Result<Self::Output, DecodeError>;
+}
+
+impl<E: 'static, V: StoredAs<F> + Send + 'static, F: 'static> Select<E>
+    for TypedColumn<E, V, F, Required>
+{
+    type Output = V;
+
+    fn names(&self, out: &mut Vec<&'static str>) {
+        out.push(self.name);
+    }
+
+    fn read(&self, fields: &mut Fields) -> Result<V, DecodeError> {
+        fields.required::<F, V>(self.name)
+    }
+}
+
+impl<E: 'static, V: StoredAs<F> + Send + 'static, F: 'static> Select<E>
+    for TypedColumn<E, V, F, Optional>
+{
+    type Output = Option<V>;
+
+    fn names(&self, out: &mut Vec<&'static str>) {
+        out.push(self.name);
+    }
+
+    fn read(&self, fields: &mut Fields) -> Result<Option<V>, DecodeError> {
+        fields.optional::<F, V>(self.name)
+    }
+}
+
+impl<E: 'static, V: Send + 'static> Select<E> for KeyColumn<E, V> {
+    type Output = V;
+
+    fn names(&self, _: &mut Vec<&'static str>) {}
+
+    fn read(&self, fields: &mut Fields) -> Result<V, DecodeError> {
+        let (partition, row) = fields.keys();
+        (self.read)(partition, row).map_err(|error| fields.key_error(error))
+    }
+}
+
+macro_rules! tuples {
+    ($(($($column:ident $index:tt),+);)*) => {$(
+        impl<E, $($column: Select<E>),+> Select<E> for ($($column,)+) {
+            type Output = ($($column::Output,)+);
+
+            fn names(&self, out: &mut Vec<&'static str>) {
+                $(self.$index.names(out);)+
+            }
+
+            fn read(&self, fields: &mut Fields) -> Result<Self::Output, DecodeError> {
+                Ok(($(self.$index.read(fields)?,)+))
+            }
+        }
+    )*};
+}
+
+tuples! {
+    (A 0);
+    (A 0, B 1);
+    (A 0, B 1, C 2);
+    (A 0, B 1, C 2, D 3);
+    (A 0, B 1, C 2, D 3, G 4);
+    (A 0, B 1, C 2, D 3, G 4, H 5);
+    (A 0, B 1, C 2, D 3, G 4, H 5, I 6);
+    (A 0, B 1, C 2, D 3, G 4, H 5, I 6, J 7);
+}
+
+/// A smaller struct of some columns of a type, derived with `#[derive(Projection)]` (C-7.20).
+///
+/// It is no entity type, so it cannot be written back: that would drop the rest (C-7.22).
+pub trait Projection: Sized + Send + 'static {
+    /// The type whose columns these are.
+    type Of;
+
+    /// The properties that are asked for.
+    fn names() -> Vec<&'static str>;
+
+    /// Reads the columns.
+    fn read(fields: &mut Fields) -> Result<Self, DecodeError>;
+}
+
+impl<T: Send + 'static> Query<T> {
+    /// Only these columns, as a tuple. Keys and Timestamp come too (C-7.21).
+    pub fn select<S: Select<T>>(self, columns: S) -> Query<S::Output> {
+        let mut names = Vec::new();
+        columns.names(&mut names);
+        let decode = move |entity: Entity| Ok(Some(columns.read(&mut Fields::new(entity))?));
+        self.decoded(selected(names), Arc::new(decode))
+    }
+
+    /// Only the columns of a smaller struct.
+    pub fn select_as<P: Projection<Of = T>>(self) -> Query<P> {
+        let decode = |entity: Entity| Ok(Some(P::read(&mut Fields::new(entity))?));
+        self.decoded(selected(P::names()), Arc::new(decode))
+    }
+}
+
+/// What `$select` names; the keys alone if no property is asked for.
+fn selected(names: Vec<&'static str>) -> Vec<String> {
+    match &*names {
+        [] => vec!["RowKey".to_owned()],
+        names => names.iter().map(|name| (*name).to_owned()).collect(),
+    }
+}
+
+/// What a merge of `E` can set to a `V`: a typed column, or, for entities of any shape, a name.
+pub trait Settable<E, V> {
+    #[doc(hidden)]
+    fn property(self, value: V) -> (Cow<'static, str>, Result<Value, EncodeError>);
+}
+
+impl<E, V: StoredAs<F>, F, A: Open, I: ColumnArg<V>> Settable<E, I> for TypedColumn<E, V, F, A> {
+    fn property(self, value: I) -> (Cow<'static, str>, Result<Value, EncodeError>) {
+        (Cow::Borrowed(self.name), value.into_arg().store())
+    }
+}
+
+macro_rules! named {
+    ($($name:ty),*) => {$(
+        impl<V: IntoValue> Settable<Entity, V> for $name {
+            fn property(self, value: V) -> (Cow<'static, str>, Result<Value, EncodeError>) {
+                (self.into(), Ok(value.into_value()))
+            }
+        }
+    )*};
+}
+
+named!(&'static str, String, Cow<'static, str>);
+
+/// The Edm type of a column, for declarations.
+#[doc(hidden)]
+pub const fn edm_of<F, V: StoredAs<F>>() -> EdmType {
+    V::EDM_TYPE
+}

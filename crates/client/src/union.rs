@@ -1,0 +1,71 @@
+//! Several types in one table: which of them a row is (C-6).
+
+use crate::entity::{Entity, TableEntity};
+use crate::kind::Kind;
+use crate::layout::{Layout, same};
+use crate::value::{DecodeError, Value, ValueError};
+
+/// An enum of entity types that share a table, derived with `#[derive(TableUnion)]`.
+pub trait Union: TableEntity {
+    /// What kind an entity is, without reading it whole (C-6.6); `None` if it is of no type of the union.
+    fn kind_of(entity: &Entity) -> Option<&'static str>;
+}
+
+/// What tells the rows of one type of a union.
+pub struct Member {
+    kind: Option<Kind>,
+    layout: Layout,
+}
+
+impl Member {
+    /// What an entity type declares.
+    pub const fn of<T: TableEntity>() -> Self {
+        Self { kind: T::KIND, layout: T::LAYOUT }
+    }
+
+    /// The name of the kind, or else the template of the row keys.
+    pub fn kind_name(&self) -> Option<&'static str> {
+        Some(self.kind.map_or(self.layout.row, |kind| kind.name))
+    }
+}
+
+/// Whether a type has a kind in this property.
+pub const fn is_kind(kind: Option<Kind>, property: &str) -> bool {
+    match kind {
+        Some(kind) => same(kind.property, property),
+        None => false,
+    }
+}
+
+/// The type of a row: by its discriminator, else by its row key. A version that is not known here is of no
+/// type, if `newer_is_other`.
+pub fn member_of(
+    entity: &Entity,
+    members: &[Member],
+    property: &str,
+    by_row: bool,
+    newer_is_other: bool,
+) -> Option<usize> {
+    if let Some(Value::String(text)) = entity.value(property) {
+        return members.iter().position(|member| {
+            let kind = member.kind.filter(|kind| kind.property == property);
+            let version = kind.and_then(|kind| Some((kind.version_of(text)?, kind.version)));
+            version.is_some_and(|(found, known)| found <= known || !newer_is_other)
+        });
+    }
+    if !by_row {
+        return None;
+    }
+    members.iter().position(|member| entity.row_key().starts_with(member.layout.row_prefix))
+}
+
+/// The error of a row that is of no type of a union.
+pub fn foreign_kind(entity: &Entity, property: &'static str) -> DecodeError {
+    let reason = match entity.value(property) {
+        Some(Value::String(text)) => {
+            ValueError::WrongKind { expected: "one of the union", found: text.to_string() }
+        }
+        Some(_) | None => ValueError::Missing,
+    };
+    entity.decode_error(property, reason)
+}

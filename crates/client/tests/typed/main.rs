@@ -1,0 +1,7 @@
+//! Types that are derived: keys, properties, columns, unions. No server.
+
+#![expect(clippy::unwrap_used, reason = "tests may")]
+
+mod keys;
+mod properties;
+mod unions;
