@@ -38,6 +38,8 @@ struct Time {
     /// The part of it that is no pause.
     delays: Duration,
     is_held: bool,
+    /// Pauses that have not ended.
+    pausing: usize,
 }
 
 impl Default for TestClock {
@@ -112,6 +114,12 @@ impl TestClock {
         self.0.time.send_modify(|time| time.is_held = false);
     }
 
+    /// Ready when some task pauses, on a clock that is held.
+    pub async fn paused(&self) {
+        // The clock, which holds the sender, outlives this.
+        let _ = self.0.time.subscribe().wait_for(|time| time.pausing > 0).await;
+    }
+
     /// The pauses since the last call, in the order in which they began.
     pub fn take_pauses(&self) -> Vec<Duration> {
         std::mem::take(&mut lock(&self.0.pauses))
@@ -121,8 +129,9 @@ impl TestClock {
         let mut time = self.0.time.subscribe();
         let end = self.elapsed() + pause;
         lock(&self.0.pauses).push(pause);
-        // The clock, which holds the sender, outlives this.
+        let pausing = Pausing::begin(&self);
         let _ = time.wait_for(|time| !time.is_held || time.elapsed >= end).await;
+        drop(pausing);
         self.0.time.send_modify(|time| time.elapsed = time.elapsed.max(end));
         tokio::task::yield_now().await;
     }
@@ -137,6 +146,22 @@ impl TestClock {
             let _ = time.wait_for(|time| time.delays >= end).await;
             drop(timer);
         }
+    }
+}
+
+/// Counts a pause until it ends or is dropped.
+struct Pausing<'c>(&'c TestClock);
+
+impl<'c> Pausing<'c> {
+    fn begin(clock: &'c TestClock) -> Self {
+        clock.0.time.send_modify(|time| time.pausing += 1);
+        Self(clock)
+    }
+}
+
+impl Drop for Pausing<'_> {
+    fn drop(&mut self) {
+        self.0.0.time.send_modify(|time| time.pausing -= 1);
     }
 }
 
@@ -226,7 +251,7 @@ mod tests {
         clock.advance(SECOND);
         pause.await;
         let other = tokio::spawn(clock.clone().pause(5 * SECOND));
-        tokio::task::yield_now().await;
+        clock.paused().await;
         clock.release();
         other.await.unwrap();
         assert_eq!(clock.elapsed(), 7 * SECOND);

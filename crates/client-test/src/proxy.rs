@@ -67,6 +67,11 @@ impl FaultProxy {
         Self::start(&Handle::current(), connection_string, None, 0)
     }
 
+    /// The same, with a clock for delays and for its accounts; what it chooses comes from `seed`.
+    pub fn before_with(connection_string: &str, clock: TestClock, seed: u64) -> io::Result<Self> {
+        Self::start(&Handle::current(), connection_string, Some(clock), seed)
+    }
+
     /// A proxy whose delays pass on `clock`, and whose choices come from `seed`; it runs on `runtime`.
     pub(crate) fn start(
         runtime: &Handle,

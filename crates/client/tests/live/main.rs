@@ -5,7 +5,6 @@
 mod access;
 mod batches;
 mod faults;
-mod lost_answers;
 mod queries;
 mod queues;
 mod reading;

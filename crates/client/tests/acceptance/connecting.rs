@@ -1,0 +1,144 @@
+//! Connection strings, keys that change, and what a token allows: CS-1, CS-20, CS-21.
+
+use crate::peer::Peer;
+use lazuli_client::{Account, Credential, Dialect, Entity, partition};
+use lazuli_wire::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+
+/// A connection string, and the account and the table endpoint that it stands for.
+const STRINGS: &[(&str, Option<&str>, &str)] = &[
+    (
+        "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=c2VjcmV0;EndpointSuffix=core.windows.net",
+        Some("a"),
+        "https://a.table.core.windows.net",
+    ),
+    ("AccountName=a;AccountKey=c2VjcmV0", Some("a"), "https://a.table.core.windows.net"),
+    (" accountKEY = c2VjcmV0 ; accountname=a ;; ", Some("a"), "https://a.table.core.windows.net"),
+    (
+        "AccountName=a;AccountKey=c2VjcmV0;EndpointSuffix=core.chinacloudapi.cn",
+        Some("a"),
+        "https://a.table.core.chinacloudapi.cn",
+    ),
+    (
+        "AccountName=a;AccountKey=c2VjcmV0;TableEndpoint=https://tables.example.com",
+        Some("a"),
+        "https://tables.example.com",
+    ),
+    (
+        "AccountName=a;AccountKey=c2VjcmV0;TableSecondaryEndpoint=https://b.example.com",
+        Some("a"),
+        "https://a.table.core.windows.net",
+    ),
+    (
+        "TableEndpoint=http://127.0.0.1:10002/devstoreaccount1;AccountName=devstoreaccount1;AccountKey=c2VjcmV0",
+        Some("devstoreaccount1"),
+        "http://127.0.0.1:10002/devstoreaccount1",
+    ),
+    (
+        "TableEndpoint=https://a.table.core.windows.net;SharedAccessSignature=?sv=2019-02-02&sig=c2VjcmV0",
+        None,
+        "https://a.table.core.windows.net",
+    ),
+    (
+        "AccountName=a;SharedAccessSignature=sv=2019-02-02&sig=c2VjcmV0",
+        Some("a"),
+        "https://a.table.core.windows.net",
+    ),
+    (
+        "UseDevelopmentStorage=true",
+        Some(DEVELOPMENT_ACCOUNT),
+        "http://127.0.0.1:10002/devstoreaccount1",
+    ),
+    (
+        "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://emulator",
+        Some(DEVELOPMENT_ACCOUNT),
+        "http://emulator:10002/devstoreaccount1",
+    ),
+    (
+        "TableEndpoint=https://a.table.cosmos.azure.com:443/;AccountName=a;AccountKey=c2VjcmV0",
+        Some("a"),
+        "https://a.table.cosmos.azure.com:443",
+    ),
+    (
+        "TableEndpoint=http://[::1]:10002/acct;AccountName=acct;AccountKey=c2VjcmV0",
+        Some("acct"),
+        "http://[::1]:10002/acct",
+    ),
+    (
+        "TableEndpoint=http://acct.table.localhost:10002;AccountName=acct;AccountKey=c2VjcmV0",
+        Some("acct"),
+        "http://acct.table.localhost:10002",
+    ),
+];
+
+#[test]
+fn cs_01_connection_strings_mean_what_they_say_and_hide_their_secrets() {
+    for (text, name, endpoint) in STRINGS {
+        let account = Account::from_connection_string(text).unwrap();
+        let found = account.table_endpoint().map(|found| found.trim_end_matches('/'));
+        assert_eq!((account.name(), found), (*name, Some(*endpoint)), "{text}");
+        let shown = format!("{account:?}");
+        assert!(!shown.contains("c2VjcmV0") && !shown.contains(DEVELOPMENT_KEY), "{shown}");
+        let is_cosmos = account.dialect() == Dialect::Cosmos;
+        assert_eq!(is_cosmos, text.contains("cosmos"), "{text}");
+    }
+    for (wrong, part) in [
+        ("AccountName=a;AccountName=b;AccountKey=c2VjcmV0", "AccountName"),
+        ("AccountName=a;AccountKey=!c2VjcmV0!", "AccountKey"),
+        (
+            "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://e:1",
+            "DevelopmentStorageProxyUri",
+        ),
+    ] {
+        let error = Account::from_connection_string(wrong).unwrap_err();
+        let shown = format!("{error} {error:?}");
+        assert!(shown.contains(part) && !shown.contains("c2VjcmV0"), "{shown}");
+    }
+}
+
+/// Another key of the account.
+const SECOND_KEY: &str = "c2Vjb25kIGtleSBvZiB0aGUgYWNjb3VudA==";
+
+#[tokio::test]
+async fn cs_21_a_key_is_replaced_under_a_running_stream() {
+    let server = lazuli_test::TestServer::start().await.unwrap();
+    let account = server.account();
+    let table = account.tables().create("Rows").await.unwrap();
+    for start in (0..500).step_by(100) {
+        let batch = (start..start + 100).fold(table.batch("p"), |batch, number| {
+            batch.insert(&Entity::new("p", format!("{number:05}")))
+        });
+        batch.commit().await.unwrap();
+    }
+    let mut rows = table.query(partition("p")).page_size(10).stream();
+    for number in 0..500 {
+        match number {
+            100 => {
+                let both = format!("{DEVELOPMENT_ACCOUNT}:{DEVELOPMENT_KEY}:{SECOND_KEY}");
+                server.set_keys(&both).unwrap();
+            }
+            200 => account
+                .set_credential(Credential::shared_key(DEVELOPMENT_ACCOUNT, SECOND_KEY).unwrap()),
+            300 => server.set_keys(&format!("{DEVELOPMENT_ACCOUNT}:{SECOND_KEY}")).unwrap(),
+            _ => {}
+        }
+        let row = rows.try_next().await.unwrap().unwrap();
+        assert_eq!(row.row_key(), format!("{number:05}"));
+    }
+    assert!(rows.try_next().await.unwrap().is_none());
+    let old = Account::from_connection_string(server.connection_string()).unwrap();
+    let error = old.tables().table("Rows").unwrap().get(("p", "00001")).await.unwrap_err();
+    assert_eq!(error.status().map(|status| status.as_u16()), Some(403));
+}
+
+crate::scenarios! { cs_20_anonymous_callers_are_refused }
+
+async fn cs_20_anonymous_callers_are_refused(peer: Peer) {
+    let account = peer.account();
+    let guest = Account::builder(account.table_endpoint().unwrap());
+    let guest = guest.credential(Credential::anonymous()).build().unwrap();
+    let error = guest.tables().list().await.unwrap_err();
+    assert!(
+        matches!(error.status().map(|status| status.as_u16()), Some(401 | 403 | 404)),
+        "{error}"
+    );
+}

@@ -1,0 +1,31 @@
+//! The acceptance scenarios of `docs/spec/client.md`, section 21: `cs_07_…` is CS-7.
+//!
+//! Each runs against a server of its own in this process. With `LAZULI_CONNECTION_STRING` set they run
+//! against that service instead: the real binary, or, with `LAZULI_PEER=azurite`, Azurite, whose known
+//! faults are listed in `peer.rs` (CS-23).
+
+#![expect(clippy::unwrap_used, reason = "tests may")]
+
+mod batches;
+mod cancel;
+mod connecting;
+mod lost_answers;
+mod peer;
+mod reading;
+mod rivals;
+mod types;
+
+/// Makes a test of each scenario: a function that is given a peer.
+macro_rules! scenarios {
+    ($($name:ident)*) => {
+        mod scenario {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    crate::peer::run(stringify!($name), super::$name).await;
+                }
+            )*
+        }
+    };
+}
+use scenarios;

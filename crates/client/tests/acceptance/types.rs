@@ -1,0 +1,102 @@
+//! Values and types: CS-3, CS-6.
+
+use crate::peer::Peer;
+use lazuli_client::{EdmType, Entity, ErrorKind, Guid, TableValue, Timestamp};
+use std::fmt::Debug;
+
+crate::scenarios! {
+    cs_03_values_of_every_type_come_back
+    cs_06_a_merge_changes_what_it_names
+}
+
+/// Values of one Rust type: stored as `edm`, and read back equal.
+fn check<T>(entity: &Entity, name: &str, edm: EdmType, values: &[T])
+where
+    T: TableValue + PartialEq + Debug,
+{
+    for (number, expected) in values.iter().enumerate() {
+        let name = format!("{name}{number}");
+        assert_eq!(entity.value(&name).map(|value| value.as_ref().edm_type()), Some(edm), "{name}");
+        assert_eq!(entity.get::<T>(&name).as_ref(), Ok(expected), "{name}");
+    }
+}
+
+fn put<T: TableValue>(entity: &mut Entity, name: &str, values: &[T]) {
+    for (number, value) in values.iter().enumerate() {
+        entity.try_set(format!("{name}{number}"), value).unwrap();
+    }
+}
+
+/// One row of the table in 5.2 after the other, at the ends and at zero.
+macro_rules! rows {
+    ($($name:literal $edm:ident $type:ty: [$($value:expr),* $(,)?];)*) => {
+        fn fill(entity: &mut Entity) {
+            $( put::<$type>(entity, $name, &[$($value),*]); )*
+        }
+        fn check_all(entity: &Entity) {
+            $( check::<$type>(entity, $name, EdmType::$edm, &[$($value),*]); )*
+        }
+    };
+}
+
+rows! {
+    "Bool" Boolean bool: [false, true];
+    "I8x" Int32 i8: [i8::MIN, 0, i8::MAX];
+    "U8x" Int32 u8: [0, u8::MAX];
+    "I16x" Int32 i16: [i16::MIN, 0, i16::MAX];
+    "U16x" Int32 u16: [0, u16::MAX];
+    "I32x" Int32 i32: [i32::MIN, 0, i32::MAX];
+    "U32x" Int64 u32: [0, u32::MAX];
+    "I64x" Int64 i64: [i64::MIN, 0, i64::MAX];
+    "U64x" Int64 u64: [0, i64::MAX as u64];
+    "F32x" Double f32: [f32::MIN, 0.0, 0.1, f32::MAX, f32::INFINITY];
+    "F64x" Double f64: [f64::MIN, 0.0, 0.1, f64::MAX, f64::NEG_INFINITY];
+    "Char" String char: ['a', '\u{1f680}'];
+    "Text" String String: [String::new(), "it's \u{e9}".to_owned(), "x".repeat(32_768)];
+    "Bytes" Binary Vec<u8>: [Vec::new(), (0..=255).collect(), vec![7; 65_536]];
+    "Four" Binary [u8; 4]: [[0; 4], [1, 2, 3, 255]];
+    "Guid" Guid Guid: [Guid([0; 16]), Guid([255; 16])];
+    "Time" DateTime Timestamp: [Timestamp::EDM_MIN, Timestamp::UNIX_EPOCH, Timestamp::MAX];
+}
+
+async fn cs_03_values_of_every_type_come_back(peer: Peer) {
+    let table = peer.table("Types").await;
+    let mut entity = Entity::new("p", "r");
+    fill(&mut entity);
+    table.insert(&entity).await.unwrap();
+    let read = table.get(("p", "r")).required().await.unwrap();
+    check_all(&read);
+    assert_eq!(read.len(), entity.len());
+    assert!(Entity::new("p", "r").try_set("U64", &(i64::MAX as u64 + 1)).is_err());
+    let nan = Entity::new("p", "nan").with("NaN", f64::NAN);
+    table.insert(&nan).await.unwrap();
+    let read = table.get(("p", "nan")).required().await.unwrap();
+    assert!(read.get::<f64>("NaN").unwrap().is_nan());
+}
+
+async fn cs_06_a_merge_changes_what_it_names(peer: Peer) {
+    let table = peer.table_1().await;
+    let faulty = peer.faulty();
+    let table = faulty.table(&table);
+    let department = table.get(("Marketing", "Department")).required().await.unwrap();
+    let count: i32 = department.get("EmployeeCount").unwrap();
+    let merge = table.merge(("Marketing", "Department")).if_unchanged(&department);
+    merge.set("EmployeeCount", count + 1).await.unwrap();
+    let after = table.get(("Marketing", "Department")).required().await.unwrap();
+    assert_eq!(after.get::<i32>("EmployeeCount"), Ok(154));
+    assert_eq!(after.str("DepartmentName"), Ok("Marketing"));
+    let stale = table.merge(("Marketing", "Department")).if_unchanged(&department);
+    assert!(stale.set("EmployeeCount", 0).await.unwrap_err().is_precondition_failed());
+
+    // A row without the property is an error before any write.
+    faulty.proxy.take();
+    let update = table.update_with(("Marketing", "00001"), |entity: &mut Entity| {
+        let count: i32 = entity.get("EmployeeCount")?;
+        entity.set("EmployeeCount", count + 1);
+        Ok(lazuli_client::Change::Write)
+    });
+    let error = update.await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Refused);
+    assert!(format!("{error:#}").contains("EmployeeCount"), "{error:#}");
+    assert_eq!(faulty.proxy.methods(), ["GET"]);
+}
