@@ -11,7 +11,7 @@ mod writer;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use human::HumanLines;
-use json::{JsonFields, JsonLines};
+use json::JsonLines;
 use lazuli_cli::failure::with_hint;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
@@ -71,17 +71,16 @@ impl Logging {
         let on_terminal = settings.file.is_none() && io::stderr().is_terminal();
         let colours = on_terminal && std::env::var_os("NO_COLOR").is_none();
         let queue = LogQueue::start(sink, settings.queue_lines).context("start the log writer")?;
-        let layer = fmt::layer()
-            .with_writer(queue.clone())
-            .with_ansi(colours)
-            // It would write to standard error with `eprintln!`, which panics on failure.
-            .log_internal_errors(false);
-        let layer = match settings.format {
-            Some(LogFormat::Human) => layer.event_format(HumanLines::default()).boxed(),
-            None if on_terminal => layer.event_format(HumanLines::default()).boxed(),
-            Some(LogFormat::Json) | None => {
-                layer.fmt_fields(JsonFields).event_format(JsonLines).boxed()
-            }
+        let default = if on_terminal { LogFormat::Human } else { LogFormat::Json };
+        let layer = match settings.format.unwrap_or(default) {
+            LogFormat::Human => fmt::layer()
+                .with_writer(queue.clone())
+                .with_ansi(colours)
+                // It would write to standard error with `eprintln!`, which panics on failure.
+                .log_internal_errors(false)
+                .event_format(HumanLines::default())
+                .boxed(),
+            LogFormat::Json => JsonLines(queue.clone()).boxed(),
         };
         tracing_subscriber::registry().with(filter).with(layer).init();
         if settings.file.is_some() {

@@ -16,6 +16,19 @@ pub const fn digits8(value: u32) -> [u8; 8] {
     (ones | ZEROS).to_le_bytes()
 }
 
+/// Appends the digits of `value`: eight at a time, most significant first.
+pub fn write_unsigned(out: &mut Vec<u8>, value: u64) {
+    const EIGHT_DIGITS: u64 = 100_000_000;
+    let last = digits8((value % EIGHT_DIGITS) as u32);
+    match value / EIGHT_DIGITS {
+        0 => out.extend_from_slice(last.get(zeros_at_front(last).min(7)..).unwrap_or_default()),
+        front => {
+            write_unsigned(out, front);
+            out.extend_from_slice(&last);
+        }
+    }
+}
+
 /// The eight hexadecimal digits of four bytes.
 pub(crate) const fn hex8(bytes: [u8; 4]) -> [u8; 8] {
     // Spreads the bytes, then their halves.

@@ -11,6 +11,10 @@ const WORD: usize = 8;
 #[inline]
 pub(crate) fn plain_prefix(bytes: &[u8], special: impl Fn(u64) -> u64) -> usize {
     let special = |word: &[u8; WORD]| special(u64::from_le_bytes(*word));
+    let Some(last) = bytes.last_chunk() else {
+        // Bytes that the word lacks are zero, and perhaps special, but they lie after the end.
+        return first_byte(special(&short_word(bytes))).min(bytes.len());
+    };
     let (words, _) = bytes.as_chunks::<WORD>();
     // Most texts are short. For the rest, four words per step take fewer instructions than one.
     let (front, back) = words.split_at(words.len().min(4));
@@ -29,12 +33,8 @@ pub(crate) fn plain_prefix(bytes: &[u8], special: impl Fn(u64) -> u64) -> usize 
             return (front.len() + index) * WORD + first_byte(found);
         }
     }
-    match bytes.last_chunk() {
-        // Of the last eight bytes, some were plain already.
-        Some(word) => bytes.len() - WORD + first_byte(special(word)),
-        // Bytes that the word lacks are zero, and perhaps special, but they lie after the end.
-        None => first_byte(special(&short_word(bytes))).min(bytes.len()),
-    }
+    // Of the last eight bytes, some were plain already.
+    bytes.len() - WORD + first_byte(special(last))
 }
 
 /// Where `byte`, an ASCII character, stands first in `text`, which should be short: for others there is `memchr`.

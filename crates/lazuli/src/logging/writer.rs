@@ -1,7 +1,7 @@
 //! The thread that writes the log, and its queue.
 //!
-//! The queue holds lines back to back. The writer takes all queued lines together, so that a burst
-//! costs few system calls. The queue is bounded in lines and in bytes; the writer holds at most as
+//! The queue holds lines back to back. The writer lets some gather and takes all of them together, so
+//! that a busy log costs few system calls. The queue is bounded in lines and in bytes; the writer holds at most as
 //! much again.
 
 use std::fs::{File, OpenOptions};
@@ -17,6 +17,9 @@ use tracing_subscriber::fmt::MakeWriter;
 /// The queue has room for this many bytes per line, and always for one line of this size.
 const LINE_BYTES_MEAN_MAX: usize = 1024;
 const QUEUE_BYTES_MIN: usize = 64 * 1024;
+
+/// How long a line waits for others. It is not on disk meanwhile; whoever needs that flushes.
+const GATHERING: Duration = Duration::from_millis(10);
 
 /// Where the log goes.
 #[derive(Debug)]
@@ -52,6 +55,8 @@ struct State {
     /// Queued lines, back to back.
     text: Vec<u8>,
     lines: usize,
+    /// The writer is not to let more lines gather.
+    is_urgent: bool,
     reopen: bool,
     is_writing: bool,
 }
@@ -64,6 +69,7 @@ impl LogQueue {
         let mut writer = Writer { queue: queue.clone(), sink, report, reported: 0, is_cut: false };
         std::thread::Builder::new().name("log-writer".into()).spawn(move || {
             loop {
+                writer.queue.gather();
                 writer.write_what_waits();
             }
         })?;
@@ -77,15 +83,20 @@ impl LogQueue {
 
     /// Asks the writer to reopen its file, which may have been renamed.
     pub(crate) fn reopen(&self) {
-        self.state().reopen = true;
-        self.0.filled.notify_one();
+        let mut state = self.state();
+        state.reopen = true;
+        self.hurry(&mut state);
     }
 
     /// Waits until everything logged so far is written or dropped, for at most `wait_max`. Returns
     /// whether it is.
     pub(crate) fn flush(&self, wait_max: Duration) -> bool {
         let waits = |state: &mut State| state.has_work() || state.is_writing;
-        let waited = self.0.emptied.wait_timeout_while(self.state(), wait_max, waits);
+        let mut state = self.state();
+        if state.has_work() {
+            self.hurry(&mut state);
+        }
+        let waited = self.0.emptied.wait_timeout_while(state, wait_max, waits);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         !waits(&mut state)
     }
@@ -110,8 +121,28 @@ impl LogQueue {
         }
         state.text.extend_from_slice(line);
         state.lines += 1;
-        drop(state);
-        self.0.filled.notify_one();
+        // For the lines after the first the writer is awake, or will look before it sleeps.
+        if state.lines == 1 {
+            self.0.filled.notify_one();
+        }
+        if state.lines >= self.0.lines_max / 2 || bytes >= self.0.bytes_max / 2 {
+            self.hurry(&mut state);
+        }
+    }
+
+    fn hurry(&self, state: &mut State) {
+        if !state.is_urgent {
+            state.is_urgent = true;
+            self.0.filled.notify_one();
+        }
+    }
+
+    /// Waits for work, and then for more, but not long.
+    fn gather(&self) {
+        let state = self.0.filled.wait_while(self.state(), |state| !state.has_work());
+        let state = state.unwrap_or_else(PoisonError::into_inner);
+        // With or without a panic elsewhere: the queue is as it is.
+        drop(self.0.filled.wait_timeout_while(state, GATHERING, |state| !state.is_urgent));
     }
 
     /// Waits for work and takes it: puts the lines into `text`, which is empty, and returns whether
@@ -122,6 +153,7 @@ impl LogQueue {
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
         mem::swap(&mut state.text, text);
         state.lines = 0;
+        state.is_urgent = false;
         state.is_writing = true;
         mem::take(&mut state.reopen)
     }

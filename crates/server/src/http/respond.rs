@@ -106,6 +106,11 @@ impl ResponseContext {
         }
     }
 
+    /// The client's own id of the request, if it is one that the response repeats.
+    pub(crate) fn client_request_id(&self) -> Option<&str> {
+        self.client_request_id.as_ref().and_then(|id| id.to_str().ok())
+    }
+
     pub(crate) fn trailer(&self) -> Trailer {
         Trailer { id: self.id, now: self.now, explain: self.explain }
     }

@@ -3,26 +3,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lazuli_model::Timestamp;
-use lazuli_model::digits::{digits8, zeros_at_front};
+use lazuli_model::digits::write_unsigned;
 
 pub(super) fn write_integer(out: &mut Vec<u8>, value: i64) {
     if value < 0 {
         out.push(b'-');
     }
     write_unsigned(out, value.unsigned_abs());
-}
-
-/// Eight digits at a time, most significant first.
-fn write_unsigned(out: &mut Vec<u8>, value: u64) {
-    const EIGHT_DIGITS: u64 = 100_000_000;
-    let last = digits8((value % EIGHT_DIGITS) as u32);
-    match value / EIGHT_DIGITS {
-        0 => out.extend(last.iter().skip(zeros_at_front(last).min(7))),
-        front => {
-            write_unsigned(out, front);
-            out.extend_from_slice(&last);
-        }
-    }
 }
 
 pub(super) fn write_timestamp(out: &mut Vec<u8>, value: Timestamp) {

@@ -129,3 +129,16 @@ fn a_renamed_file_is_left_at_the_next_reopening() {
     assert_eq!(std::fs::read_to_string(&renamed).unwrap(), "before\nbetween\n");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "after\n");
 }
+
+#[test]
+fn lines_gather_until_the_queue_is_half_full() {
+    let queue = LogQueue::new(4);
+    queue.push(b"a\n");
+    assert!(!queue.state().is_urgent);
+    queue.push(b"b\n");
+    assert!(queue.state().is_urgent);
+    // So it does not wait.
+    queue.gather();
+    queue.take(&mut Vec::new());
+    assert!(!queue.state().is_urgent);
+}

@@ -19,8 +19,7 @@ pub fn write_entity<'p>(
 ) {
     out.push(b'{');
     if context.level != MetadataLevel::None {
-        let resource = [context.table, "/@Element"];
-        write_metadata(out, context.base, resource, context.select);
+        write_metadata(out, context.base, context.table, "/@Element", context.select);
     }
     write_entity_members(out, context, partition_key, row_key, timestamp, properties);
     close_object(out);
@@ -57,7 +56,7 @@ impl EntityCollection {
     pub fn begin(out: &mut Vec<u8>, context: &Context<'_>) -> Self {
         out.push(b'{');
         if context.level != MetadataLevel::None {
-            write_metadata(out, context.base, [context.table, ""], context.select);
+            write_metadata(out, context.base, context.table, "", context.select);
         }
         out.extend_from_slice(b"\"value\":[");
         Self(())
@@ -94,7 +93,7 @@ pub fn write_table(
 ) {
     out.push(b'{');
     if level != MetadataLevel::None {
-        write_metadata(out, base, ["Tables", "/@Element"], select);
+        write_metadata(out, base, "Tables", "/@Element", select);
     }
     write_table_members(out, base, account, level, name);
     close_object(out);
@@ -114,7 +113,7 @@ impl TableCollection {
     ) -> Self {
         out.push(b'{');
         if level != MetadataLevel::None {
-            write_metadata(out, base, ["Tables", ""], select);
+            write_metadata(out, base, "Tables", "", select);
         }
         out.extend_from_slice(b"\"value\":[");
         Self(())
@@ -226,14 +225,15 @@ fn write_table_members(
 fn write_metadata(
     out: &mut Vec<u8>,
     base: &str,
-    [resource, element]: [&str; 2],
+    resource: &str,
+    element: &'static str,
     select: Option<&Select>,
 ) {
     out.extend_from_slice(b"\"odata.metadata\":\"");
     write_escaped(out, base);
     out.extend_from_slice(b"$metadata#");
     write_escaped(out, resource);
-    write_escaped(out, element);
+    out.extend_from_slice(element.as_bytes());
     if let Some(select) = select {
         out.extend_from_slice(b"&$select=");
         write_fragment(out, select.text());
