@@ -1,5 +1,10 @@
 //! Services that speak the protocol differ in what they promise (C-19.6).
 
+use crate::entity::Properties;
+use crate::error::{Error, ErrorKind};
+use lazuli_model::EntityKey;
+use lazuli_model::limits::REQUEST_BODY_BYTES_MAX;
+
 /// A service that speaks the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -12,7 +17,49 @@ pub enum Dialect {
     Local,
 }
 
+/// Properties that Cosmos keeps for itself.
+const COSMOS_NAMES: [&str; 4] = ["id", "rid", "etag", "ResourceId"];
+/// Bytes of a row key that Cosmos takes.
+const COSMOS_ROW_KEY_BYTES_MAX: usize = 255;
+/// Bytes of a transaction that Cosmos takes.
+const COSMOS_BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
+
 impl Dialect {
+    /// Whether entities come in the order of their keys.
+    pub const fn sorts(self) -> bool {
+        !matches!(self, Self::Cosmos)
+    }
+
+    /// Bytes of a transaction's body.
+    pub(crate) const fn batch_bytes_max(self) -> usize {
+        match self {
+            Self::Cosmos => COSMOS_BATCH_BYTES_MAX,
+            Self::Azure | Self::Local => REQUEST_BODY_BYTES_MAX,
+        }
+    }
+
+    /// Finds what the service would refuse of an entity: what all refuse, and what this one does. A local
+    /// service may take more; a program that is tried with it runs elsewhere later.
+    pub(crate) fn check(self, key: &EntityKey, properties: &Properties) -> Result<(), Error> {
+        properties.check(key)?;
+        if self != Self::Cosmos {
+            return Ok(());
+        }
+        let bytes = key.row.as_str().len();
+        if bytes > COSMOS_ROW_KEY_BYTES_MAX {
+            let bytes_max = COSMOS_ROW_KEY_BYTES_MAX as u64;
+            return Err(Error::new(ErrorKind::TooLarge { bytes: bytes as u64, bytes_max }).with(
+                |context| context.hint = Some("Cosmos DB has row keys of 255 bytes".into()),
+            ));
+        }
+        match COSMOS_NAMES.into_iter().find(|name| properties.has(name)) {
+            Some(name) => {
+                Err(Error::new(ErrorKind::Name(name.to_owned(), "property in Cosmos DB")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Told by the host of an endpoint.
     pub(crate) fn of(endpoint: &str) -> Self {
         let uri: Option<http::Uri> = endpoint.parse().ok();
@@ -30,6 +77,7 @@ impl Dialect {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::IntoValue;
 
     #[test]
     fn the_host_tells() {
@@ -44,5 +92,32 @@ mod tests {
         ] {
             assert_eq!(Dialect::of(endpoint), dialect, "{endpoint}");
         }
+    }
+
+    #[test]
+    fn cosmos_has_limits_of_its_own() {
+        // C-19.6.
+        let entity = |row: &str, name: &'static str| {
+            let mut properties = Properties::default();
+            properties.push(name, 1.into_value());
+            (EntityKey::parse("p", row).unwrap(), properties)
+        };
+        let long = "r".repeat(256);
+        for (row, name, fits) in [
+            ("r", "Age", true),
+            (&long[..255], "Age", true),
+            (&long, "Age", false),
+            ("r", "id", false),
+            ("r", "rid", false),
+            ("r", "etag", false),
+            ("r", "ResourceId", false),
+            ("r", "Id", true),
+        ] {
+            let (key, properties) = entity(row, name);
+            assert_eq!(Dialect::Cosmos.check(&key, &properties).is_ok(), fits, "{name} {row}");
+            assert!(Dialect::Azure.check(&key, &properties).is_ok());
+        }
+        assert!(!Dialect::Cosmos.sorts() && Dialect::Local.sorts());
+        assert_eq!(Dialect::Cosmos.batch_bytes_max() * 2, Dialect::Azure.batch_bytes_max());
     }
 }

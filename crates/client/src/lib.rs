@@ -19,9 +19,13 @@
 #![warn(missing_docs)]
 
 mod account;
+#[cfg(feature = "azure-core")]
+mod azure_core;
 mod batch;
 #[cfg(feature = "blob")]
 pub mod blob;
+#[cfg(feature = "blocking")]
+pub mod blocking;
 mod call;
 mod chunks;
 mod codec;

@@ -193,7 +193,7 @@ impl Write {
             };
             properties.set(WRITE_IDS, ids.to_value());
         }
-        properties.check(&key).map_err(place)?;
+        self.account.dialect().check(&key, &properties).map_err(place)?;
         let (path, body) = self.verb.path_and_body(&self.table, &key, &properties);
         let mut call = tables::write(operation, self.verb.method(), path, body.into());
         call.options = self.options;

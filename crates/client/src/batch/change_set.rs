@@ -3,6 +3,7 @@
 
 use crate::account::Account;
 use crate::codec::encode;
+use crate::dialect::Dialect;
 use crate::entity::{Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::key::IntoKey;
@@ -10,7 +11,7 @@ use crate::table::entity_path;
 use crate::write::WriteVerb;
 use crate::write_ids::WriteIds;
 use http::{HeaderValue, Method};
-use lazuli_model::limits::{BATCH_OPERATIONS_MAX, REQUEST_BODY_BYTES_MAX};
+use lazuli_model::limits::BATCH_OPERATIONS_MAX;
 use lazuli_model::{EntityKey, RowKey, TableName};
 use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::multipart::BatchWriter;
@@ -143,6 +144,7 @@ pub(crate) struct Refused {
 
 /// Writes that can be one transaction, and the body of the request that carries them.
 pub(crate) struct ChangeSet {
+    dialect: Dialect,
     /// The address that targets begin with.
     base: String,
     table: TableName,
@@ -166,6 +168,7 @@ impl ChangeSet {
         let writer = BatchWriter::request_change_set(&mut body, &batch_id, &change_set_id);
         let closing_bytes = writer.closing_bytes();
         Ok(Self {
+            dialect: account.dialect(),
             base: endpoint.primary.clone(),
             table: table.clone(),
             batch_id,
@@ -232,11 +235,11 @@ impl ChangeSet {
         if self.rows.contains(&operation.key.row) {
             return Err(BatchFault::NamedTwice);
         }
-        let checked = operation.properties.check(&operation.key);
+        let checked = self.dialect.check(&operation.key, &operation.properties);
         checked.map_err(|error| BatchFault::Write(Box::new(error.kind().clone())))?;
         let part = self.encode(operation);
         match self.bytes() + part.len() {
-            bytes if bytes > REQUEST_BODY_BYTES_MAX => Err(BatchFault::TooLarge { bytes }),
+            bytes if bytes > self.dialect.batch_bytes_max() => Err(BatchFault::TooLarge { bytes }),
             _ => Ok(part),
         }
     }
