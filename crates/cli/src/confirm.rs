@@ -1,7 +1,7 @@
 //! Asks before something is destroyed (O-9.7).
 
-use crate::exit::Exit;
-use crate::failure::{ending, usage};
+use crate::failure::{usage, with_hint};
+use crate::input::aside;
 use crate::output::to_stderr;
 use anyhow::{Context, Result};
 use clap::Args;
@@ -17,7 +17,7 @@ pub(crate) struct Confirmation {
 
 impl Confirmation {
     /// Asks the user to type `name`. Without a terminal there is nobody to ask, and so it is refused.
-    pub(crate) fn ask(self, deed: &str, name: &str) -> Result<()> {
+    pub(crate) async fn ask(self, deed: &str, name: &str) -> Result<()> {
         if self.yes {
             return Ok(());
         }
@@ -25,13 +25,35 @@ impl Confirmation {
             return Err(usage(format!("{deed} must be confirmed"), "--yes confirms it"));
         }
         to_stderr(&format!("{deed} cannot be undone. Type {name} to go on: "));
-        let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer).context("read the answer")?;
-        match answer.trim() == name {
-            true => Ok(()),
-            false => {
-                Err(ending(Exit::Failed, "not confirmed; nothing was changed", "--yes confirms it"))
-            }
+        let answer = aside(|| {
+            let mut answer = String::new();
+            io::stdin().lock().read_line(&mut answer).map(|_| answer)
+        });
+        check(&answer.await?.context("read the answer")?, name)
+    }
+}
+
+fn check(answer: &str, name: &str) -> Result<()> {
+    match answer.trim_end_matches(['\n', '\r']) == name {
+        true => Ok(()),
+        false => Err(with_hint("not confirmed; nothing was changed", "--yes confirms it")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_name_confirms() {
+        assert!(check("People\n", "People").is_ok() && check("People", "People").is_ok());
+        for answer in ["", "\n", "people\n", "y\n", "People \n"] {
+            assert!(check(answer, "People").is_err(), "{answer:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn yes_asks_nothing() {
+        assert!(Confirmation { yes: true }.ask("deleting", "People").await.is_ok());
     }
 }

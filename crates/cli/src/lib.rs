@@ -11,6 +11,7 @@ mod entity_text;
 mod exit;
 pub mod failure;
 mod filter;
+mod input;
 mod interrupt;
 mod output;
 mod profiles;
@@ -73,12 +74,18 @@ fn run_to_end(
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let interrupt = Interrupt::new();
-    runtime.context("start the runtime")?.block_on(async {
+    let runtime = runtime.context("start the runtime")?;
+    let outcome = runtime.block_on(async {
         tokio::select! {
-            outcome = dispatch(command, out, interrupt.clone()) => outcome,
+            // First, so that Ctrl-C is caught before anything is done.
+            biased;
             () = interrupt.wait() => Ok(Exit::Interrupted),
+            outcome = dispatch(command, out, interrupt.clone()) => outcome,
         }
-    })
+    });
+    // A thread may still wait for standard input.
+    runtime.shutdown_background();
+    outcome
 }
 
 async fn dispatch(command: DataCommand, out: Output, interrupt: Interrupt) -> Result<Exit> {

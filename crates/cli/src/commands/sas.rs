@@ -5,6 +5,7 @@ mod explain;
 use crate::connect::Target;
 use crate::exit::Exit;
 use crate::failure::usage;
+use crate::input::aside;
 use crate::output::{Grid, Output, OutputArguments};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -33,8 +34,8 @@ enum Verb {
 --key, -p, or the environment.
 
 Examples:
-  lazuli sas explain 'sv=2019-02-02&tn=People&sp=r&se=2099-01-01T00%3A00%3A00Z&sig=bm90IGEgcmVhbCBvbmUgYnV0IDMyIGJ5dGVzIGxvbmc='
-  echo 'https://acct.queue.core.windows.net/jobs?sv=2019-02-02&sp=p&se=2099-01-01&sig=bm90IGEgcmVhbCBvbmUgYnV0IDMyIGJ5dGVzIGxvbmc=' | lazuli sas explain - --json"
+  lazuli sas explain \"$(cat token.txt)\"
+  lazuli sas explain - --json < token.txt"
     )]
     Explain {
         /// The token, or a URL that ends with it, or `-` for standard input
@@ -47,13 +48,15 @@ Examples:
 
 pub(crate) async fn run(arguments: SasArguments, out: Output) -> Result<Exit> {
     match &arguments.verb {
-        Verb::Explain { token, queue } => explain(&arguments.target, out, token, queue.as_deref()),
+        Verb::Explain { token, queue } => {
+            explain(&arguments.target, out, token, queue.as_deref()).await
+        }
     }
 }
 
-fn explain(target: &Target, out: Output, given: &str, queue: Option<&str>) -> Result<Exit> {
+async fn explain(target: &Target, out: Output, given: &str, queue: Option<&str>) -> Result<Exit> {
     let text = match given {
-        "-" => from_stdin()?,
+        "-" => aside(from_stdin).await??,
         token => token.to_owned(),
     };
     let key = match target.is_given() {

@@ -142,7 +142,7 @@ async fn delete(
 ) -> Result<Exit> {
     // A name that cannot be is refused before the question.
     session.table(table)?;
-    confirmation.ask(&format!("deleting the table {table} with all its entities"), table)?;
+    confirmation.ask(&format!("deleting the table {table} with all its entities"), table).await?;
     let tables = session.account.tables();
     let deleted = match if_present {
         true => tables.delete_if_present(table).await?,

@@ -96,7 +96,7 @@ async fn selected(
     let query = super::selected(table, Some(filter))?.select_names(["PartitionKey"]);
     if !arguments.dry_run {
         let deed = format!("deleting the entities of {} where {filter}", table.name());
-        arguments.confirmation.ask(&deed, table.name())?;
+        arguments.confirmation.ask(&deed, table.name()).await?;
     }
     let mut progress = Progress::new(&session.out, "entities");
     let mut changed = 0;

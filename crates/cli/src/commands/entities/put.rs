@@ -3,6 +3,7 @@
 use crate::entity_text::{from_json, from_pairs, is_pair};
 use crate::exit::Exit;
 use crate::failure::{Hint, ending, usage};
+use crate::input::ahead;
 use crate::output::counted;
 use crate::progress::Progress;
 use crate::session::Session;
@@ -11,7 +12,7 @@ use clap::Args;
 use lazuli_client::{ETag, Entity, Table, Write, Written};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Read};
+use std::io::{self, BufReader, IsTerminal};
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
@@ -67,25 +68,24 @@ struct Put {
 
 pub(super) async fn run(session: &Session, arguments: &PutArguments) -> Result<Exit> {
     let table = session.table(&arguments.table)?;
-    let (input, is_file) = input(&arguments.input)?;
-    if is_file && arguments.if_match.is_some() {
+    let input = Input::find(&arguments.input)?;
+    if arguments.if_match.is_some() && !matches!(input, Input::Pairs(_)) {
         return Err(usage("--if-match is the version of one entity", "give the entity as pairs"));
     }
-    let mut progress = match is_file {
-        true => Progress::new(&session.out, "entities"),
-        false => Progress::hidden(),
+    let mut progress = match input {
+        Input::Pairs(_) => Progress::hidden(),
+        _ => Progress::new(&session.out, "entities"),
     };
     session.interrupt.end_in_order();
+    let skip = usize::try_from(arguments.skip).unwrap_or(usize::MAX);
+    let mut entities = ahead(move || input.entities().skip(skip));
     let mut last = None;
-    let mut entities = input.skip(usize::try_from(arguments.skip).unwrap_or(usize::MAX));
     let outcome = loop {
-        if session.interrupt.is_asked() {
-            break Err(ending(Exit::Interrupted, "stopped", "run it again"));
-        }
-        let entity = match entities.next() {
-            None => break Ok(()),
-            Some(Ok(entity)) => entity,
-            Some(Err(error)) => break Err(error),
+        let entity = match session.interrupt.or(entities.recv()).await {
+            None => break Err(ending(Exit::Interrupted, "stopped", "nothing was written")),
+            Some(None) => break Ok(()),
+            Some(Some(Err(error))) => break Err(error),
+            Some(Some(Ok(entity))) => entity,
         };
         if !arguments.dry_run {
             match write(&table, &entity, arguments).await {
@@ -116,30 +116,37 @@ fn in_part(error: anyhow::Error, written: u64, arguments: &PutArguments) -> anyh
     error.context(Hint { exit: Exit::Partial, problem: stopped, advice })
 }
 
-type Input = Box<dyn Iterator<Item = Result<Entity>>>;
+/// Where the entities come from.
+enum Input {
+    Pairs(Vec<String>),
+    File(File),
+    Stdin,
+}
 
-/// The entities to write, and whether they come from a file.
-fn input(words: &[String]) -> Result<(Input, bool)> {
-    let source: Box<dyn Read> = match words {
-        [] if io::stdin().is_terminal() => {
-            return Err(usage(
+impl Input {
+    fn find(words: &[String]) -> Result<Self> {
+        match words {
+            [] if io::stdin().is_terminal() => Err(usage(
                 "there is nothing to write",
                 "give properties such as Age:Int32=42, a file, or - for standard input",
-            ));
+            )),
+            [] => Ok(Self::Stdin),
+            [word] if word == "-" => Ok(Self::Stdin),
+            [path] if !is_pair(path) => File::open(path).map(Self::File).map_err(|error| {
+                let advice = "a property is Name=Text or Name:Type=Value";
+                usage(format!("cannot read {path}: {error}"), advice)
+            }),
+            pairs => Ok(Self::Pairs(pairs.to_vec())),
         }
-        [] => Box::new(io::stdin()),
-        [word] if word == "-" => Box::new(io::stdin()),
-        [path] if !is_pair(path) => {
-            let file = File::open(path);
-            let file = file.map_err(|error| {
-                let problem = format!("cannot read {path}: {error}");
-                ending(Exit::Usage, problem, "a property is Name=Text or Name:Type=Value")
-            })?;
-            Box::new(file)
+    }
+
+    fn entities(self) -> Box<dyn Iterator<Item = Result<Entity>>> {
+        match self {
+            Self::Pairs(pairs) => Box::new(std::iter::once_with(move || from_pairs(&pairs))),
+            Self::File(file) => Box::new(from_json(BufReader::new(file))),
+            Self::Stdin => Box::new(from_json(BufReader::new(io::stdin()))),
         }
-        pairs => return Ok((Box::new(std::iter::once(from_pairs(pairs))), false)),
-    };
-    Ok((Box::new(from_json(BufReader::new(source))), true))
+    }
 }
 
 async fn write(

@@ -1,0 +1,63 @@
+//! Commands that are stopped, or whose reader goes away.
+
+use crate::harness::{Lazuli, done};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command};
+
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let lazuli = Lazuli::start();
+    lazuli.ok("tables create Numbers");
+    let long = "x".repeat(4000);
+    let line = |i| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{i}\",\"Text\":\"{long}\"}}\n");
+    let text: String = (0..60).map(line).collect();
+    assert_eq!(lazuli.run_with(&["entities", "put", "Numbers"], &text).code, 0);
+    for how in ["--json", "--csv", "--all"] {
+        let mut child = lazuli.spawn(&["entities", "query", "Numbers", how]);
+        let mut first = String::new();
+        BufReader::with_capacity(16, child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        let ended = done(child);
+        assert_eq!((ended.code, &*ended.stderr), (0, ""), "{how}");
+    }
+}
+
+#[test]
+fn a_load_that_is_stopped_says_how_to_go_on() {
+    let lazuli = Lazuli::start();
+    lazuli.ok("tables create People");
+    // With nothing written, it was just interrupted.
+    let child = lazuli.spawn(&["entities", "put", "People", "-"]);
+    wait_until_reading(&child);
+    interrupt(&child);
+    assert_eq!(done(child).code, 130);
+
+    let mut child = lazuli.spawn(&["entities", "put", "People", "-"]);
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n").unwrap();
+    while lazuli.ok("entities count People") == "0\n" {}
+    interrupt(&child);
+    let ended = done(child);
+    ended.failed(7, &["stopped after 1 entity", "--skip 1"]);
+    drop(input);
+}
+
+/// The command has set up its signals once it runs its runtime: its threads show that.
+fn wait_until_reading(child: &Child) {
+    let tasks = format!("/proc/{}/task", child.id());
+    while std::fs::read_dir(&tasks).unwrap().count() < 2 {}
+}
+
+#[test]
+fn an_error_goes_to_stderr_and_data_to_stdout() {
+    let lazuli = Lazuli::with_people();
+    let mut child = lazuli.spawn(&["entities", "query", "Nothing", "--json"]);
+    let mut data = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut data).unwrap();
+    assert_eq!(data, "");
+    done(child).failed(3, &["TableNotFound"]);
+}

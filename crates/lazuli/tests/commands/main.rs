@@ -1,0 +1,11 @@
+//! The commands of the binary against the binary as a server: what they print, where, and how they end.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod connection;
+mod entities;
+mod examples;
+mod harness;
+mod interruption;
+mod sas;
+mod tables;

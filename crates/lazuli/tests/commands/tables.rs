@@ -1,0 +1,61 @@
+//! `lazuli tables`.
+
+use crate::harness::Lazuli;
+
+#[test]
+fn tables_are_created_listed_shown_and_deleted() {
+    let lazuli = Lazuli::start();
+    assert_eq!(lazuli.ok("tables list"), "TABLE\n");
+    assert_eq!(lazuli.ok("tables list --json"), "{\"tables\":[]}\n");
+    let created = lazuli.line("tables create People");
+    assert_eq!((created.code, &*created.stdout, &*created.stderr), (0, "", "created People\n"));
+    lazuli.ok("tables create Orders --quiet");
+    assert_eq!(lazuli.ok("tables list"), "TABLE\nOrders\nPeople\n");
+    let json = lazuli.ok("tables list --prefix Pe --json");
+    assert_eq!(json, "{\"tables\":[{\"name\":\"People\"}]}\n");
+    let url = format!("http://{}/devstoreaccount1/People", lazuli.server.address());
+    assert_eq!(lazuli.ok("tables show People"), format!("table  People\nurl    {url}\n"));
+    let json = lazuli.ok("tables show People --json");
+    assert_eq!(json, format!("{{\"name\":\"People\",\"url\":\"{url}\"}}\n"));
+    let json = lazuli.ok("tables delete People --yes --json");
+    assert_eq!(json, "{\"table\":\"People\",\"deleted\":true}\n");
+    assert_eq!(lazuli.ok("tables list"), "TABLE\nOrders\n");
+}
+
+#[test]
+fn a_table_that_is_there_or_not_is_told_by_the_exit_code() {
+    let lazuli = Lazuli::start();
+    lazuli.ok("tables create People");
+    lazuli.fails("tables create People", 6, &["409 TableAlreadyExists", "[request "]);
+    let json = lazuli.ok("tables create People --if-missing --json");
+    assert_eq!(json, "{\"table\":\"People\",\"created\":false}\n");
+    lazuli.fails("tables show Nobody", 3, &["there is no table Nobody", "hint: "]);
+    lazuli.fails("tables delete Nobody --yes", 3, &["404 ", "delete table Nobody"]);
+    let json = lazuli.ok("tables delete Nobody --yes --if-present --json");
+    assert_eq!(json, "{\"table\":\"Nobody\",\"deleted\":false}\n");
+}
+
+#[test]
+fn nothing_is_deleted_without_a_yes() {
+    let lazuli = Lazuli::start();
+    lazuli.ok("tables create People");
+    lazuli.fails("tables delete People", 2, &["must be confirmed", "hint: --yes"]);
+    assert_eq!(lazuli.ok("tables list"), "TABLE\nPeople\n");
+}
+
+#[test]
+fn wrong_names_and_wrong_usage_reach_no_server() {
+    let lazuli = Lazuli::start();
+    for line in ["tables create a", "tables delete 1x --yes", "tables show a-b"] {
+        lazuli.fails(line, 2, &["is not the name of a table"]);
+    }
+    for line in [
+        "tables",
+        "tables sell",
+        "tables create",
+        "tables list --colour",
+        "tables list --color blue",
+    ] {
+        assert_eq!(lazuli.line(line).code, 2, "{line}");
+    }
+}
