@@ -86,11 +86,13 @@ pub(crate) fn exit_of_client(error: &lazuli_client::Error) -> Exit {
         ErrorKind::Forbidden { .. } | ErrorKind::NotGranted(_) | ErrorKind::Credential => {
             return Exit::Refused;
         }
-        ErrorKind::Contended { .. } => return Exit::Conflict,
+        ErrorKind::Contended { .. } | ErrorKind::ReceiptLost => return Exit::Conflict,
         ErrorKind::Key(_)
         | ErrorKind::Name(..)
         | ErrorKind::Encode(_)
         | ErrorKind::LimitExceeded(_)
+        | ErrorKind::Body(_)
+        | ErrorKind::TooLarge { .. }
         | ErrorKind::TokenMismatch
         | ErrorKind::WouldScan
         | ErrorKind::Config(_) => return Exit::Usage,
@@ -136,6 +138,7 @@ fn advice_on(error: &lazuli_client::Error) -> Option<String> {
         ErrorKind::Forbidden { .. } => {
             "check the account's name and key; `lazuli sas explain` says what a signature permits"
         }
+        ErrorKind::ReceiptLost => "receive the message again for a new pop receipt",
         ErrorKind::TableNotFound => "`lazuli tables create NAME` creates a table",
         _ => return None,
     };

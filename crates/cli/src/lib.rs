@@ -22,7 +22,7 @@ pub use exit::{EXIT_CODES, Exit};
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use commands::{completions, entities, sas, tables};
+use commands::{blobs, completions, entities, queues, sas, tables};
 use interrupt::Interrupt;
 use output::Output;
 
@@ -33,6 +33,10 @@ pub enum DataCommand {
     Tables(Box<tables::TablesArguments>),
     /// Read and write the entities of a table
     Entities(Box<entities::EntitiesArguments>),
+    /// Create and list queues, send and receive messages
+    Queues(Box<queues::QueuesArguments>),
+    /// List, store, print and delete blobs
+    Blobs(Box<blobs::BlobsArguments>),
     /// Explain shared access signatures
     Sas(Box<sas::SasArguments>),
     /// Print a completion script for a shell, or the manual page
@@ -44,6 +48,8 @@ impl DataCommand {
         match self {
             Self::Tables(arguments) => Output::new(arguments.output),
             Self::Entities(arguments) => Output::new(arguments.output),
+            Self::Queues(arguments) => Output::new(arguments.output),
+            Self::Blobs(arguments) => Output::new(arguments.output),
             Self::Sas(arguments) => Output::new(arguments.output),
             Self::Completions(_) => Output::default(),
         }
@@ -92,6 +98,8 @@ async fn dispatch(command: DataCommand, out: Output, interrupt: Interrupt) -> Re
     match command {
         DataCommand::Tables(arguments) => tables::run(*arguments, out, interrupt).await,
         DataCommand::Entities(arguments) => entities::run(*arguments, out, interrupt).await,
+        DataCommand::Queues(arguments) => queues::run(*arguments, out, interrupt).await,
+        DataCommand::Blobs(arguments) => blobs::run(*arguments, out, interrupt).await,
         DataCommand::Sas(arguments) => sas::run(*arguments, out).await,
         DataCommand::Completions(_) => Ok(Exit::Done),
     }

@@ -1,6 +1,6 @@
 //! Every command's help ends with two examples that run (O-9.1).
 
-use crate::harness::{Lazuli, PEOPLE};
+use crate::harness::{Lazuli, PEOPLE, member};
 use std::process::Command;
 
 /// The examples at the end of a help text.
@@ -29,6 +29,9 @@ fn prepare(lazuli: &Lazuli) {
     lazuli.ok("tables create Old --if-missing");
     lazuli.ok("tables delete Orders --if-present --yes");
     lazuli.ok("entities put People people.jsonl");
+    lazuli.ok("queues create jobs");
+    lazuli.ok("queues create old");
+    lazuli.ok("queues send jobs work");
 }
 
 #[test]
@@ -39,7 +42,7 @@ fn every_command_has_two_examples_that_run() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lazuli"), bin.join("lazuli")).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut ran = 0;
-    for noun in ["tables", "entities", "sas", "completions"] {
+    for noun in ["tables", "entities", "queues", "sas", "completions"] {
         for leaf in leaves(&lazuli, &[noun]) {
             let words: Vec<&str> = leaf.iter().map(String::as_str).chain(["--help"]).collect();
             let examples = examples(&lazuli.run(&words).stdout);
@@ -49,11 +52,16 @@ fn every_command_has_two_examples_that_run() {
                 prepare(&lazuli);
                 let mut shell = Command::new("sh");
                 lazuli.prepare(&mut shell);
+                if example.contains("$ID") {
+                    let line = lazuli.ok("queues receive jobs --json");
+                    shell.env("ID", member(&line, "id"));
+                    shell.env("POP_RECEIPT", member(&line, "popReceipt"));
+                }
                 let shell = shell.env("PATH", &path).args(["-c", &example]).output().unwrap();
                 assert!(shell.status.success(), "{example}: {shell:?}");
                 ran += 1;
             }
         }
     }
-    assert!(ran >= 24, "only {ran} examples ran");
+    assert!(ran >= 40, "only {ran} examples ran");
 }

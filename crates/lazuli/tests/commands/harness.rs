@@ -154,3 +154,9 @@ pub(crate) fn without_versions(lines: &str) -> String {
     }
     text
 }
+
+/// The text of a member of one line of JSON.
+pub(crate) fn member(line: &str, name: &str) -> String {
+    let (_, rest) = line.split_once(&format!("\"{name}\":\"")).unwrap();
+    rest.split('"').next().unwrap().to_owned()
+}

@@ -7,5 +7,6 @@ mod entities;
 mod examples;
 mod harness;
 mod interruption;
+mod queues;
 mod sas;
 mod tables;
