@@ -4,7 +4,7 @@ mod change_set;
 mod send;
 
 pub use change_set::{BatchError, BatchFault, WriteOp};
-pub(crate) use change_set::{ChangeSet, Operation, Refused};
+pub(crate) use change_set::{ChangeSet, Operation, Prepared, Refused, refusal};
 pub(crate) use send::{send, send_with_id};
 
 use crate::account::Account;
@@ -15,7 +15,6 @@ use crate::key::IntoKey;
 use crate::options::Request;
 use crate::table::Table;
 use crate::write::Proof;
-use change_set::refusal;
 use lazuli_model::TableName;
 use send::place;
 use std::marker::PhantomData;
@@ -155,9 +154,10 @@ impl<T: TableEntity> Batch<T> {
     }
 
     async fn run(self, options: CallOptions) -> Result<Committed, Error> {
-        let changes = self.changes.map_err(|error| place(error, &self.table))?;
+        let prepared = self.changes.and_then(ChangeSet::finish);
+        let prepared = prepared.map_err(|error| place(error, &self.table))?;
         let trusts_content = self.account.0.retry.trusts_content();
-        send(&self.account, &self.table, changes, None, trusts_content, options).await
+        send(&self.account, &self.table, &prepared, None, trusts_content, options).await
     }
 }
 

@@ -106,6 +106,9 @@ impl Account {
         let deadline = env.elapsed().saturating_add(total);
         loop {
             state.attempts += 1;
+            if let Some(throttle) = &call.options.throttle {
+                throttle.wait(env).await;
+            }
             let began = env.elapsed();
             let left = deadline.saturating_sub(began);
             let span = tracing::debug_span!(
@@ -142,6 +145,16 @@ impl Account {
                 Verdict::Again { pause, may_be_done, price } => {
                     state.is_lost |= may_be_done && !call.is_read;
                     let failed = failed(state.attempts, &outcome, pause);
+                    if let Some(throttle) = &call.options.throttle
+                        && is_throttled(&outcome)
+                    {
+                        let pause = inner.retry.backoff(&failed, env);
+                        throttle.slow_down(env.elapsed(), pause);
+                        if env.elapsed().saturating_add(pause) < deadline {
+                            continue;
+                        }
+                        return Err(state.give_up(call, outcome, client_request_id));
+                    }
                     (inner.retry.pause_after(&failed, env), price)
                 }
             };
@@ -264,6 +277,10 @@ impl Account {
         }
         is_far
     }
+}
+
+fn is_throttled(outcome: &Result<Answer, Failure>) -> bool {
+    outcome.as_ref().is_ok_and(|answer| matches!(answer.status.as_u16(), 429 | 503))
 }
 
 /// An attempt as hooks see it.

@@ -26,6 +26,7 @@ mod batch;
 pub mod blob;
 #[cfg(feature = "blocking")]
 pub mod blocking;
+mod bulk;
 mod call;
 mod chunks;
 mod codec;
@@ -61,6 +62,7 @@ mod sas;
 mod settings;
 mod table;
 mod tables;
+mod throttle;
 mod transaction;
 mod transport;
 mod union;
@@ -71,6 +73,7 @@ mod write_ids;
 
 pub use account::{Account, AccountBuilder, Checked, Timeouts};
 pub use batch::{Batch, BatchError, BatchFault, Commit, Committed, WriteOp};
+pub use bulk::{Bulk, BulkFailure, BulkProgress, BulkReport, BulkRun, Iter, OnError, iter};
 pub use column::{
     ColumnArg, Encrypted, KeyColumn, Open, Optional, Projection, Required, Scattered, Select,
     Settable, TypedColumn,

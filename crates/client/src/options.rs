@@ -3,9 +3,11 @@
 
 use crate::BoxFuture;
 use crate::error::Error;
+use crate::throttle::Throttle;
 use http::{HeaderName, HeaderValue};
 use lazuli_wire::uri::percent_encode;
 use std::future::IntoFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a caller may say of any operation.
@@ -16,6 +18,9 @@ pub(crate) struct CallOptions {
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     /// Percent-encoded, without a leading `&`; empty if there is none.
     pub(crate) query: String,
+    /// Shared by requests that slow down together. A throttled one is then sent again until its time is
+    /// over: fewer requests spare the server, so neither attempts nor budget need to (C-12.5).
+    pub(crate) throttle: Option<Arc<Throttle>>,
 }
 
 impl CallOptions {

@@ -102,9 +102,14 @@ impl Retry {
         if failed.attempts >= self.attempts {
             return None;
         }
+        Some(self.backoff(failed, env))
+    }
+
+    /// The pause alone, whether or not there is another attempt.
+    pub(crate) fn backoff(&self, failed: &Failed, env: &Env) -> Duration {
         let doublings = failed.attempts.saturating_sub(1).min(16);
         let bound = self.pause.saturating_mul(1 << doublings).min(self.pause_max);
-        Some(failed.retry_after.unwrap_or_else(|| env.jitter(bound)))
+        failed.retry_after.unwrap_or_else(|| env.jitter(bound))
     }
 }
 

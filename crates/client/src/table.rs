@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use crate::batch::Batch;
+use crate::bulk::Bulk;
 use crate::call::{About, Answer, Call, CallOptions, header};
 use crate::codec::{self, encode};
 use crate::entity::{ETag, Entity, Loaded, TableEntity};
@@ -186,6 +187,11 @@ impl<T: TableEntity> Table<T> {
     /// Begins a transaction: up to 100 writes to one partition, all or nothing.
     pub fn batch(&self, partition_key: &str) -> Batch<T> {
         Batch::new(self, partition_key)
+    }
+
+    /// Begins many writes, to any partitions. **Not atomic**: they become several transactions.
+    pub fn bulk(&self) -> Bulk<T> {
+        Bulk::new(self)
     }
 
     fn write(&self, verb: WriteVerb, value: &T, if_match: Option<&str>) -> Write {

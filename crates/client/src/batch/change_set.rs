@@ -10,6 +10,7 @@ use crate::key::IntoKey;
 use crate::table::entity_path;
 use crate::write::WriteVerb;
 use crate::write_ids::WriteIds;
+use bytes::Bytes;
 use http::{HeaderValue, Method};
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
 use lazuli_model::{EntityKey, RowKey, TableName};
@@ -51,7 +52,8 @@ impl Operation {
     }
 }
 
-/// One write, made ready: what [`Batch::write`](crate::Batch::write) takes.
+/// One write, made ready: what [`Batch::write`](crate::Batch::write) and [`Bulk::run`](crate::Bulk::run)
+/// take.
 ///
 /// It holds all it needs, so the value it was made from is free again. A value that cannot be encoded is
 /// reported when the write is to be sent.
@@ -197,10 +199,6 @@ impl ChangeSet {
         Ok(changes)
     }
 
-    pub(crate) fn operations(&self) -> &[Operation] {
-        &self.operations
-    }
-
     /// Bytes of the request's body, as it would be sent now.
     pub(crate) fn bytes(&self) -> usize {
         self.body.len() + self.closing_bytes
@@ -275,12 +273,20 @@ impl ChangeSet {
         part
     }
 
-    /// The type and the body of the request, and what it carries.
-    pub(crate) fn finish(mut self) -> Result<(HeaderValue, Vec<u8>, Vec<Operation>), Error> {
+    /// The request, ready to be sent.
+    pub(crate) fn finish(mut self) -> Result<Prepared, Error> {
         let writer =
             BatchWriter::continue_change_set(&mut self.body, &self.batch_id, &self.change_set_id);
         let content_type = HeaderValue::try_from(writer.content_type()).map_err(Error::protocol)?;
         writer.finish();
-        Ok((content_type, self.body, self.operations))
+        let (body, operations) = (self.body.into(), self.operations);
+        Ok(Prepared { content_type, body, operations })
     }
+}
+
+/// A transaction as it is sent, and the writes it carries.
+pub(crate) struct Prepared {
+    pub(crate) content_type: HeaderValue,
+    pub(crate) body: Bytes,
+    pub(crate) operations: Vec<Operation>,
 }

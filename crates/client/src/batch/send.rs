@@ -1,6 +1,6 @@
 //! A transaction on its way, and what its answer means for each write (C-11.2, C-11.3, C-13).
 
-use super::{ChangeSet, Committed, Operation};
+use super::{ChangeSet, Committed, Operation, Prepared};
 use crate::account::Account;
 use crate::call::{Answer, CallOptions, kind_of};
 use crate::entity::{ETag, Entity, Loaded};
@@ -28,32 +28,33 @@ pub(crate) async fn send_with_id(
     options: CallOptions,
 ) -> Result<Committed, Error> {
     let own = mark(&mut operations, own).then_some(own);
-    let changes = ChangeSet::of(account, table, operations).map_err(|error| place(error, table))?;
-    send(account, table, changes, own, false, options).await
+    let prepared = ChangeSet::of(account, table, operations).and_then(ChangeSet::finish);
+    let prepared = prepared.map_err(|error| place(error, table))?;
+    send(account, table, &prepared, own, false, options).await
 }
 
 /// Sends a transaction. `own` is an id that one of its writes carries.
 pub(crate) async fn send(
     account: &Account,
     table: &TableName,
-    changes: ChangeSet,
+    prepared: &Prepared,
     own: Option<Guid>,
     trusts_content: bool,
     options: CallOptions,
 ) -> Result<Committed, Error> {
-    let count = changes.operations().len();
+    let Prepared { content_type, body, operations } = prepared;
+    let count = operations.len();
     if count == 0 {
         return Ok(Committed { etags: Vec::new(), proof: Proof::Answered });
     }
-    let (content_type, body, operations) = changes.finish()?;
-    let mut call = tables::write("batch", Method::POST, "/$batch".to_owned(), body.into());
-    call.headers.insert(CONTENT_TYPE, content_type);
+    let mut call = tables::write("batch", Method::POST, "/$batch".to_owned(), body.clone());
+    call.headers.insert(CONTENT_TYPE, content_type.clone());
     call.options = options;
     call.about.table = Some(table.as_str().to_owned());
     call.about.operations = count;
     let answer = account.exchange(&call).await.map_err(|error| place(error, table))?;
     let is_after_lost = answer.is_after_lost;
-    let error = match read_answer(answer, &operations) {
+    let error = match read_answer(answer, operations) {
         Ok(etags) => return Ok(Committed { etags, proof: Proof::Answered }),
         Err(error) => place(error, table),
     };
@@ -63,7 +64,7 @@ pub(crate) async fn send(
         return Err(error);
     }
     // All or nothing: what became of one operation became of all (C-13).
-    let Some(index) = decisive(&operations) else { return Err(error) };
+    let Some(index) = decisive(operations, error.batch_index()) else { return Err(error) };
     let Some(operation) = operations.get(index) else { return Err(error) };
     let found: Option<Loaded<Entity>> =
         table::get(account, table, &operation.key, CallOptions::default())
@@ -76,7 +77,13 @@ pub(crate) async fn send(
         }
         Ok(Committed { etags, proof })
     };
+    let is_as_read =
+        |row: &Loaded<Entity>| operation.if_match.as_deref() == Some(row.etag().as_str());
     match (&found, operation.verb) {
+        // It has the very version that the transaction would have replaced or deleted.
+        (Some(row), _) if is_as_read(row) => {
+            Err(error.with(|context| context.may_have_been_applied = false))
+        }
         (None, None) => done(Proof::State),
         (None, Some(_)) | (Some(_), None) => Err(error),
         (Some(row), Some(verb)) => {
@@ -94,12 +101,14 @@ pub(crate) async fn send(
     }
 }
 
-/// The operation whose row tells most: an insert, else another write, else a deletion.
-fn decisive(operations: &[Operation]) -> Option<usize> {
+/// The operation whose row tells most: an insert, else another write, else a deletion. That the row of a
+/// failed deletion is gone tells nothing.
+fn decisive(operations: &[Operation], failed: Option<usize>) -> Option<usize> {
     let first = |wanted: fn(&Operation) -> bool| operations.iter().position(wanted);
     first(|operation| operation.properties.has(WRITE_IDS))
         .or_else(|| first(|operation| operation.verb == Some(WriteVerb::Insert)))
         .or_else(|| first(|operation| operation.verb.is_some()))
+        .or_else(|| (0..operations.len()).find(|index| Some(*index) != failed))
         .or_else(|| first(|_| true))
 }
 

@@ -4,6 +4,7 @@
 
 mod access;
 mod batches;
+mod bulks;
 mod faults;
 mod queries;
 mod queues;
