@@ -3,12 +3,12 @@
 use crate::auth::accounts::Account;
 use crate::auth::bearer::RoleNames;
 use crate::auth::explain::Keyring;
-use crate::error::ApiResult;
+use crate::error::{ApiError, ApiResult};
 use crate::headers::RequestHeaders;
 use crate::operation::Facts;
 use lazuli_model::Timestamp;
 use lazuli_wire::error_code::ErrorCode;
-use lazuli_wire::sas::{AccountSas, Caller, SasError};
+use lazuli_wire::sas::{AccountSas, Caller, Permissions, SasError};
 use lazuli_wire::shared_key::Scheme;
 use lazuli_wire::uri::Query;
 use lazuli_wire::version::ApiVersion;
@@ -108,6 +108,23 @@ pub(crate) trait Grant: Clone + fmt::Debug + Send + Sync + 'static {
 
     /// Refuses an operation that the token does not cover.
     fn permit(&self, facts: &Facts, resource: &Self::Resource) -> ApiResult<()>;
+}
+
+/// Why a token that is for `own`, such as `table 'orders'`, does not permit an operation on `named`.
+pub(crate) fn not_permitted(
+    error: SasError,
+    held: Permissions,
+    own: &str,
+    facts: &Facts,
+    named: &str,
+    needed: Permissions,
+) -> ApiError {
+    ApiError::from(error).explained(format!(
+        "The token permits '{}' on the {own}; {} on '{named}' needs '{}'.",
+        held.letters(),
+        facts.name,
+        needed.letters(),
+    ))
 }
 
 /// A shared access signature, by its kind.

@@ -140,14 +140,13 @@ impl State {
 
 /// A stream that keeps the case of metadata names, if it is given the place for it.
 pub(crate) struct CaseGuard<'a, T> {
-    stream: T,
+    stream: Pending<T>,
     case: Option<&'a HeaderCase>,
-    pending: Pending,
 }
 
 impl<'a, T> CaseGuard<'a, T> {
     pub(crate) fn new(stream: T, case: Option<&'a HeaderCase>) -> Self {
-        Self { stream, case, pending: Pending::default() }
+        Self { stream: Pending::new(stream), case }
     }
 
     /// Takes over a write that holds names to be spelled.
@@ -159,7 +158,7 @@ impl<'a, T> CaseGuard<'a, T> {
         }
         let Some(respelled) = state.response.respell(bytes) else { return false };
         state.response = Spellings::default();
-        self.pending = Pending::new(respelled);
+        self.stream.hold(respelled);
         true
     }
 }
@@ -186,7 +185,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for CaseGuard<'_, T> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        ready!(this.pending.poll_write(&mut this.stream, cx))?;
+        ready!(this.stream.poll_stream(cx))?;
         if this.replace(bytes) {
             return Poll::Ready(Ok(bytes.len()));
         }
@@ -199,7 +198,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for CaseGuard<'_, T> {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        ready!(this.pending.poll_write(&mut this.stream, cx))?;
+        ready!(this.stream.poll_stream(cx))?;
         match slices {
             // hyper writes a head in one piece.
             [head, ..] if this.replace(head) => Poll::Ready(Ok(head.len())),
@@ -212,15 +211,11 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for CaseGuard<'_, T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        ready!(this.pending.poll_write(&mut this.stream, cx))?;
-        Pin::new(&mut this.stream).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        ready!(this.pending.poll_write(&mut this.stream, cx))?;
-        Pin::new(&mut this.stream).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

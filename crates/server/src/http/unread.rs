@@ -10,7 +10,7 @@ use lazuli_model::Timestamp;
 use lazuli_wire::error_code::ErrorCode;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Every response of the front has this header, and none of hyper's own do.
@@ -18,10 +18,9 @@ const REQUEST_ID: &[u8] = b"x-ms-request-id";
 
 /// A stream that replaces hyper's own refusals with the result of `answer` for their status.
 pub(crate) struct UnreadGuard<T, F> {
-    stream: T,
+    /// Holds such a response. Nothing follows it: hyper closes.
+    stream: Pending<T>,
     answer: F,
-    /// The unwritten rest of such a response. Nothing follows it: hyper closes.
-    pending: Pending,
 }
 
 impl<T, F> UnreadGuard<T, F>
@@ -30,14 +29,14 @@ where
     F: Fn(StatusCode) -> Vec<u8>,
 {
     pub(crate) fn new(stream: T, answer: F) -> Self {
-        Self { stream, answer, pending: Pending::default() }
+        Self { stream: Pending::new(stream), answer }
     }
 
     /// Intercepts a refusal written by hyper; the next flush writes the response.
     fn replace(&mut self, bytes: &[u8]) -> bool {
         let status = own_refusal(bytes);
         if let Some(status) = status {
-            self.pending = Pending::new((self.answer)(status));
+            self.stream.hold((self.answer)(status));
         }
         status.is_some()
     }
@@ -129,15 +128,11 @@ where
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        ready!(this.pending.poll_write(&mut this.stream, cx))?;
-        Pin::new(&mut this.stream).poll_flush(cx)
+        Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        ready!(this.pending.poll_write(&mut this.stream, cx))?;
-        Pin::new(&mut this.stream).poll_shutdown(cx)
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

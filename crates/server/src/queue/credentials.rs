@@ -2,10 +2,10 @@
 
 use crate::auth::accounts::Account;
 use crate::auth::bearer::{RoleGrant, RoleNames};
-use crate::auth::credentials::{BearerRefusal, Credentials, Grant, Presented, Sas};
+use crate::auth::credentials::{BearerRefusal, Credentials, Grant, Presented, Sas, not_permitted};
 use crate::auth::delegation;
 use crate::auth::explain::Keyring;
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
 use crate::operation::Facts;
 use crate::queue::api::QueueApi;
 use crate::queue::explain;
@@ -34,20 +34,6 @@ const PROCESS: Permissions = Permissions::PROCESS;
 const WRITE: Permissions = Permissions::WRITE;
 const CREATE: Permissions = Permissions::CREATE;
 
-const fn on_messages(objects: Permissions) -> RoleGrant {
-    RoleGrant { objects, ..RoleGrant::NONE }
-}
-
-const fn on_queues(containers: Permissions) -> RoleGrant {
-    RoleGrant { containers, ..RoleGrant::NONE }
-}
-
-const fn on_service(service: Permissions) -> RoleGrant {
-    RoleGrant { service, ..RoleGrant::NONE }
-}
-
-const DELEGATION: RoleGrant = RoleGrant { delegation: true, ..RoleGrant::NONE };
-
 /// The roles of the Queue service and its data actions.
 pub(crate) const ROLES: &RoleNames = &RoleNames {
     service: "queue",
@@ -64,22 +50,25 @@ pub(crate) const ROLES: &RoleNames = &RoleNames {
                 delegation: true,
             },
         ),
-        ("messagesender", RoleGrant { delegation: true, ..on_messages(ADD) }),
-        ("messageprocessor", RoleGrant { delegation: true, ..on_messages(READ.union(PROCESS)) }),
-        ("delegator", DELEGATION),
+        ("messagesender", RoleGrant { delegation: true, ..RoleGrant::on_objects(ADD) }),
+        (
+            "messageprocessor",
+            RoleGrant { delegation: true, ..RoleGrant::on_objects(READ.union(PROCESS)) },
+        ),
+        ("delegator", RoleGrant::DELEGATION),
     ],
     actions: &[
-        ("queues/messages/read", on_messages(READ)),
-        ("queues/messages/add/action", on_messages(ADD)),
-        ("queues/messages/process/action", on_messages(PROCESS)),
-        ("queues/messages/write", on_messages(ADD.union(UPDATE))),
-        ("queues/messages/delete", on_messages(DELETE)),
-        ("queues/read", on_queues(READ)),
-        ("queues/write", on_queues(CREATE.union(WRITE))),
-        ("queues/delete", on_queues(DELETE)),
-        ("read", on_service(READ)),
-        ("write", on_service(WRITE)),
-        ("generateUserDelegationKey/action", DELEGATION),
+        ("queues/messages/read", RoleGrant::on_objects(READ)),
+        ("queues/messages/add/action", RoleGrant::on_objects(ADD)),
+        ("queues/messages/process/action", RoleGrant::on_objects(PROCESS)),
+        ("queues/messages/write", RoleGrant::on_objects(ADD.union(UPDATE))),
+        ("queues/messages/delete", RoleGrant::on_objects(DELETE)),
+        ("queues/read", RoleGrant::on_containers(READ)),
+        ("queues/write", RoleGrant::on_containers(CREATE.union(WRITE))),
+        ("queues/delete", RoleGrant::on_containers(DELETE)),
+        ("read", RoleGrant::on_service(READ)),
+        ("write", RoleGrant::on_service(WRITE)),
+        ("generateUserDelegationKey/action", RoleGrant::DELEGATION),
     ],
 };
 
@@ -295,14 +284,9 @@ impl Grant for QueueGrant {
         };
         let permitted =
             self.check_queue(queue.as_str()).and_then(|()| self.check_permissions(needed));
+        let own = || format!("queue '{}'", self.queue());
         permitted.map_err(|error| {
-            ApiError::from(error).explained(format!(
-                "The token permits '{}' on the queue '{}'; {} on '{queue}' needs '{}'.",
-                self.permissions().letters(),
-                self.queue(),
-                facts.name,
-                needed.letters(),
-            ))
+            not_permitted(error, self.permissions(), &own(), facts, queue.as_str(), needed)
         })
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::auth::accounts::Account;
 use crate::auth::bearer::{RoleGrant, RoleNames};
-use crate::auth::credentials::{BearerRefusal, Credentials, Grant, Presented, Sas};
+use crate::auth::credentials::{BearerRefusal, Credentials, Grant, Presented, Sas, not_permitted};
 use crate::auth::delegation;
 use crate::auth::explain::Keyring;
 use crate::auth::permit::Principal;
-use crate::error::{ApiError, ApiResult};
+use crate::error::ApiResult;
 use crate::operation::Facts;
 use crate::table::api::TableApi;
 use crate::table::explain;
@@ -29,20 +29,6 @@ const ADD: Permissions = Permissions::ADD;
 const UPDATE: Permissions = Permissions::UPDATE;
 const DELETE: Permissions = Permissions::DELETE;
 
-const fn on_entities(objects: Permissions) -> RoleGrant {
-    RoleGrant { objects, ..RoleGrant::NONE }
-}
-
-const fn on_tables(containers: Permissions) -> RoleGrant {
-    RoleGrant { containers, ..RoleGrant::NONE }
-}
-
-const fn on_service(service: Permissions) -> RoleGrant {
-    RoleGrant { service, ..RoleGrant::NONE }
-}
-
-const DELEGATION: RoleGrant = RoleGrant { delegation: true, ..RoleGrant::NONE };
-
 /// The roles of the Table service and its data actions (the table of ).
 pub(crate) const ROLES: &RoleNames = &RoleNames {
     service: "table",
@@ -59,20 +45,20 @@ pub(crate) const ROLES: &RoleNames = &RoleNames {
                 delegation: true,
             },
         ),
-        ("delegator", DELEGATION),
+        ("delegator", RoleGrant::DELEGATION),
     ],
     actions: &[
-        ("tables/entities/read", on_entities(READ)),
-        ("tables/entities/add/action", on_entities(ADD)),
-        ("tables/entities/update/action", on_entities(UPDATE)),
-        ("tables/entities/write", on_entities(ADD.union(UPDATE))),
-        ("tables/entities/delete", on_entities(DELETE)),
-        ("tables/read", on_tables(READ)),
-        ("tables/write", on_tables(Permissions::CREATE)),
-        ("tables/delete", on_tables(DELETE)),
-        ("read", on_service(READ)),
-        ("write", on_service(Permissions::WRITE)),
-        ("generateUserDelegationKey/action", DELEGATION),
+        ("tables/entities/read", RoleGrant::on_objects(READ)),
+        ("tables/entities/add/action", RoleGrant::on_objects(ADD)),
+        ("tables/entities/update/action", RoleGrant::on_objects(UPDATE)),
+        ("tables/entities/write", RoleGrant::on_objects(ADD.union(UPDATE))),
+        ("tables/entities/delete", RoleGrant::on_objects(DELETE)),
+        ("tables/read", RoleGrant::on_containers(READ)),
+        ("tables/write", RoleGrant::on_containers(Permissions::CREATE)),
+        ("tables/delete", RoleGrant::on_containers(DELETE)),
+        ("read", RoleGrant::on_service(READ)),
+        ("write", RoleGrant::on_service(Permissions::WRITE)),
+        ("generateUserDelegationKey/action", RoleGrant::DELEGATION),
     ],
 };
 
@@ -215,15 +201,9 @@ impl Grant for TableGrant {
         };
         let permitted =
             self.check_table(table.as_str()).and_then(|()| self.check_permissions(needed));
+        let own = || format!("table '{}'", self.table());
         permitted.map_err(|error| {
-            ApiError::from(error).explained(format!(
-                "The token permits '{}' on the table '{}'; {} on '{}' needs '{}'.",
-                self.permissions().letters(),
-                self.table(),
-                facts.name,
-                table.lower(),
-                needed.letters(),
-            ))
+            not_permitted(error, self.permissions(), &own(), facts, table.lower(), needed)
         })
     }
 }

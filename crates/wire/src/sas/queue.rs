@@ -3,8 +3,7 @@
 
 use super::terms::ServiceTerms;
 use super::{
-    AccountSas, Caller, Kind, Permissions, SasError, UserDelegationKey, given, join, optional,
-    required, verify, write_token,
+    AccountSas, Caller, Kind, Permissions, SasError, UserDelegationKey, join, verify, write_token,
 };
 use crate::shared_key::SigningKey;
 use crate::uri::Query;
@@ -66,32 +65,16 @@ pub struct QueueGrant {
 
 impl<'a> QueueSas<'a> {
     fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
-        let sas = Self {
-            version: required(query, "sv")?,
-            start: optional(query, "st"),
-            expiry: optional(query, "se"),
-            permissions: optional(query, "sp"),
-            policy: optional(query, "si"),
-            addresses: optional(query, "sip"),
-            protocol: optional(query, "spr"),
-            signature: required(query, "sig")?,
-        };
-        sas.terms().form()?;
-        Ok(sas)
+        let (terms, signature) = ServiceTerms::parse(query)?;
+        terms.form()?;
+        let ServiceTerms { version, start, expiry, permissions, policy, addresses, protocol } =
+            terms;
+        Ok(Self { version, start, expiry, permissions, policy, addresses, protocol, signature })
     }
 
     /// The text that a token for `queue` signs, by its version.
     pub fn string_to_sign(&self, account: &str, queue: &str) -> Result<String, SasError> {
-        let version = self.terms().form()?;
-        let prefix = if version.signs_service_prefix() { "/queue" } else { "" };
-        let resource = format!("{prefix}/{account}/{queue}");
-        let mut fields =
-            vec![self.permissions, self.start, self.expiry, resource.as_str(), self.policy];
-        if version.has_account_sas() {
-            fields.extend([self.addresses, self.protocol]);
-        }
-        fields.push(self.version);
-        join(&fields)
+        self.terms().string_to_sign("/queue", account, queue, &[])
     }
 
     /// Checks that a key of the account made the signature for `queue`.
@@ -114,7 +97,7 @@ impl<'a> QueueSas<'a> {
     /// Signs the token for `queue` and returns it as a query string.
     pub fn token(&self, account: &str, queue: &str, key: &SigningKey) -> Result<String, SasError> {
         let signature = key.sign(&[self.string_to_sign(account, queue)?.as_bytes()]);
-        Ok(write_token(&self.parameters(), &signature))
+        Ok(write_token(&self.terms().parameters(), &signature))
     }
 
     fn terms(&self) -> ServiceTerms<'a> {
@@ -127,18 +110,6 @@ impl<'a> QueueSas<'a> {
             addresses: self.addresses,
             protocol: self.protocol,
         }
-    }
-
-    fn parameters(&self) -> [(&'static str, Option<&'a str>); 7] {
-        [
-            ("sv", given(self.version)),
-            ("st", given(self.start)),
-            ("se", given(self.expiry)),
-            ("sp", given(self.permissions)),
-            ("si", given(self.policy)),
-            ("sip", given(self.addresses)),
-            ("spr", given(self.protocol)),
-        ]
     }
 }
 
@@ -191,7 +162,7 @@ impl<'a> QueueDelegationSas<'a> {
     pub fn token(&self, account: &str, queue: &str, key: &SigningKey) -> Result<String, SasError> {
         let signature = key.sign(&[self.string_to_sign(account, queue)?.as_bytes()]);
         let owner = self.key.parameters(self.delegate);
-        let parameters: Vec<_> = self.queue.parameters().into_iter().chain(owner).collect();
+        let parameters: Vec<_> = self.queue.terms().parameters().into_iter().chain(owner).collect();
         Ok(write_token(&parameters, &signature))
     }
 }

@@ -1,7 +1,7 @@
 //! Service SAS for tables: a token for one table, or a range of its entities.
 
 use super::terms::ServiceTerms;
-use super::{Caller, Permissions, SasError, given, join, optional, required, verify, write_token};
+use super::{Caller, Permissions, SasError, given, required, verify, write_token};
 use crate::shared_key::SigningKey;
 use crate::uri::Query;
 use crate::version::ApiVersion;
@@ -57,38 +57,32 @@ pub struct KeyRange {
 
 impl<'a> TableSas<'a> {
     pub(super) fn parse(query: &'a Query<'_>) -> Result<Self, SasError> {
-        let sas = Self {
-            version: required(query, "sv")?,
-            table: required(query, "tn")?,
-            start: optional(query, "st"),
-            expiry: optional(query, "se"),
-            permissions: optional(query, "sp"),
-            policy: optional(query, "si"),
-            addresses: optional(query, "sip"),
-            protocol: optional(query, "spr"),
+        let (terms, signature) = ServiceTerms::parse(query)?;
+        let table = required(query, "tn")?;
+        terms.form()?;
+        let ServiceTerms { version, start, expiry, permissions, policy, addresses, protocol } =
+            terms;
+        Ok(Self {
+            version,
+            table,
+            start,
+            expiry,
+            permissions,
+            policy,
+            addresses,
+            protocol,
             start_partition_key: query.get("spk"),
             start_row_key: query.get("srk"),
             end_partition_key: query.get("epk"),
             end_row_key: query.get("erk"),
-            signature: required(query, "sig")?,
-        };
-        sas.form()?;
-        Ok(sas)
+            signature,
+        })
     }
 
     /// The text a token signs, by its version.
     pub fn string_to_sign(&self, account: &str) -> Result<String, SasError> {
-        let version = self.form()?;
-        let prefix = if version.signs_service_prefix() { "/table" } else { "" };
-        let resource = format!("{prefix}/{account}/{}", self.table.to_ascii_lowercase());
-        let mut fields =
-            vec![self.permissions, self.start, self.expiry, resource.as_str(), self.policy];
-        if version.has_account_sas() {
-            fields.extend([self.addresses, self.protocol]);
-        }
-        fields.push(self.version);
-        fields.extend(self.keys().map(Option::unwrap_or_default));
-        join(&fields)
+        let keys = self.keys().map(Option::unwrap_or_default);
+        self.terms().string_to_sign("/table", account, &self.table.to_ascii_lowercase(), &keys)
     }
 
     /// Checks that a key of the account made the signature.
@@ -116,21 +110,11 @@ impl<'a> TableSas<'a> {
 
     /// The parameters of the token in the URL, save its signature.
     pub(super) fn parameters(&self) -> [(&'static str, Option<&'a str>); 12] {
+        let [sv, st, se, sp, si, sip, spr] = self.terms().parameters();
         let [spk, srk, epk, erk] = self.keys();
-        [
-            ("sv", given(self.version)),
-            ("st", given(self.start)),
-            ("se", given(self.expiry)),
-            ("sp", given(self.permissions)),
-            ("si", given(self.policy)),
-            ("sip", given(self.addresses)),
-            ("spr", given(self.protocol)),
-            ("tn", given(self.table)),
-            ("spk", spk),
-            ("srk", srk),
-            ("epk", epk),
-            ("erk", erk),
-        ]
+        let tn = ("tn", given(self.table));
+        let [spk, srk] = [("spk", spk), ("srk", srk)];
+        [sv, st, se, sp, si, sip, spr, tn, spk, srk, ("epk", epk), ("erk", erk)]
     }
 
     /// The version, if tokens for tables existed then.

@@ -1,7 +1,8 @@
 //! What tokens for a table and tokens for a queue have in common.
 
 use super::restrictions::{AddressRange, Protocol, Restrictions, parse_time};
-use super::{Caller, Permissions, SasError};
+use super::{Caller, Permissions, SasError, given, join, optional, required};
+use crate::uri::Query;
 use crate::version::ApiVersion;
 use lazuli_model::{AccessPolicy, Timestamp};
 
@@ -17,7 +18,56 @@ pub(super) struct ServiceTerms<'a> {
     pub(super) protocol: &'a str,
 }
 
-impl ServiceTerms<'_> {
+impl<'a> ServiceTerms<'a> {
+    /// The terms in a query, and the signature.
+    pub(super) fn parse(query: &'a Query<'_>) -> Result<(Self, &'a str), SasError> {
+        let terms = Self {
+            version: required(query, "sv")?,
+            start: optional(query, "st"),
+            expiry: optional(query, "se"),
+            permissions: optional(query, "sp"),
+            policy: optional(query, "si"),
+            addresses: optional(query, "sip"),
+            protocol: optional(query, "spr"),
+        };
+        Ok((terms, required(query, "sig")?))
+    }
+
+    /// The parameters in the URL.
+    pub(super) fn parameters(&self) -> [(&'static str, Option<&'a str>); 7] {
+        [
+            ("sv", given(self.version)),
+            ("st", given(self.start)),
+            ("se", given(self.expiry)),
+            ("sp", given(self.permissions)),
+            ("si", given(self.policy)),
+            ("sip", given(self.addresses)),
+            ("spr", given(self.protocol)),
+        ]
+    }
+
+    /// The text that a token for `resource` of an account signs, by its version, with the fields that only
+    /// some services have at its end.
+    pub(super) fn string_to_sign(
+        &self,
+        service: &str,
+        account: &str,
+        resource: &str,
+        more: &[&str],
+    ) -> Result<String, SasError> {
+        let version = self.form()?;
+        let prefix = if version.signs_service_prefix() { service } else { "" };
+        let resource = format!("{prefix}/{account}/{resource}");
+        let mut fields =
+            vec![self.permissions, self.start, self.expiry, resource.as_str(), self.policy];
+        if version.has_account_sas() {
+            fields.extend([self.addresses, self.protocol]);
+        }
+        fields.push(self.version);
+        fields.extend(more);
+        join(&fields)
+    }
+
     /// The version, if tokens for one table or queue existed then.
     pub(super) fn form(&self) -> Result<ApiVersion, SasError> {
         let version = ApiVersion::parse(self.version).ok_or(SasError::Version)?;

@@ -22,6 +22,24 @@ pub struct RoleGrant {
 }
 
 impl RoleGrant {
+    /// Only to get a user delegation key.
+    pub(crate) const DELEGATION: Self = Self { delegation: true, ..Self::NONE };
+
+    /// These permissions on objects: entities or messages.
+    pub(crate) const fn on_objects(objects: Permissions) -> Self {
+        Self { objects, ..Self::NONE }
+    }
+
+    /// These permissions on containers: tables or queues.
+    pub(crate) const fn on_containers(containers: Permissions) -> Self {
+        Self { containers, ..Self::NONE }
+    }
+
+    /// These permissions on the service.
+    pub(crate) const fn on_service(service: Permissions) -> Self {
+        Self { service, ..Self::NONE }
+    }
+
     pub(crate) const NONE: Self = Self {
         objects: Permissions::NONE,
         containers: Permissions::NONE,
