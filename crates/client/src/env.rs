@@ -54,6 +54,12 @@ impl Env {
         self.0.timer(limit)
     }
 
+    /// A number below `bound`, which is not zero.
+    #[cfg(feature = "patterns")]
+    pub(crate) fn below(&self, bound: u64) -> u64 {
+        self.0.random() % bound.max(1)
+    }
+
     /// A duration below `max`.
     pub(crate) fn jitter(&self, max: Duration) -> Duration {
         let share = self.0.random() as f64 / u64::MAX as f64;

@@ -65,6 +65,17 @@ pub enum ErrorKind {
         /// How often it was tried.
         attempts: u32,
     },
+    /// The stream has come to another version than the append expects (P-23.1).
+    #[error("the stream has version {actual}, not {expected}")]
+    StreamConflict {
+        /// The version that the append expects.
+        expected: i64,
+        /// The version that the stream has.
+        actual: i64,
+    },
+    /// Somebody else has taken the lease meanwhile (P-23.4).
+    #[error("the lease was lost")]
+    LeaseLost,
     /// A transaction failed, and nothing of it was done.
     #[error("operation {} of the transaction failed", .index.map_or("?".to_owned(), |i| i.to_string()))]
     Batch {

@@ -51,6 +51,8 @@ mod meter;
 mod observe;
 mod options;
 mod page_token;
+#[cfg(feature = "patterns")]
+pub mod patterns;
 mod property;
 mod query;
 #[cfg(feature = "queue")]

@@ -1,7 +1,5 @@
 //! The synchronous face against a real server (C-19.4).
 
-#![expect(clippy::unwrap_used, reason = "tests may")]
-
 use lazuli_client::blocking::Blocking;
 use lazuli_client::prelude::*;
 use lazuli_test::TestServer;

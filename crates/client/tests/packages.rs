@@ -1,7 +1,5 @@
 //! The default features stay small (C-1.7).
 
-#![expect(clippy::unwrap_used, reason = "tests may")]
-
 use std::collections::BTreeSet;
 use std::process::Command;
 

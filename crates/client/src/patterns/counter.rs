@@ -1,0 +1,98 @@
+//! A counter that many clients increase (P-23.3).
+//!
+//! One row is one place to wait in line, so the count is spread over shards. Each shard keeps the ids of its last
+//! writes, so an increase whose response was lost is not made twice.
+
+use crate::entity::{Entity, TableEntity};
+use crate::error::{Error, ErrorKind};
+use crate::filter::{partition, row};
+use crate::table::Table;
+use crate::update::Change;
+use std::fmt::Write;
+
+const COUNT: &str = "Count";
+const SHARDS: u16 = 16;
+/// Width of a shard's number in its row key.
+const WIDTH: usize = 3;
+/// Shards that are tried before an increase gives up.
+const ROUNDS: u32 = 4;
+
+/// A counter: rows `{name}_{shard}` of one partition.
+///
+/// ```
+/// # use lazuli_client::patterns::counter::Counter;
+/// # use lazuli_client::prelude::*;
+/// # async fn run(table: Table) -> Result<(), Error> {
+/// let visits = Counter::new(&table, "page-17", "visits");
+/// visits.add(1).await?;
+/// assert_eq!(visits.read().await?, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Counter {
+    table: Table<Entity>,
+    partition: String,
+    name: String,
+    shards: u16,
+}
+
+impl Counter {
+    /// The counter called `name` in a partition. Makes no request.
+    pub fn new<T: TableEntity>(table: &Table<T>, partition: &str, name: &str) -> Self {
+        let (partition, name) = (partition.to_owned(), name.to_owned());
+        Self { table: table.retyped(), partition, name, shards: SHARDS }
+    }
+
+    /// Spreads the count over so many rows, 1 to 1000; 16 unless said otherwise. More rows make more writers
+    /// independent, and each read dearer. The number may be changed at any time.
+    #[must_use]
+    pub fn shards(self, shards: u16) -> Self {
+        Self { shards: shards.clamp(1, 1000), ..self }
+    }
+
+    /// Adds to the counter, exactly once. An error of kind [`ErrorKind::OutcomeUnknown`] says that it is not
+    /// known whether it was added: do not add again, unless to count twice is better than not at all.
+    pub async fn add(&self, amount: i64) -> Result<(), Error> {
+        let env = self.table.account.0.env.clone();
+        let mut round = 1;
+        loop {
+            let shard = env.below(u64::from(self.shards));
+            let key = (self.partition.clone(), self.row_key(shard));
+            let fresh = Entity::new(key.0.clone(), key.1.clone()).with(COUNT, 0_i64);
+            let add = move |entity: &mut Entity| {
+                let count: i64 = entity.get(COUNT)?;
+                let sum = count.checked_add(amount).ok_or("the counter does not go so far")?;
+                entity.set(COUNT, sum);
+                Ok(Change::Write)
+            };
+            let update = self.table.update_with(key, add).or_insert_with(move || fresh.clone());
+            match update.await {
+                Ok(_) => return Ok(()),
+                // Others are at this shard: another one may be free.
+                Err(error) if is_contended(&error) && round < ROUNDS => round += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The sum of all shards: everything that was added before the read began is in it.
+    pub async fn read(&self) -> Result<i64, Error> {
+        let filter = partition(&self.partition).and(row().starts_with(&format!("{}_", self.name)));
+        let shards = self.table.query(filter).collect_at_most(1000).await?;
+        shards.iter().try_fold(0_i64, |sum, shard| {
+            let count: i64 = shard.get(COUNT)?;
+            sum.checked_add(count).ok_or_else(|| Error::config("the counter is out of range"))
+        })
+    }
+
+    fn row_key(&self, shard: u64) -> String {
+        let mut key = self.name.clone();
+        let _ = write!(key, "_{shard:0WIDTH$}");
+        key
+    }
+}
+
+fn is_contended(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Contended { .. })
+}
