@@ -79,6 +79,8 @@ enum Source {
     Development,
 }
 
+const DEVELOPMENT: &str = "UseDevelopmentStorage=true";
+
 /// The variables that `Account::from_env` reads, strings first (C-2.4).
 const STRINGS: [&str; 2] = ["LAZULI_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING"];
 const ACCOUNT: &str = "AZURE_STORAGE_ACCOUNT";
@@ -93,9 +95,7 @@ impl Target {
             }
             Source::Parts(parts) => parts.builder()?,
             Source::Account { .. } => return Ok(Account::from_env()?),
-            Source::Development => {
-                AccountBuilder::from_connection_string("UseDevelopmentStorage=true")?
-            }
+            Source::Development => AccountBuilder::from_connection_string(DEVELOPMENT)?,
         };
         let account = builder.application(concat!("lazuli/", env!("CARGO_PKG_VERSION"))).build()?;
         for name in account.ignored_settings() {
@@ -107,14 +107,8 @@ impl Target {
     /// The name and the key of the account, if they are given, by whatever means.
     pub(crate) fn signing_key(&self, out: &Output) -> Result<Option<(String, SigningKey)>> {
         let (name, key) = match self.source(out)? {
-            Source::ConnectionString(text) => {
-                let parsed =
-                    ConnectionString::parse(text.expose()).map_err(lazuli_client::Error::from)?;
-                return Ok(match (parsed.account, parsed.credential) {
-                    (Some(name), ConnectionCredential::Key(key)) => Some((name, *key)),
-                    _ => None,
-                });
-            }
+            Source::ConnectionString(text) => return key_in(text.expose()),
+            Source::Development => return key_in(DEVELOPMENT),
             Source::Parts(Parts { account: Some(name), key: Some(key), .. })
             | Source::Account { name, key: Some(key) } => (name, key),
             _ => return Ok(None),
@@ -168,6 +162,15 @@ impl Target {
             );
         }
     }
+}
+
+/// The name and the key that a connection string holds.
+fn key_in(text: &str) -> Result<Option<(String, SigningKey)>> {
+    let parsed = ConnectionString::parse(text).map_err(lazuli_client::Error::from)?;
+    Ok(match (parsed.account, parsed.credential) {
+        (Some(name), ConnectionCredential::Key(key)) => Some((name, *key)),
+        _ => None,
+    })
 }
 
 fn environment(get: impl Fn(&str) -> Option<String>) -> Source {

@@ -13,6 +13,7 @@ pub mod failure;
 mod filter;
 mod input;
 mod interrupt;
+mod moment;
 mod output;
 mod profiles;
 mod progress;
@@ -37,7 +38,7 @@ pub enum DataCommand {
     Queues(Box<queues::QueuesArguments>),
     /// List, store, print and delete blobs
     Blobs(Box<blobs::BlobsArguments>),
-    /// Explain shared access signatures
+    /// Make and explain shared access signatures
     Sas(Box<sas::SasArguments>),
     /// Print a completion script for a shell, or the manual page
     Completions(completions::CompletionsArguments),

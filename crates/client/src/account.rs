@@ -141,6 +141,11 @@ impl Account {
         self.0.endpoint(StorageService::Table).map(|endpoint| &*endpoint.primary)
     }
 
+    /// Where the queue service is.
+    pub fn queue_endpoint(&self) -> Option<&str> {
+        self.0.endpoint(StorageService::Queue).map(|endpoint| &*endpoint.primary)
+    }
+
     /// Which service this is.
     pub fn dialect(&self) -> Dialect {
         self.0.dialect

@@ -1,6 +1,7 @@
-//! `lazuli sas`: explains shared access signatures.
+//! `lazuli sas`: makes and explains shared access signatures.
 
 mod explain;
+mod make;
 
 use crate::connect::Target;
 use crate::exit::Exit;
@@ -28,6 +29,12 @@ pub struct SasArguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Verb {
+    /// Make a token for a table, or some of its entities
+    Table(Box<make::TableArguments>),
+    /// Make a token for the services of an account
+    Account(make::AccountArguments),
+    /// Make a token for a queue
+    Queue(make::QueueArguments),
     /// Say what a token permits, until when, and whether it is valid; fails with 4 if it is not
     #[command(
         after_help = "The signature is checked if the account's key is given: -c, --account with \
@@ -47,10 +54,12 @@ Examples:
 }
 
 pub(crate) async fn run(arguments: SasArguments, out: Output) -> Result<Exit> {
+    let target = &arguments.target;
     match &arguments.verb {
-        Verb::Explain { token, queue } => {
-            explain(&arguments.target, out, token, queue.as_deref()).await
-        }
+        Verb::Table(arguments) => make::table(target, &out, arguments),
+        Verb::Account(arguments) => make::account(target, &out, arguments),
+        Verb::Queue(arguments) => make::queue(target, &out, arguments),
+        Verb::Explain { token, queue } => explain(target, out, token, queue.as_deref()).await,
     }
 }
 

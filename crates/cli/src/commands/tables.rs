@@ -1,4 +1,6 @@
-//! `lazuli tables`: list, create, delete, show.
+//! `lazuli tables`: list, create, delete, show, acl.
+
+mod acl;
 
 use crate::confirm::Confirmation;
 use crate::connect::Target;
@@ -64,6 +66,9 @@ enum Verb {
         /// Name of the table
         table: String,
     },
+    /// List, store and remove the access policies of a table
+    #[command(subcommand)]
+    Acl(acl::Acl),
 }
 
 #[derive(Serialize)]
@@ -107,6 +112,7 @@ pub(crate) async fn run(
             delete(&session, &table, if_present, confirmation).await
         }
         Verb::Show { table } => show(&session, &table).await,
+        Verb::Acl(verb) => acl::run(&session, verb).await,
     }
 }
 

@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 const BINARY: &str = env!("CARGO_BIN_EXE_lazuli");
 
 /// A server, a home directory, and the commands that use both.
-pub(crate) struct Lazuli {
-    pub(crate) server: Server,
+pub(crate) struct Lazuli<S = Server> {
+    pub(crate) server: S,
     home: tempfile::TempDir,
-    _data: tempfile::TempDir,
+    _data: Option<tempfile::TempDir>,
     connection_string: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Lazuli {
         let arguments = ["--durability", "memory"];
         let server = Server::start(Path::new(BINARY), data.path(), &arguments).unwrap();
         let connection_string = Some(server.connection_string());
-        Self { server, home: tempfile::tempdir().unwrap(), _data: data, connection_string }
+        Self { server, home: tempfile::tempdir().unwrap(), _data: Some(data), connection_string }
     }
 
     /// The same, with a table `People` that holds Don, Jun, Ken and Rich.
@@ -40,7 +40,22 @@ impl Lazuli {
         assert_eq!(put.code, 0, "{put:?}");
         lazuli
     }
+}
 
+impl Lazuli<()> {
+    /// Commands that use another server.
+    pub(crate) fn of(connection_string: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        Self {
+            server: (),
+            home,
+            _data: None,
+            connection_string: Some(connection_string.to_owned()),
+        }
+    }
+}
+
+impl<S> Lazuli<S> {
     /// Commands are not told of the server by the environment.
     pub(crate) fn without_connection_string(mut self) -> Self {
         self.connection_string = None;

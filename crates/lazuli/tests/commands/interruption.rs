@@ -31,10 +31,12 @@ fn a_load_that_is_stopped_says_how_to_go_on() {
     let lazuli = Lazuli::start();
     lazuli.ok("tables create People");
     // With nothing written, it was just interrupted.
-    let child = lazuli.spawn(&["entities", "put", "People", "-"]);
+    let mut child = lazuli.spawn(&["entities", "put", "People", "-"]);
+    let input = child.stdin.take().unwrap();
     wait_until_reading(&child);
     interrupt(&child);
     assert_eq!(done(child).code, 130);
+    drop(input);
 
     let mut child = lazuli.spawn(&["entities", "put", "People", "-"]);
     let mut input = child.stdin.take().unwrap();

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod azurite;
 mod connection;
 mod entities;
 mod examples;

@@ -60,3 +60,80 @@ fn a_token_opens_what_it_says_and_no_more() {
     lazuli.run(&delete).failed(4, &[]);
     lazuli.run(&[&["tables", "list"][..], &by_sas].concat()).failed(4, &[]);
 }
+
+#[test]
+fn tokens_are_made_and_work() {
+    let lazuli = Lazuli::with_people();
+    let endpoint = format!("http://{}/{ACCOUNT}", lazuli.server.address());
+    let token = lazuli.ok("sas table People --permissions r --expiry 1h --partition Marketing");
+    let by_sas = ["--endpoint", &endpoint, "--sas", token.trim()];
+    let get = |partition, row| {
+        let get = ["entities", "get", "People", partition, row];
+        lazuli.run(&[&get[..], &by_sas].concat()).code
+    };
+    assert_eq!((get("Marketing", "00001"), get("Sales", "00010")), (0, 4));
+    let explained = lazuli.run(&["sas", "explain", token.trim()]);
+    assert!(explained.stdout.ends_with("valid      yes\n"), "{explained:?}");
+    let range = lazuli.ok("sas table People --permissions r --expiry 1h --start-partition A --end-partition B --start-row 1 --end-row 2 --ip 127.0.0.1 --https-only --json");
+    assert!(range.contains("spk=A&srk=1&epk=B&erk=2"), "{range}");
+    assert!(range.contains(&format!("\"url\":\"{endpoint}/People?sv=")), "{range}");
+
+    let account =
+        lazuli.ok("sas account --services tq --resource-types sco --permissions rl --expiry 1h");
+    let list = ["tables", "list", "--endpoint", &endpoint, "--sas", account.trim()];
+    assert_eq!(lazuli.run(&list).stdout, "TABLE\nPeople\n");
+
+    lazuli.ok("queues create jobs");
+    let queue = lazuli.ok("sas queue jobs --permissions a --expiry 1h --json");
+    let url = crate::harness::member(&queue, "url");
+    let (address, token) = url.split_once('?').unwrap();
+    let root = address.strip_suffix("/jobs").unwrap();
+    let send = ["queues", "send", "jobs", "x", "--endpoint", root, "--sas", token];
+    assert_eq!(lazuli.run(&send).code, 0);
+    let peek = ["queues", "peek", "jobs", "--endpoint", root, "--sas", token];
+    lazuli.run(&peek).failed(4, &[]);
+}
+
+#[test]
+fn a_token_that_makes_no_sense_is_not_made() {
+    let lazuli = Lazuli::start();
+    for line in [
+        "sas table People --expiry 1h",
+        "sas table People --permissions r",
+        "sas table People --permissions rx --expiry 1h",
+        "sas table People --permissions r --expiry yesterday",
+        "sas table People --permissions r --expiry 1h --start 2h",
+        "sas table People --permissions r --expiry 1h --start-row a --end-row b",
+        "sas account --permissions r",
+        "sas account --permissions r --expiry 1h --services x",
+        "sas queue jobs --permissions r",
+        "sas queue jobs --permissions d --expiry 1h",
+        "sas table People --permissions r --expiry 1h --ip nowhere",
+        "sas table People --permissions r --expiry 1h --account a --sas sig=a",
+    ] {
+        let done = lazuli.line(line);
+        assert_eq!((done.code, &*done.stdout), (2, ""), "{line}: {done:?}");
+    }
+}
+
+#[test]
+fn a_policy_completes_a_token_until_it_is_removed() {
+    let lazuli = Lazuli::with_people();
+    let endpoint = format!("http://{}/{ACCOUNT}", lazuli.server.address());
+    assert_eq!(lazuli.ok("tables acl list People"), "POLICY  PERMITS  FROM  UNTIL\n");
+    let json =
+        lazuli.ok("tables acl set People readers --permissions r --expiry 2099-01-01 --json");
+    let expect = "{\"table\":\"People\",\"policies\":[{\"id\":\"readers\",\"start\":null,\
+                  \"expiry\":\"2099-01-01T00:00:00Z\",\"permissions\":\"r\"}]}\n";
+    assert_eq!(json, expect);
+    assert_eq!(lazuli.ok("tables acl list People --json"), expect);
+    let token = lazuli.ok("sas table People --policy readers");
+    let get = ["entities", "get", "People", "Marketing", "00001"];
+    let get = [&get[..], &["--endpoint", &endpoint, "--sas", token.trim()]].concat();
+    assert_eq!(lazuli.run(&get).code, 0);
+    lazuli.ok("tables acl remove People readers");
+    lazuli.run(&get).failed(4, &[]);
+    lazuli.fails("tables acl remove People readers", 3, &["has no policy readers"]);
+    lazuli.fails("tables acl list Nothing", 3, &["TableNotFound"]);
+    lazuli.fails("tables acl set People x --permissions z", 2, &["raud"]);
+}
