@@ -30,11 +30,12 @@ enum Runtime {
     Rust,
 }
 
-const PYTHON: Client = Client { name: "python", runtime: Runtime::Python };
+pub(crate) const PYTHON: Client = Client { name: "python", runtime: Runtime::Python };
+pub(crate) const NODE: Client = Client { name: "javascript", runtime: Runtime::Node };
 
 pub(crate) const CLIENTS: &[Client] = &[
     PYTHON,
-    Client { name: "javascript", runtime: Runtime::Node },
+    NODE,
     Client { name: "python-12.0", runtime: Runtime::Python },
     Client { name: "python-legacy", runtime: Runtime::Python },
     Client { name: "javascript-legacy", runtime: Runtime::Node },
@@ -73,6 +74,14 @@ pub(crate) fn python_environment(workspace: &Workspace) -> Result<Option<PathBuf
     }
 }
 
+/// Installs the packages of the newest JavaScript SDK next to its program; false without Node.js.
+pub(crate) fn node_packages(workspace: &Workspace) -> Result<bool> {
+    match Runtime::Node.missing() {
+        Some(_) => Ok(false),
+        None => NODE.npm(workspace).map(|()| true),
+    }
+}
+
 impl Runtime {
     /// The required program that is not installed, if any.
     fn missing(self) -> Option<&'static str> {
@@ -89,7 +98,7 @@ impl Runtime {
 }
 
 impl Client {
-    fn directory(&self, workspace: &Workspace) -> PathBuf {
+    pub(crate) fn directory(&self, workspace: &Workspace) -> PathBuf {
         workspace.root.join("tests/clients").join(self.name)
     }
 

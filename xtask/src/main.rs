@@ -12,6 +12,7 @@ mod kill;
 mod memory;
 mod process;
 mod readme;
+mod rust_client;
 mod sim;
 mod soak;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: the suites in order, their tallies added up.
 
 use crate::client::{self, AZ, CLIENTS, Client};
+use crate::rust_client::Part;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 use crate::{NoSkip, deny, kill, memory, process, readme, soak};
@@ -27,6 +28,7 @@ enum Suite {
     Deny,
     Unit,
     Client(&'static Client),
+    RustClient(Part),
     Kill,
     Memory,
     Soak,
@@ -37,6 +39,7 @@ impl Suite {
     fn all() -> Vec<Self> {
         let mut suites = vec![Self::Format, Self::Lints, Self::Deny, Self::Unit];
         suites.extend(CLIENTS.iter().map(Self::Client));
+        suites.extend(Part::ALL.map(Self::RustClient));
         suites.extend([Self::Kill, Self::Memory, Self::Soak, Self::Readme]);
         suites
     }
@@ -48,6 +51,7 @@ impl Suite {
             Self::Deny => "deny",
             Self::Unit => "unit",
             Self::Client(client) => client.name,
+            Self::RustClient(part) => part.name(),
             Self::Kill => "kill",
             Self::Memory => "memory",
             Self::Soak => "soak",
@@ -66,6 +70,7 @@ impl Suite {
                 process::run_counted(&mut command, process::count_cargo_test)
             }
             Self::Client(client) => client::run(workspace, client),
+            Self::RustClient(part) => part.run(workspace),
             Self::Kill => kill::run(workspace, kill::Options::default()),
             Self::Memory => memory::run(workspace, memory::Options::default()),
             Self::Soak => soak::run(workspace, soak::Options::SHORT),

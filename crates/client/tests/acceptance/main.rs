@@ -4,7 +4,7 @@
 //! against that service instead: the real binary, or, with `LAZULI_PEER=azurite`, Azurite, whose known
 //! faults are listed in `peer.rs` (CS-23).
 
-#![expect(clippy::unwrap_used, reason = "tests may")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 
 mod batches;
 mod cancel;

@@ -134,7 +134,7 @@ async fn cs_09_a_token_resumes_in_another_process(peer: Peer) {
 }
 
 #[tokio::test]
-#[ignore = "run by cs_09_a_token_resumes_in_another_process"]
+#[ignore = "a child of cs_09_a_token_resumes_in_another_process"]
 async fn cs_09_second_process() {
     let [connection, name, token] =
         [CONNECTION, TABLE, TOKEN].map(|name| std::env::var(name).unwrap());

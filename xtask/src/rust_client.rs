@@ -1,0 +1,220 @@
+//! The suites of the Rust client: its scenarios at full length and against the real binary and Azurite, its
+//! examples, its documentation, its packages.
+
+use crate::client::{self, NODE, PYTHON};
+use crate::process;
+use crate::tally::Tally;
+use crate::workspace::Workspace;
+use anyhow::{Context, Result, ensure};
+use lazuli_testkit::azurite::{self, Azurite};
+use lazuli_testkit::server::Server;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// What is published together (C-1.1), in the order of publication.
+const PUBLISHED: [&str; 4] =
+    ["lazuli-model", "lazuli-wire", "lazuli-client-derive", "lazuli-client"];
+
+/// What the client must not bring along (C-1.1).
+const KEPT_OUT: [&str; 3] = ["lazuli-server", "lazuli-table", "lazuli-engine"];
+
+/// Packages that the client with its default features may consist of (C-1.7).
+const PACKAGES_MAX: usize = 70;
+
+/// Seeds of a crash test (P-0.7), and cancelled futures of CS-25; plain `cargo test` runs fewer.
+const FULL_LENGTH: [(&str, &str); 2] = [("LAZULI_SEEDS", "1000"), ("LAZULI_ROUNDS", "10000")];
+/// The same for a service in another process: what is tested there is the service.
+const OTHER_PROCESS: (&str, &str) = ("LAZULI_ROUNDS", "500");
+
+/// Cargo's arguments for all features; `release`, as the binary under test is.
+const RELEASE: [&str; 4] = ["--release", "--all-features", "--package", "lazuli-client"];
+
+#[derive(Clone, Copy)]
+pub(crate) enum Part {
+    Scenarios,
+    Azurite,
+    Examples,
+    Documentation,
+    Packages,
+}
+
+impl Part {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Scenarios, Self::Azurite, Self::Examples, Self::Documentation, Self::Packages];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Scenarios => "client",
+            Self::Azurite => "client-azurite",
+            Self::Examples => "client-examples",
+            Self::Documentation => "client-doc",
+            Self::Packages => "client-package",
+        }
+    }
+
+    pub(crate) fn run(self, workspace: &Workspace) -> Result<Tally> {
+        match self {
+            Self::Scenarios => scenarios(workspace),
+            Self::Azurite => scenarios_on_azurite(workspace),
+            Self::Examples => examples(workspace),
+            Self::Documentation => Ok(documentation(workspace)),
+            Self::Packages => packages(workspace),
+        }
+    }
+}
+
+/// All tests of the client at full length in one process, then the acceptance scenarios against the real
+/// binary, with the official clients beside ours.
+fn scenarios(workspace: &Workspace) -> Result<Tally> {
+    let mut command = workspace.cargo();
+    command.arg("test").args(RELEASE).args(["--no-fail-fast", "--tests"]).envs(FULL_LENGTH);
+    let mut tally = process::run_counted(&mut command, process::count_cargo_test)?;
+
+    let data = tempfile::tempdir().context("create a data directory")?;
+    let server = Server::start(workspace.binary()?, data.path(), &[])?;
+    let mut command = acceptance(workspace, &server.connection_string());
+    if let Some(environment) = client::python_environment(workspace)? {
+        command.env("LAZULI_PYTHON", environment.join("bin/python"));
+        command.env("LAZULI_PYTHON_PROGRAM", PYTHON.directory(workspace).join("interop.py"));
+    }
+    if client::node_packages(workspace)? {
+        command.env("LAZULI_NODE_PROGRAM", NODE.directory(workspace).join("interop.js"));
+    }
+    tally += process::run_counted(&mut command, process::count_cargo_test)?;
+    Ok(tally)
+}
+
+/// The acceptance scenarios against Azurite; its known faults are listed beside them (CS-23).
+fn scenarios_on_azurite(workspace: &Workspace) -> Result<Tally> {
+    let Some(azurite) = start_azurite(workspace)? else { return Ok(Tally::SKIPPED) };
+    let mut command = acceptance(workspace, &azurite.connection_string());
+    command.env("LAZULI_PEER", "azurite");
+    process::run_counted(&mut command, process::count_cargo_test)
+}
+
+fn acceptance(workspace: &Workspace, connection_string: &str) -> Command {
+    let mut command = workspace.cargo();
+    command.arg("test").args(RELEASE).args(["--no-fail-fast", "--test", "acceptance"]);
+    command.env("LAZULI_CONNECTION_STRING", connection_string).envs([OTHER_PROCESS]);
+    command
+}
+
+fn start_azurite(workspace: &Workspace) -> Result<Option<Azurite>> {
+    match azurite::install(&workspace.target.join("clients/azurite"))? {
+        Ok(package) => Azurite::start(&package).map(Some).context("start Azurite"),
+        Err(reason) => {
+            println!("skipped: {reason}");
+            Ok(None)
+        }
+    }
+}
+
+/// Runs every example program against a fresh server. One that needs blobs has Azurite's.
+fn examples(workspace: &Workspace) -> Result<Tally> {
+    process::run(workspace.cargo().arg("build").args(RELEASE).arg("--examples"))?;
+    let data = tempfile::tempdir().context("create a data directory")?;
+    let server = Server::start(workspace.binary()?, data.path(), &[])?;
+    let azurite = start_azurite(workspace)?;
+    let mut connection_string = server.connection_string();
+    if let Some(azurite) = &azurite {
+        connection_string += &format!("BlobEndpoint={};", azurite.blob_endpoint());
+    }
+    let directory = workspace.root.join("crates/client/examples");
+    let files = fs::read_dir(&directory).context("list the examples")?;
+    let files: BTreeSet<_> = files.filter_map(|file| Some(file.ok()?.path())).collect();
+    let mut tally = Tally::default();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "rs")) {
+        let name = file.file_stem().context("name an example")?;
+        let text = fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+        let needs_blobs = text.lines().take(10).any(|line| line.trim() == "// needs: blob");
+        let shown = name.display();
+        if needs_blobs && azurite.is_none() {
+            println!("test {shown} ... skipped: it needs a blob service");
+            tally += Tally::SKIPPED;
+            continue;
+        }
+        let program = workspace.target.join("release/examples").join(name);
+        match run_example(&program, &connection_string) {
+            Ok(()) => {
+                println!("test {shown} ... ok");
+                tally += Tally::PASSED;
+            }
+            Err(error) => {
+                println!("test {shown} ... FAILED\n{error:#}");
+                tally += Tally::FAILED;
+            }
+        }
+    }
+    Ok(tally)
+}
+
+/// An example succeeds, and shows something.
+fn run_example(program: &Path, connection_string: &str) -> Result<()> {
+    let work = tempfile::tempdir().context("create a directory to work in")?;
+    let mut command = Command::new(program);
+    command.current_dir(work.path()).env("LAZULI_CONNECTION_STRING", connection_string);
+    let output = command.stdin(Stdio::null()).output().context("run it")?;
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    ensure!(output.status.success(), "it ended with {}\n{stdout}\n{stderr}", output.status);
+    ensure!(!stdout.trim().is_empty(), "it printed nothing");
+    Ok(())
+}
+
+/// The documentation of the client's crates has no warnings.
+fn documentation(workspace: &Workspace) -> Tally {
+    let mut command = workspace.cargo();
+    command.args(["doc", "--no-deps", "--all-features"]).env("RUSTDOCFLAGS", "-D warnings");
+    for package in PUBLISHED.into_iter().chain(["lazuli-test"]) {
+        command.args(["--package", package]);
+    }
+    process::check(&mut command)
+}
+
+/// The packages can be published together, and the client brings no more than it may.
+fn packages(workspace: &Workspace) -> Result<Tally> {
+    let mut command = workspace.cargo();
+    command.args(["package", "--allow-dirty", "--quiet"]);
+    for package in PUBLISHED {
+        command.args(["--package", package]);
+    }
+    let mut tally = process::check(&mut command);
+    let mut tree = workspace.cargo();
+    tree.args(["tree", "--edges", "normal", "--package", "lazuli-client", "--prefix", "none"]);
+    let output = tree.output().context("run cargo tree")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout);
+    let packages: BTreeSet<&str> = text.lines().filter_map(name_and_version).collect();
+    println!("{} packages of {PACKAGES_MAX}", packages.len());
+    let brought =
+        |name: &&str| packages.iter().any(|package| package.starts_with(&format!("{name} ")));
+    tally += match KEPT_OUT.into_iter().find(brought) {
+        Some(name) => {
+            println!("the client depends on {name}");
+            Tally::FAILED
+        }
+        None if packages.len() > PACKAGES_MAX => Tally::FAILED,
+        None => Tally::PASSED,
+    };
+    Ok(tally)
+}
+
+/// `name v1.2.3` of a line of `cargo tree`, which may say more after it.
+fn name_and_version(line: &str) -> Option<&str> {
+    let end = line.match_indices(' ').nth(1).map_or(line.len(), |(end, _)| end);
+    line.get(..end).filter(|text| !text.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_are_counted_once() {
+        assert_eq!(name_and_version("bytes v1.12.1 (*)"), Some("bytes v1.12.1"));
+        assert_eq!(name_and_version("bytes v1.12.1"), Some("bytes v1.12.1"));
+        assert_eq!(name_and_version(""), None);
+    }
+}
