@@ -149,7 +149,7 @@ impl<'a> ValueRef<'a> {
     /// The order of two values in a filter.
     ///
     /// Values of one type compare by that type, the three numeric types with each other by number
-    /// (T-4.34). Values of different types are never equal; they order by [`type_rank`] (T-4.37,
+    /// (T-4.34). Values of different types are never equal; they order by `type_rank` (T-4.37,
     /// T-4.38). `None` means that one is a NaN: unequal and unordered (T-4.33).
     pub fn compare(self, other: ValueRef<'_>) -> Option<Ordering> {
         use ValueRef as V;

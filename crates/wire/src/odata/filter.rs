@@ -1,4 +1,4 @@
-//! `$filter` text: to a [`Filter`] tree and back (section 4.2 of the specification).
+//! `$filter` text: to a `Filter` tree and back (section 4.2 of the specification).
 //!
 //! Parsing uses its own stack, so neither thousands of `or`ed terms nor nested parentheses around
 //! each pair of them use call stack. A chain of one operator becomes one node, with or without
