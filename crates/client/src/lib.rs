@@ -106,7 +106,9 @@ pub use observe::{Attempt, Observe};
 pub use options::{ReadFrom, Request};
 pub use page_token::{PageToken, TokenKey};
 pub use property::{PropertyDef, Storage};
-pub use query::{Entities, Hint, Page, Pages, Plan, Query, QueryClass, Selection};
+pub use query::{
+    Entities, Hint, Page, Pages, Plan, Query, QueryClass, ScanRange, Selection, Split,
+};
 pub use retry::{Failed, Retry};
 pub use sas::{AccountSasBuilder, SasIssuer, SasServices, SasToken, TableSasBuilder};
 pub use table::{Get, Table};

@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::page_token::{PageToken, TokenKey};
 use futures_core::Stream;
 use lazuli_model::limits::PAGE_ITEMS_MAX;
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -310,6 +311,27 @@ impl<T: Send + 'static> Entities<T> {
     /// The next entity; `None` after the last.
     pub async fn try_next(&mut self) -> Result<Option<Loaded<T>>, Error> {
         std::future::poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
+    }
+}
+
+impl<T: Send + 'static> Entities<T> {
+    /// All entities in an order of your own, which the service does not have. More than `at_most` are an
+    /// error.
+    pub async fn sorted_in_memory(
+        mut self,
+        at_most: usize,
+        by: impl FnMut(&Loaded<T>, &Loaded<T>) -> Ordering,
+    ) -> Result<Vec<Loaded<T>>, Error> {
+        let mut all = Vec::new();
+        while let Some(entity) = self.try_next().await? {
+            if all.len() == at_most {
+                let reason = format!("more than {at_most} entities to sort");
+                return Err(Error::config(reason).at("query", None, None));
+            }
+            all.push(entity);
+        }
+        all.sort_by(by);
+        Ok(all)
     }
 }
 

@@ -3,8 +3,8 @@
 use crate::TestServer;
 use crate::faults::{Fault, FaultyTransport};
 use lazuli_client::{
-    Entity, ErrorKind, Filter, Loaded, PageToken, Query, QueryClass, Retry, Table, TokenKey, col,
-    partition, row,
+    Entity, ErrorKind, Filter, Loaded, PageToken, Query, QueryClass, Retry, ScanRange, Table,
+    TokenKey, col, partition, row,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -239,4 +239,56 @@ fn a_planned_query_returns_what_the_query_as_written_does() {
         Ok(())
     });
     result.unwrap();
+}
+
+#[tokio::test]
+async fn ranges_of_a_split_cover_the_table_once() {
+    // C-12.8, P-19.2; keys around the place where UTF-16 and UTF-8 differ in order (T-3.19).
+    let server = TestServer::start();
+    let (table, transport) = letters(&server).await;
+    let more = ["", "\u{E000}x", "\u{10000}x", "user-000", "user-100", "user-999", "A", "zz"];
+    for key in more {
+        table.insert(&Entity::new(key, "1")).await.unwrap();
+    }
+    let expect = all(table.scan()).await;
+    assert_eq!(expect.len(), 208);
+    for count in [1, 2, 4, 16, 100] {
+        transport.next(&[]);
+        let ranges = table.scan().split(count).await.unwrap();
+        assert!(transport.sent().len() <= 64 + 16 * count, "{count}");
+        assert!(ranges.len() <= count.min(13), "{ranges:?}");
+        assert!(count < 4 || ranges.len() > 3, "{count}: {ranges:?}");
+        let ranges: Vec<ScanRange> =
+            ranges.iter().map(|range| range.to_string().parse().unwrap()).collect();
+        let mut apart = Vec::new();
+        for range in &ranges {
+            apart.extend(all(table.scan().within([range])).await);
+        }
+        assert_eq!(apart, expect, "each range in its own process");
+        assert_eq!(all(table.scan().within(ranges.iter().rev())).await, expect, "merged in order");
+        let mut unordered = all(table.scan().within(&ranges).unordered().page_size(7)).await;
+        unordered.sort_by_key(|key| expect.iter().position(|row| row == key));
+        assert_eq!(unordered, expect);
+    }
+    let other = table.tables().create("Other").await.unwrap();
+    assert_eq!(other.scan().split(8).await.unwrap().len(), 1, "nothing to cut");
+    let range = &table.scan().split(2).await.unwrap()[0];
+    let error = other.scan().within([range]).collect_at_most(1).await.unwrap_err();
+    assert_eq!(error.kind(), &ErrorKind::TokenMismatch);
+}
+
+#[tokio::test]
+async fn other_orders_are_explicit() {
+    // P-21.2.
+    let server = TestServer::start();
+    let (table, _) = letters(&server).await;
+    let query = || table.query_partitions(["b", "a"]).filter(col("N").lt(2));
+    let by = |a: &Loaded<Entity>, b: &Loaded<Entity>| {
+        let key =
+            |row: &Loaded<Entity>| (row.get::<i32>("N").unwrap(), row.partition_key().to_owned());
+        key(a).cmp(&key(b))
+    };
+    let sorted = query().stream().sorted_in_memory(4, by).await.unwrap();
+    assert_eq!(keys(&sorted), ["a000", "b000", "a001", "b001"]);
+    assert!(query().stream().sorted_in_memory(3, by).await.is_err());
 }
