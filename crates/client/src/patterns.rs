@@ -1,8 +1,17 @@
 //! The patterns of the table design guide, each with a crash test. See `docs/patterns/`.
 
 pub mod counter;
+pub mod jobs;
 pub mod lease;
 pub mod once;
 pub mod sequence;
 pub mod stream;
 pub mod view;
+
+/// Bookkeeping properties (P-0.2).
+pub(crate) mod property {
+    /// Ticks of the Timestamp of what a row was made from.
+    pub(crate) const SOURCE: &str = "_src";
+    /// The state of a row whose write is not finished.
+    pub(crate) const STATE: &str = "_st";
+}
