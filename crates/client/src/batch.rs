@@ -4,7 +4,7 @@ mod change_set;
 mod send;
 
 pub use change_set::{BatchError, BatchFault, WriteOp};
-pub(crate) use change_set::{ChangeSet, Operation, Prepared, Refused, refusal};
+pub(crate) use change_set::{ChangeSet, Operation, Prepared, Refused, grouped, refusal};
 pub(crate) use send::{send, send_with_id};
 
 use crate::account::Account;

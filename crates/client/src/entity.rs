@@ -1,7 +1,9 @@
 //! Entities: of any shape, and of a type's own (C-5).
 
+use crate::codec::Decoded;
 use crate::error::Error;
 use crate::form::StoredAs;
+use crate::index::{CopyRow, IndexDef};
 use crate::key::KeyError;
 use crate::kind::Kind;
 use crate::layout::Layout;
@@ -36,6 +38,9 @@ pub trait TableEntity: Sized + Send + 'static {
     /// How many ids of writes the entities keep (C-13.6); none unless it is asked for.
     const WRITE_IDS: usize = 0;
 
+    /// The indexes: copies of its entities under other keys (P-1, P-2).
+    const INDEXES: &'static [IndexDef] = &[];
+
     /// Whether values keep properties that the type does not declare (C-5.5).
     const KEEPS_UNKNOWN: bool = false;
 
@@ -47,6 +52,13 @@ pub trait TableEntity: Sized + Send + 'static {
 
     /// The value that an entity holds.
     fn read(entity: Entity) -> Result<Self, DecodeError>;
+
+    /// The key of the copy that an index keeps of this value, by the number of the index; `None` if it keeps
+    /// none.
+    fn index_key(&self, index: usize) -> Result<Option<EntityKey>, KeyError> {
+        let _ = index;
+        Ok(None)
+    }
 }
 
 /// Properties on their way out: names and values, in order.
@@ -263,6 +275,17 @@ impl Entity {
         Some((at, value))
     }
 
+    /// The same properties but some, under another key.
+    pub(crate) fn moved(
+        mut self,
+        partition_key: String,
+        row_key: String,
+        without: &[&str],
+    ) -> Self {
+        self.properties.retain(|(name, _)| !without.contains(&&**name));
+        Self { partition_key, row_key, ..self }
+    }
+
     /// What [`Entity::take`] has left.
     pub(crate) fn take_rest(&mut self) -> BTreeMap<String, Value> {
         let left = std::mem::take(&mut self.properties);
@@ -341,9 +364,15 @@ pub struct Loaded<T> {
     etag: ETag,
     timestamp: Timestamp,
     write_ids: WriteIds,
+    copies: Option<Arc<[CopyRow]>>,
 }
 
 impl<T> Loaded<T> {
+    /// The copies that its indexes kept of it when it was read, if that is known.
+    pub(crate) fn copies(&self) -> Option<&[CopyRow]> {
+        self.copies.as_deref()
+    }
+
     /// The writes that the entity names.
     pub(crate) fn write_ids(&self) -> &WriteIds {
         &self.write_ids
@@ -357,7 +386,7 @@ impl<T> Loaded<T> {
         timestamp: Timestamp,
         write_ids: WriteIds,
     ) -> Self {
-        Self { value, key, etag, timestamp, write_ids }
+        Self { value, key, etag, timestamp, write_ids, copies: None }
     }
 
     /// The keys it was read by.
@@ -382,8 +411,8 @@ impl<T> Loaded<T> {
 
     /// Another value under the same key and version.
     pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Loaded<U> {
-        let Self { value, key, etag, timestamp, write_ids } = self;
-        Loaded { value: map(value), key, etag, timestamp, write_ids }
+        let Self { value, key, etag, timestamp, write_ids, copies: _ } = self;
+        Loaded { value: map(value), key, etag, timestamp, write_ids, copies: None }
     }
 }
 
@@ -392,7 +421,7 @@ impl<T> Loaded<T> {
     pub(crate) fn from_answer(
         answer: AnsweredEntity<'_>,
         header_etag: Option<&str>,
-        decode: &(dyn Fn(Entity) -> Result<Option<T>, Error> + Send + Sync),
+        decode: &(dyn Fn(Entity) -> Result<Option<Decoded<T>>, Error> + Send + Sync),
     ) -> Result<Option<Self>, Error> {
         let entity = Entity::from_answer(answer, header_etag);
         let etag = entity.read_etag().cloned();
@@ -404,7 +433,14 @@ impl<T> Loaded<T> {
         let write_ids = entity.value(WRITE_IDS).map(WriteIds::from_value).unwrap_or_default();
         let value = decode(entity)
             .map_err(|error| error.with(|context| context.key = Some(key.clone())))?;
-        Ok(value.map(|value| Self { value, key, etag, timestamp, write_ids }))
+        Ok(value.map(|Decoded { value, copies }| Self {
+            value,
+            key,
+            etag,
+            timestamp,
+            write_ids,
+            copies,
+        }))
     }
 }
 

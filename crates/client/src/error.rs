@@ -25,6 +25,7 @@ pub(crate) struct Context {
     pub(crate) answer: Option<ErrorAnswer>,
     pub(crate) client_request_id: Option<String>,
     pub(crate) attempts: u32,
+    pub(crate) batch_index: Option<usize>,
     pub(crate) may_have_been_applied: bool,
     pub(crate) is_idempotent: bool,
     /// What was signed, if the signature was refused.
@@ -56,6 +57,14 @@ pub enum ErrorKind {
     /// It exists already.
     #[error("it exists already")]
     Conflict,
+    /// Another entity holds a value that an index says only one may hold (P-1.1).
+    #[error("another entity has this value of the unique index {index}: {value_key:?}")]
+    UniqueViolation {
+        /// The index.
+        index: &'static str,
+        /// The row key of the value's copy.
+        value_key: String,
+    },
     /// It has changed since it was read.
     #[error("it has changed since it was read")]
     PreconditionFailed,
@@ -283,6 +292,7 @@ impl Error {
     pub fn batch_index(&self) -> Option<usize> {
         match self.kind() {
             ErrorKind::Batch { index } => *index,
+            ErrorKind::UniqueViolation { .. } => self.0.context.batch_index,
             ErrorKind::InvalidBatch(error) => Some(error.index),
             _ => None,
         }
@@ -296,7 +306,9 @@ impl Error {
 
     /// Whether it exists already.
     pub fn is_conflict(&self) -> bool {
-        self.status_is(StatusCode::CONFLICT) || *self.kind() == ErrorKind::Conflict
+        let is_of_index = matches!(self.kind(), ErrorKind::UniqueViolation { .. });
+        !is_of_index
+            && (self.status_is(StatusCode::CONFLICT) || *self.kind() == ErrorKind::Conflict)
     }
 
     /// Whether it does not exist.

@@ -1,12 +1,17 @@
 //! The patterns of the table design guide, each with a crash test. See `docs/patterns/`.
 
 pub mod counter;
+mod finding;
 pub mod jobs;
 pub mod lease;
 pub mod once;
 pub mod sequence;
 pub mod stream;
+mod verify;
 pub mod view;
+
+pub use finding::{Finding, FindingKind};
+pub use verify::{Findings, Repair, Verify};
 
 /// Bookkeeping properties (P-0.2).
 pub(crate) mod property {

@@ -13,7 +13,7 @@ pub use split::{ScanRange, Split};
 
 use crate::account::Account;
 use crate::call::CallOptions;
-use crate::codec;
+use crate::codec::{self, Decoded};
 use crate::dialect::Dialect;
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
@@ -36,7 +36,7 @@ use std::sync::Arc;
 const ALWAYS_SELECTED: [&str; 3] = ["PartitionKey", "RowKey", "Timestamp"];
 
 /// Makes a value of an entity; `None` leaves it out.
-pub(crate) type Decode<T> = Arc<dyn Fn(Entity) -> Result<Option<T>, Error> + Send + Sync>;
+pub(crate) type Decode<T> = Arc<dyn Fn(Entity) -> Result<Option<Decoded<T>>, Error> + Send + Sync>;
 
 /// Bytes of a URL that the service takes (C-7.13).
 const URL_BYTES_MAX: usize = 32 * 1024;
@@ -147,7 +147,7 @@ impl<T: Send + 'static> Query<T> {
         resolve: impl Fn(&Entity) -> Result<R, DecodeError> + Send + Sync + 'static,
     ) -> Query<R> {
         let select = self.select.clone();
-        let decode = move |entity: Entity| Ok(Some(resolve(&entity)?));
+        let decode = move |entity: Entity| Ok(Some(Decoded::plain(resolve(&entity)?)));
         self.decoded(select, Arc::new(decode))
     }
 

@@ -344,7 +344,7 @@ impl Sender {
                 self.throttle.speed_up();
                 Ok(())
             }
-            Err(error) => Err(Box::new((prepared.operations, error))),
+            Err(error) => Err(Box::new((batch::grouped(prepared.operations), error))),
         }
     }
 }
