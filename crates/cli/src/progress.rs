@@ -42,12 +42,7 @@ impl Progress {
 
     /// Counts some more.
     pub(crate) fn add(&mut self, count: u64) {
-        self.set(self.done + count);
-    }
-
-    /// So many are done.
-    pub(crate) fn set(&mut self, done: u64) {
-        self.done = done;
+        self.done += count;
         match &mut self.shown {
             Shown::Not => {}
             Shown::Bar(bar) => bar.set_position(self.done),

@@ -5,7 +5,6 @@ mod check;
 mod columns;
 mod entity;
 mod field;
-mod index;
 mod keys;
 mod names;
 mod projection;

@@ -65,6 +65,3 @@ impl Cli {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
