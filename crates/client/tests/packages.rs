@@ -19,6 +19,13 @@ fn the_default_features_need_few_packages_and_no_build_script_of_ours() {
     let packages = text.lines().map(|line| line.trim_end_matches(" (*)"));
     let packages: BTreeSet<&str> = packages.filter(|line| !line.is_empty()).collect();
     assert!(packages.len() > 20 && packages.len() <= PACKAGES_MAX, "{packages:#?}");
+    // C-1.1.
+    let is_of_the_server = |line: &&&str| {
+        ["lazuli-server ", "lazuli-table ", "lazuli-engine "]
+            .iter()
+            .any(|name| line.starts_with(name))
+    };
+    assert_eq!(packages.iter().find(is_of_the_server), None);
     let build_script = concat!(env!("CARGO_MANIFEST_DIR"), "/build.rs");
     assert!(!std::path::Path::new(build_script).exists());
 }

@@ -1,9 +1,42 @@
-//! Transactions: CS-11.
+//! Transactions and many writes: CS-11, CS-17.
 
 use crate::peer::Peer;
-use lazuli_client::{Batch, BatchFault, Entity, ErrorKind, Table};
+use lazuli_client::{Batch, BatchFault, Entity, ErrorKind, Table, iter};
+use lazuli_test::TestServer;
+use std::num::NonZeroU32;
 
 crate::scenarios! { cs_11_a_transaction_is_checked_before_it_is_sent }
+
+/// Writes to one row, the last of which must win.
+const WRITES_TO_A_ROW: usize = 2;
+const PARTITIONS: usize = 500;
+const WRITES: usize = 100_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cs_17_a_load_is_written_once_and_in_order() {
+    // The bound is per partition and second. It is set so low that the load meets it.
+    let rate_max = NonZeroU32::new(250).unwrap();
+    let server = TestServer::builder().partition_rate_max(rate_max).start().await.unwrap();
+    let table = server.account().tables().create("Loads").await.unwrap();
+    let rows = WRITES / WRITES_TO_A_ROW;
+    let writes = (0..WRITES).map(move |write| {
+        let row = write % rows;
+        Entity::new(format!("p{:03}", row % PARTITIONS), format!("{row:06}"))
+            .with("Write", write as i32)
+    });
+    let bulk = table.bulk().concurrency(16).buffer_max(4 * 1024 * 1024);
+    let report = bulk.upsert(iter(writes)).await.unwrap();
+    assert!(report.failed.is_empty() && !report.stopped);
+    assert_eq!((report.read, report.written), (WRITES as u64, WRITES as u64));
+    let mut found = 0;
+    let mut all = table.scan().stream();
+    while let Some(row) = all.try_next().await.unwrap() {
+        let number: usize = row.row_key().parse().unwrap();
+        assert_eq!(row.get::<i32>("Write"), Ok((WRITES - rows + number) as i32));
+        found += 1;
+    }
+    assert_eq!(found, rows);
+}
 
 fn employee(number: usize) -> Entity {
     Entity::new("Sales", format!("{number:05}")).with("Number", number as i32)

@@ -1,8 +1,9 @@
 //! Connection strings, keys that change, and what a token allows: CS-1, CS-20, CS-21.
 
 use crate::peer::Peer;
-use lazuli_client::{Account, Credential, Dialect, Entity, partition};
+use lazuli_client::{Account, Credential, Dialect, Entity, ErrorKind, Permissions, partition};
 use lazuli_wire::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use std::time::Duration;
 
 /// A connection string, and the account and the table endpoint that it stands for.
 const STRINGS: &[(&str, Option<&str>, &str)] = &[
@@ -130,15 +131,32 @@ async fn cs_21_a_key_is_replaced_under_a_running_stream() {
     assert_eq!(error.status().map(|status| status.as_u16()), Some(403));
 }
 
-crate::scenarios! { cs_20_anonymous_callers_are_refused }
+crate::scenarios! { cs_20_a_token_opens_one_partition }
 
-async fn cs_20_anonymous_callers_are_refused(peer: Peer) {
+async fn cs_20_a_token_opens_one_partition(peer: Peer) {
+    let table = peer.table("Users").await;
+    for user in ["user-17", "user-18"] {
+        table.insert(&Entity::new(user, "profile").with("Name", user)).await.unwrap();
+    }
+    let token = table.sas(Permissions::READ).expires_in(Duration::from_secs(3600));
+    let token = token.partition("user-17").build().unwrap();
     let account = peer.account();
-    let guest = Account::builder(account.table_endpoint().unwrap());
-    let guest = guest.credential(Credential::anonymous()).build().unwrap();
-    let error = guest.tables().list().await.unwrap_err();
-    assert!(
-        matches!(error.status().map(|status| status.as_u16()), Some(401 | 403 | 404)),
-        "{error}"
-    );
+    // What the token plainly lacks is refused before it is sent, unless the server is to say so.
+    for trusts_server in [false, true] {
+        let guest = Account::builder(account.table_endpoint().unwrap());
+        let guest = guest.credential(Credential::sas(&token).unwrap());
+        let guest = if trusts_server { guest.trust_server() } else { guest };
+        let guest = guest.build().unwrap();
+        let theirs = guest.tables().table(table.name()).unwrap();
+        let own = theirs.query(partition("user-17")).collect_at_most(10).await.unwrap();
+        assert_eq!((own.len(), own[0].str("Name")), (1, Ok("user-17")));
+        let other = theirs.get(("user-18", "profile")).await.unwrap_err();
+        assert!(matches!(other.kind(), ErrorKind::Forbidden { .. }), "{other}");
+        let listed = guest.tables().list().await.unwrap_err();
+        match listed.kind() {
+            ErrorKind::NotGranted(_) => assert!(!trusts_server, "{listed}"),
+            ErrorKind::Forbidden { .. } => assert!(trusts_server, "{listed}"),
+            other => panic!("{other}"),
+        }
+    }
 }

@@ -9,10 +9,12 @@
 mod batches;
 mod cancel;
 mod connecting;
+mod interop;
 mod lost_answers;
 mod peer;
 mod reading;
 mod rivals;
+mod typed;
 mod types;
 
 /// Makes a test of each scenario: a function that is given a peer.

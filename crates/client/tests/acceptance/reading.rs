@@ -12,6 +12,7 @@ crate::scenarios! {
     cs_08_pages_have_their_size
     cs_09_a_token_resumes_in_another_process
     cs_10_a_selection_brings_the_keys_too
+    cs_18_an_or_of_row_keys_is_point_reads
     cs_19_a_scan_must_be_asked_for
 }
 
@@ -159,6 +160,26 @@ async fn cs_10_a_selection_brings_the_keys_too(peer: Peer) {
     assert_eq!(rows[0].str("Email"), Ok("donh@contoso.com"));
     assert_eq!(rows[0].opt::<i32>("Age"), Ok(None));
     assert_eq!(rows[2].opt::<String>("Email"), Ok(None));
+}
+
+async fn cs_18_an_or_of_row_keys_is_point_reads(peer: Peer) {
+    let table = peer.table("Sales").await;
+    sales(&table, 100).await;
+    let faulty = peer.faulty();
+    let table = faulty.table(&table);
+    let wanted: Vec<_> = (0..30).map(|number| format!("{:05}", 98 - 3 * number)).collect();
+    let filter = partition("Sales").and(row().one_of(wanted.iter().map(String::as_str)));
+    let mut expected = wanted.clone();
+    expected.sort();
+    for (query, requests) in
+        [(table.query(filter.clone()), 30), (table.query(filter).as_written(), 1)]
+    {
+        faulty.proxy.take();
+        let rows = query.collect_at_most(100).await.unwrap();
+        let rows: Vec<_> = rows.iter().map(|row| row.row_key().to_owned()).collect();
+        assert_eq!(rows, expected);
+        assert_eq!(faulty.proxy.exchanges().len(), requests);
+    }
 }
 
 async fn cs_19_a_scan_must_be_asked_for(peer: Peer) {
