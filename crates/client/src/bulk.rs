@@ -89,11 +89,11 @@ pub struct BulkReport {
 }
 
 impl BulkReport {
-    /// The report if no write failed, else the first failure.
-    pub fn into_result(self) -> Result<Self, Arc<Error>> {
+    /// How many writes were carried out, if none failed; else the first failure.
+    pub fn into_result(self) -> Result<u64, Arc<Error>> {
         match self.failed.first() {
             Some(failure) => Err(Arc::clone(&failure.error)),
-            None => Ok(self),
+            None => Ok(self.written),
         }
     }
 }
