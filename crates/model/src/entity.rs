@@ -215,7 +215,8 @@ fn borrowed<'p>(
 
 /// Whether `name` has the shape of a C# identifier (T-3.21). ASCII is decided without tables.
 fn is_identifier(name: &str) -> bool {
-    if name.bytes().all(is_word) {
+    // To look at every byte takes fewer instructions than to stop at the first that is none.
+    if name.bytes().fold(true, |all, byte| all & is_word(byte)) {
         return name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
     }
     let mut chars = name.chars();

@@ -98,7 +98,9 @@ pub fn negotiate(accept: Option<&str>, dollar_format: Option<&str>) -> Accepted 
 /// A fast path for what nearly every client sends: the header is read several times per request.
 fn exact_level(accept: &str) -> Option<MetadataLevel> {
     match accept {
-        "application/json;odata=minimalmetadata" => Some(MetadataLevel::Minimal),
+        "application/json;odata=minimalmetadata" | "application/json" => {
+            Some(MetadataLevel::Minimal)
+        }
         "application/json;odata=nometadata" => Some(MetadataLevel::None),
         "application/json;odata=fullmetadata" => Some(MetadataLevel::Full),
         _ => None,
