@@ -5,7 +5,7 @@
 //! | comment | what happens |
 //! | --- | --- |
 //! | `<!-- check: server -->` | the one line is run in the project's root and must start the server; it stays up for the blocks that follow |
-//! | `<!-- check: shell -->` | `bash -euo pipefail`, with the Python environment of the client tests first in the path |
+//! | `<!-- check: shell -->` | `bash -euo pipefail`, with the Python environment of the client tests and `lazuli` first in the path |
 //! | `<!-- check: python -->` | that environment's `python` |
 //! | `<!-- check: output -->` | must equal what the block before it printed, line by line |
 //! | `<!-- check: test -->` | must be one of `cargo xtask`'s own commands; it is parsed, not run |
@@ -145,6 +145,7 @@ impl<'a> Reader<'a> {
     fn execute(&mut self, program: &str, arguments: &[&str]) -> Result<()> {
         let path = std::env::var("PATH").unwrap_or_default();
         let bin = self.environment.join("bin");
+        let lazuli = self.workspace.binary()?.parent().unwrap_or(Path::new("."));
         let mut command = Command::new(program);
         if program == "python" {
             command = Command::new(bin.join(program));
@@ -152,7 +153,7 @@ impl<'a> Reader<'a> {
         let output = command
             .args(arguments)
             .current_dir(self.data.path())
-            .env("PATH", format!("{}:{path}", bin.display()))
+            .env("PATH", format!("{}:{}:{path}", bin.display(), lazuli.display()))
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()

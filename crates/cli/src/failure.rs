@@ -7,6 +7,7 @@ use anyhow::Error;
 use lazuli_client::ErrorKind;
 use std::fmt;
 use std::io::{self, IsTerminal};
+use std::sync::Arc;
 
 /// An error with advice that ends its message, and an exit code. Attach it as context.
 #[derive(Debug)]
@@ -71,7 +72,13 @@ pub(crate) fn exit_of(error: &Error) -> Exit {
     if let Some(hint) = error.downcast_ref::<Hint>() {
         return hint.exit;
     }
-    error.downcast_ref().map_or(Exit::Failed, exit_of_client)
+    error.chain().find_map(of_client).map_or(Exit::Failed, exit_of_client)
+}
+
+/// The error of the client library that a cause is. Writes that failed together share theirs.
+fn of_client<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a lazuli_client::Error> {
+    let shared = || cause.downcast_ref::<Arc<lazuli_client::Error>>().map(|error| &**error);
+    cause.downcast_ref().or_else(shared)
 }
 
 /// Whether an error says that nobody reads standard output any more.
@@ -112,7 +119,7 @@ fn text(error: &Error, paint: Paint) -> String {
     let mut parts: Vec<String> = Vec::new();
     for cause in error.chain() {
         let mut part = cause.to_string();
-        if let Some(known) = cause.downcast_ref::<lazuli_client::Error>() {
+        if let Some(known) = of_client(cause) {
             if let Some(own) = known.hint() {
                 let end = format!(" hint: {own}");
                 part.truncate(part.strip_suffix(&end).map_or(part.len(), str::len));

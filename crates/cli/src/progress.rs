@@ -42,7 +42,12 @@ impl Progress {
 
     /// Counts some more.
     pub(crate) fn add(&mut self, count: u64) {
-        self.done += count;
+        self.set(self.done + count);
+    }
+
+    /// So many are done.
+    pub(crate) fn set(&mut self, done: u64) {
+        self.done = done;
         match &mut self.shown {
             Shown::Not => {}
             Shown::Bar(bar) => bar.set_position(self.done),

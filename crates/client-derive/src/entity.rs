@@ -2,6 +2,7 @@
 
 use crate::attributes::{Container, KeySource};
 use crate::field::{Field, Place, fields};
+use crate::index::{self, Indexes};
 use crate::keys::{self, Keys};
 use crate::template::{Spec, Template};
 use crate::{check, columns, names, ranges};
@@ -24,20 +25,39 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         Source::Templates(keys) => of_keys(keys, &fields, &container, &input.ident, &input.vis)?,
         Source::Functions { .. } => OfKeys::default(),
     };
+    let declared = index::parse(&input.attrs)?;
+    let indexes = match &source {
+        Source::Templates(keys) => {
+            let (ident, vis, kind) = (&input.ident, &input.vis, container.kind.as_ref());
+            index::indexes(&declared, &index::Of { keys, fields: &fields, ident, vis, kind })?
+        }
+        Source::Functions { .. } if declared.is_empty() => Indexes::default(),
+        Source::Functions { .. } => {
+            return Err(Error::new(input.ident.span(), "a type with indexes has key templates"));
+        }
+    };
     let implementation =
-        implementation(input, &container, &fields, &source, discriminator.as_deref())?;
+        implementation(input, &container, &fields, &source, discriminator.as_deref(), &indexes)?;
     let columns = columns::columns(&fields, &input.ident, &input.vis)?;
     let OfKeys { structure, functions, items } = of_keys;
-    let ident = &input.ident;
+    let (ident, vis) = (&input.ident, &input.vis);
+    let Indexes { definitions, rows, functions: index_functions, items: index_items, .. } = indexes;
     Ok(quote! {
         #structure
+        #rows
         const _: () = {
+            const INDEXES: &[::lazuli_client::IndexDef] = &[#(#definitions),*];
             #items
+            #index_items
             #implementation
             #[allow(dead_code, clippy::too_many_arguments)]
             impl #ident {
                 #columns
                 #functions
+                #index_functions
+
+                /// What writes and reads cost (P-0.6).
+                #vis const COST: ::lazuli_client::Costs = ::lazuli_client::Costs::of(INDEXES);
             }
         };
     })
@@ -165,6 +185,7 @@ fn implementation(
     fields: &[Field<'_>],
     source: &Source,
     discriminator: Option<&str>,
+    indexes: &Indexes,
 ) -> Result<TokenStream> {
     let ident = &input.ident;
     let table = match &container.name {
@@ -203,6 +224,20 @@ fn implementation(
             out.push_text(kind.property, kind.text());
         }
     });
+    let index_key = (!indexes.keys.is_empty()).then(|| {
+        let arms = &indexes.keys;
+        quote! {
+            fn index_key(&self, index: usize) -> ::core::result::Result<
+                ::core::option::Option<::lazuli_client::EntityKey>,
+                ::lazuli_client::KeyError,
+            > {
+                match index {
+                    #(#arms)*
+                    _ => ::core::result::Result::Ok(::core::option::Option::None),
+                }
+            }
+        }
+    });
     let write_ids = container.write_ids;
     let keeps_unknown = fields.iter().any(|field| field.place() == Place::Rest);
     Ok(quote! {
@@ -213,6 +248,7 @@ fn implementation(
             const LAYOUT: ::lazuli_client::Layout = #layout;
             const PROPERTIES: &'static [::lazuli_client::PropertyDef] = &[#(#definitions),*];
             const WRITE_IDS: usize = #write_ids;
+            const INDEXES: &'static [::lazuli_client::IndexDef] = INDEXES;
             const KEEPS_UNKNOWN: bool = #keeps_unknown;
 
             fn key(&self) -> ::core::result::Result<
@@ -233,11 +269,17 @@ fn implementation(
             }
 
             #read
+
+            #index_key
         }
 
         const _: () = ::lazuli_client::__private::check_properties(
             <#ident as ::lazuli_client::TableEntity>::PROPERTIES,
             <#ident as ::lazuli_client::TableEntity>::KIND,
+        );
+        const _: () = ::lazuli_client::__private::check_prefixes(
+            &<#ident as ::lazuli_client::TableEntity>::LAYOUT,
+            INDEXES,
         );
         // A child's templates are checked here.
         const _: ::lazuli_client::Layout = <#ident as ::lazuli_client::TableEntity>::LAYOUT;

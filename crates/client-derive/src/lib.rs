@@ -5,6 +5,7 @@ mod check;
 mod columns;
 mod entity;
 mod field;
+mod index;
 mod keys;
 mod names;
 mod projection;

@@ -7,6 +7,15 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Ident, Result, Visibility};
 
+/// What a range is of.
+pub(crate) struct Target {
+    /// The entity type, or the index.
+    pub(crate) marker: Ident,
+    /// The function that begins a range.
+    pub(crate) function: Ident,
+    pub(crate) is_index: bool,
+}
+
 /// The function `range`, and a type for each field of the row key that may still be given.
 pub(crate) fn ranges(
     keys: &Keys,
@@ -14,26 +23,57 @@ pub(crate) fn ranges(
     ident: &Ident,
     vis: &Visibility,
 ) -> Result<(TokenStream, TokenStream)> {
-    let arguments = keys::arguments(&[&keys.partition], fields)?;
+    let target =
+        Target { marker: ident.clone(), function: format_ident!("range"), is_index: false };
+    of_templates(&keys.partition, &keys.row, fields, &target, vis)
+}
+
+/// The function that begins a range of keys of two templates, and the types that go on.
+pub(crate) fn of_templates(
+    partition: &Template,
+    row: &Template,
+    fields: &[Field<'_>],
+    target: &Target,
+    vis: &Visibility,
+) -> Result<(TokenStream, TokenStream)> {
+    let arguments = keys::arguments(&[partition], fields)?;
     let (parameters, conversions) = keys::parameters(&arguments);
-    let partition = keys::write(&keys.partition, fields, |ident| quote!(&#ident))?;
-    let prefix = keys.row.prefix();
-    let stages = stages(&keys.row, fields, &arguments, ident)?;
+    let partition = keys::write(partition, fields, |ident| quote!(&#ident))?;
+    let prefix = row.prefix();
+    let stages = stages(row, fields, &arguments, &target.marker)?;
     let first = match stages.first() {
         Some(stage) => stage.ident.clone(),
-        None => format_ident!("{ident}Range"),
+        None => format_ident!("{}Range", target.marker),
     };
-    let types = stages.iter().map(|stage| stage.tokens(ident, vis));
-    let none = if stages.is_empty() { closed(&first, ident, vis) } else { quote!() };
+    let types = stages.iter().map(|stage| stage.tokens(target, vis));
+    let none = if stages.is_empty() { closed(&first, target, vis) } else { quote!() };
+    let name = &target.function;
     let function = quote! {
         /// The entities of a partition. Name fields of the row key to have fewer of them.
-        #vis fn range(#(#parameters),*) -> #first {
+        #vis fn #name(#(#parameters),*) -> #first {
             #(#conversions)*
             let partition = (|| #partition)();
             #first(::lazuli_client::KeyRange::new(partition, #prefix))
         }
     };
     Ok((function, quote!(#(#types)* #none)))
+}
+
+/// Expressions that fix the first fields of a row key in `range`, each to the variable of its name.
+pub(crate) fn leading_parts(
+    row: &Template,
+    fields: &[Field<'_>],
+    count: usize,
+) -> Result<Vec<TokenStream>> {
+    let stages = stages(row, fields, &[], &format_ident!("unused"))?;
+    Ok(stages
+        .iter()
+        .take(count)
+        .map(|stage| {
+            let (part, ident) = (stage.part(), stage.field.ident);
+            quote!(range.fix(&#part, &#ident))
+        })
+        .collect())
 }
 
 struct Stage<'a> {
@@ -85,20 +125,25 @@ fn stages<'f>(
 }
 
 impl Stage<'_> {
-    fn tokens(&self, entity: &Ident, vis: &Visibility) -> TokenStream {
-        let (stage, next) = (&self.ident, &self.next);
-        let (name, ty) = (self.field.ident, self.field.inner);
-        let (literal, is_last) = (&self.literal, self.is_last);
+    /// The field, as a range needs to know it.
+    fn part(&self) -> TokenStream {
+        let (ty, literal, is_last) = (self.field.inner, &self.literal, self.is_last);
         let is_reversed = self.spec == Spec::Rev;
         let write = self.spec.write(ty, &quote!(value), self.separator);
-        let part = quote! {
+        quote! {
             ::lazuli_client::__private::Part::<#ty> {
                 write: |value, out| { #write; ::core::result::Result::Ok(()) },
                 literal: #literal,
                 is_last: #is_last,
                 is_reversed: #is_reversed,
             }
-        };
+        }
+    }
+
+    fn tokens(&self, target: &Target, vis: &Visibility) -> TokenStream {
+        let (stage, next, entity) = (&self.ident, &self.next, &target.marker);
+        let (name, ty, is_last) = (self.field.ident, self.field.inner, self.is_last);
+        let part = self.part();
         let is_sorted = match self.spec {
             Spec::Unsorted | Spec::Bucket(_) => false,
             Spec::Plain if field::is_integer(ty) => false,
@@ -145,7 +190,7 @@ impl Stage<'_> {
         } else {
             quote!()
         };
-        let closed = closed(stage, entity, vis);
+        let closed = closed(stage, target, vis);
         quote! {
             #closed
             impl #stage {
@@ -157,9 +202,22 @@ impl Stage<'_> {
 }
 
 /// A range to which fields may still be added.
-fn closed(stage: &Ident, entity: &Ident, vis: &Visibility) -> TokenStream {
+fn closed(stage: &Ident, target: &Target, vis: &Visibility) -> TokenStream {
+    let entity = &target.marker;
     let doc = format!("A range of keys of [`{entity}`] that is being described.");
+    let index = target.is_index.then(|| {
+        quote! {
+            impl ::lazuli_client::IndexQuery for #stage {
+                type Index = #entity;
+
+                fn into_range(self) -> ::lazuli_client::KeyRange<#entity> {
+                    self.0
+                }
+            }
+        }
+    });
     quote! {
+        #index
         #[doc = #doc]
         #[derive(Clone, Debug)]
         #[must_use = "a range does nothing by itself: give it to `query`"]

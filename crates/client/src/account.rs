@@ -2,7 +2,6 @@
 
 use crate::credential::{Credential, Kind};
 use crate::dialect::Dialect;
-use crate::encryption::Protection;
 use crate::env::Env;
 use crate::error::Error;
 use crate::meter::Counters;
@@ -28,7 +27,7 @@ pub use check::Checked;
 
 /// Endpoints and a credential, with one pool of connections. Cheap to clone; makes no request by itself.
 #[derive(Clone)]
-pub struct Account(pub(crate) Arc<Inner>, pub(crate) Protection);
+pub struct Account(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) name: Option<String>,
@@ -103,11 +102,6 @@ impl Timeouts {
 }
 
 impl Account {
-    /// The same account, which sends and returns what is stored.
-    pub(crate) fn unprotected(&self) -> Self {
-        Self(Arc::clone(&self.0), Protection::default())
-    }
-
     /// The account that a connection string names.
     pub fn from_connection_string(text: &str) -> Result<Self, Error> {
         AccountBuilder::from_connection_string(text)?.build()
@@ -371,7 +365,7 @@ impl AccountBuilder {
         let table_version = self.table_version.map(HeaderValue::try_from).transpose();
         let table_version = table_version
             .map_err(|_| Error::config("the version of the table service is not a header value"))?;
-        let inner = Inner {
+        Ok(Account(Arc::new(Inner {
             name: self.name,
             endpoints: self.endpoints,
             credential: ArcSwap::from_pointee(self.credential),
@@ -391,8 +385,7 @@ impl AccountBuilder {
             counters: Counters::default(),
             hooks: ArcSwap::default(),
             ignored_settings: self.ignored_settings,
-        };
-        Ok(Account(Arc::new(inner), Protection::default()))
+        })))
     }
 }
 

@@ -4,8 +4,8 @@ mod change_set;
 mod send;
 
 pub use change_set::{BatchError, BatchFault, WriteOp};
-pub(crate) use change_set::{ChangeSet, Operation, Prepared, Refused, refusal};
-pub(crate) use send::{finished, send, send_with_id};
+pub(crate) use change_set::{ChangeSet, Operation, Prepared, Refused, grouped, refusal};
+pub(crate) use send::{send, send_with_id};
 
 use crate::account::Account;
 use crate::call::CallOptions;
@@ -154,7 +154,8 @@ impl<T: TableEntity> Batch<T> {
     }
 
     async fn run(self, options: CallOptions) -> Result<Committed, Error> {
-        let prepared = finished(self.changes).await.map_err(|error| place(error, &self.table))?;
+        let prepared = self.changes.and_then(ChangeSet::finish);
+        let prepared = prepared.map_err(|error| place(error, &self.table))?;
         let trusts_content = self.account.0.retry.trusts_content();
         send(&self.account, &self.table, &prepared, None, trusts_content, options).await
     }

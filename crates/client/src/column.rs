@@ -1,5 +1,6 @@
 //! Typed columns: properties that a type declares, for filters, merges and projections (C-7.11, C-7.20).
 
+use crate::codec::Decoded;
 use crate::entity::Entity;
 use crate::fields::Fields;
 use crate::filter::{Column, Filter, col};
@@ -289,13 +290,14 @@ impl<T: Send + 'static> Query<T> {
     pub fn select<S: Select<T>>(self, columns: S) -> Query<S::Output> {
         let mut names = Vec::new();
         columns.names(&mut names);
-        let decode = move |entity: Entity| Ok(Some(columns.read(&mut Fields::new(entity))?));
+        let decode =
+            move |entity: Entity| Ok(Some(Decoded::plain(columns.read(&mut Fields::new(entity))?)));
         self.decoded(selected(names), Arc::new(decode))
     }
 
     /// Only the columns of a smaller struct.
     pub fn select_as<P: Projection<Of = T>>(self) -> Query<P> {
-        let decode = |entity: Entity| Ok(Some(P::read(&mut Fields::new(entity))?));
+        let decode = |entity: Entity| Ok(Some(Decoded::plain(P::read(&mut Fields::new(entity))?)));
         self.decoded(selected(P::names()), Arc::new(decode))
     }
 }

@@ -1,8 +1,9 @@
 //! Entities: of any shape, and of a type's own (C-5).
 
-use crate::encryption::{CryptoError, declares_secrets};
+use crate::codec::Decoded;
 use crate::error::Error;
 use crate::form::StoredAs;
+use crate::index::{CopyRow, IndexDef};
 use crate::key::KeyError;
 use crate::kind::Kind;
 use crate::layout::Layout;
@@ -37,6 +38,9 @@ pub trait TableEntity: Sized + Send + 'static {
     /// How many ids of writes the entities keep (C-13.6); none unless it is asked for.
     const WRITE_IDS: usize = 0;
 
+    /// The indexes: copies of its entities under other keys (P-1, P-2).
+    const INDEXES: &'static [IndexDef] = &[];
+
     /// Whether values keep properties that the type does not declare (C-5.5).
     const KEEPS_UNKNOWN: bool = false;
 
@@ -48,23 +52,18 @@ pub trait TableEntity: Sized + Send + 'static {
 
     /// The value that an entity holds.
     fn read(entity: Entity) -> Result<Self, DecodeError>;
+
+    /// The key of the copy that an index keeps of this value, by the number of the index; `None` if it keeps
+    /// none.
+    fn index_key(&self, index: usize) -> Result<Option<EntityKey>, KeyError> {
+        let _ = index;
+        Ok(None)
+    }
 }
 
 /// Properties on their way out: names and values, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties(Vec<(Cow<'static, str>, Value)>, Secrecy);
-
-/// What is to be encrypted before properties are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Secrecy {
-    /// What the account says.
-    #[default]
-    Untold,
-    /// Some of what the type declares.
-    Declared(&'static [PropertyDef]),
-    /// Nothing: it is encrypted.
-    Sealed,
-}
+pub struct Properties(Vec<(Cow<'static, str>, Value)>);
 
 impl Properties {
     /// Adds a property.
@@ -119,12 +118,6 @@ impl Properties {
         self.0.iter().any(|(known, _)| known == name)
     }
 
-    /// Names, and values to change, in order.
-    #[cfg(feature = "encryption")]
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = (&str, &mut Value)> {
-        self.0.iter_mut().map(|(name, value)| (&**name, value))
-    }
-
     /// Names and values, in the order they are sent.
     pub fn values(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (&**name, value))
@@ -134,37 +127,8 @@ impl Properties {
         self.0.iter().map(|(name, value)| (&**name, value.as_ref()))
     }
 
-    /// The properties of a type that declares these.
-    pub(crate) fn of(declared: &'static [PropertyDef]) -> Self {
-        let is_secret = declares_secrets(declared);
-        Self(Vec::new(), if is_secret { Secrecy::Declared(declared) } else { Secrecy::Untold })
-    }
-
-    /// What the type declares, if some of it is to be encrypted and is not yet.
-    #[cfg(feature = "encryption")]
-    pub(crate) fn declared(&self) -> &'static [PropertyDef] {
-        match self.1 {
-            Secrecy::Declared(declared) => declared,
-            Secrecy::Untold | Secrecy::Sealed => &[],
-        }
-    }
-
-    /// Whether what is to be encrypted is encrypted.
-    pub(crate) fn is_sealed(&self) -> bool {
-        self.1 == Secrecy::Sealed
-    }
-
-    /// Says that what is to be encrypted is encrypted.
-    pub(crate) fn mark_sealed(&mut self) {
-        self.1 = Secrecy::Sealed;
-    }
-
-    /// Checks that nothing is still to be encrypted (E-22), and the limits of the service, key and all
-    /// (C-5.13).
+    /// Checks the limits of the service, key and all (C-5.13).
     pub(crate) fn check(&self, key: &EntityKey) -> Result<(), Error> {
-        if matches!(self.1, Secrecy::Declared(_)) {
-            return Err(CryptoError::NoKey.into());
-        }
         PropertyLimits::Service.check(&self.0)?;
         Ok(lazuli_model::entity::check_size(key, self.iter())?)
     }
@@ -311,6 +275,17 @@ impl Entity {
         Some((at, value))
     }
 
+    /// The same properties but some, under another key.
+    pub(crate) fn moved(
+        mut self,
+        partition_key: String,
+        row_key: String,
+        without: &[&str],
+    ) -> Self {
+        self.properties.retain(|(name, _)| !without.contains(&&**name));
+        Self { partition_key, row_key, ..self }
+    }
+
     /// What [`Entity::take`] has left.
     pub(crate) fn take_rest(&mut self) -> BTreeMap<String, Value> {
         let left = std::mem::take(&mut self.properties);
@@ -389,9 +364,15 @@ pub struct Loaded<T> {
     etag: ETag,
     timestamp: Timestamp,
     write_ids: WriteIds,
+    copies: Option<Arc<[CopyRow]>>,
 }
 
 impl<T> Loaded<T> {
+    /// The copies that its indexes kept of it when it was read, if that is known.
+    pub(crate) fn copies(&self) -> Option<&[CopyRow]> {
+        self.copies.as_deref()
+    }
+
     /// The writes that the entity names.
     pub(crate) fn write_ids(&self) -> &WriteIds {
         &self.write_ids
@@ -405,7 +386,7 @@ impl<T> Loaded<T> {
         timestamp: Timestamp,
         write_ids: WriteIds,
     ) -> Self {
-        Self { value, key, etag, timestamp, write_ids }
+        Self { value, key, etag, timestamp, write_ids, copies: None }
     }
 
     /// The keys it was read by.
@@ -428,39 +409,10 @@ impl<T> Loaded<T> {
         self.value
     }
 
-    /// What `decode` makes of the value, under the same key and version.
-    pub(crate) fn filter_map<U>(
-        self,
-        decode: impl FnOnce(T) -> Result<Option<U>, Error>,
-    ) -> Result<Option<Loaded<U>>, Error> {
-        let Self { value, key, etag, timestamp, write_ids } = self;
-        let value =
-            decode(value).map_err(|error| error.with(|context| context.key = Some(key.clone())))?;
-        Ok(value.map(|value| Loaded { value, key, etag, timestamp, write_ids }))
-    }
-
     /// Another value under the same key and version.
     pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Loaded<U> {
-        let Self { value, key, etag, timestamp, write_ids } = self;
-        Loaded { value: map(value), key, etag, timestamp, write_ids }
-    }
-}
-
-impl Loaded<Entity> {
-    /// The entity that an answer holds, as it is stored.
-    pub(crate) fn raw(
-        answer: AnsweredEntity<'_>,
-        header_etag: Option<&str>,
-    ) -> Result<Self, Error> {
-        let entity = Entity::from_answer(answer, header_etag);
-        let etag = entity.read_etag().cloned();
-        let etag = etag.ok_or_else(|| Error::protocol("an entity without an ETag"))?;
-        let timestamp = entity.timestamp();
-        let timestamp =
-            timestamp.ok_or_else(|| Error::protocol("an entity without a Timestamp"))?;
-        let key = entity.key().map_err(Error::protocol)?;
-        let write_ids = entity.value(WRITE_IDS).map(WriteIds::from_value).unwrap_or_default();
-        Ok(Self { value: entity, key, etag, timestamp, write_ids })
+        let Self { value, key, etag, timestamp, write_ids, copies: _ } = self;
+        Loaded { value: map(value), key, etag, timestamp, write_ids, copies: None }
     }
 }
 
@@ -469,9 +421,26 @@ impl<T> Loaded<T> {
     pub(crate) fn from_answer(
         answer: AnsweredEntity<'_>,
         header_etag: Option<&str>,
-        decode: &(dyn Fn(Entity) -> Result<Option<T>, Error> + Send + Sync),
+        decode: &(dyn Fn(Entity) -> Result<Option<Decoded<T>>, Error> + Send + Sync),
     ) -> Result<Option<Self>, Error> {
-        Loaded::raw(answer, header_etag)?.filter_map(decode)
+        let entity = Entity::from_answer(answer, header_etag);
+        let etag = entity.read_etag().cloned();
+        let etag = etag.ok_or_else(|| Error::protocol("an entity without an ETag"))?;
+        let timestamp = entity.timestamp();
+        let timestamp =
+            timestamp.ok_or_else(|| Error::protocol("an entity without a Timestamp"))?;
+        let key = entity.key().map_err(Error::protocol)?;
+        let write_ids = entity.value(WRITE_IDS).map(WriteIds::from_value).unwrap_or_default();
+        let value = decode(entity)
+            .map_err(|error| error.with(|context| context.key = Some(key.clone())))?;
+        Ok(value.map(|Decoded { value, copies }| Self {
+            value,
+            key,
+            etag,
+            timestamp,
+            write_ids,
+            copies,
+        }))
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::BoxError;
 use crate::batch::BatchError;
-use crate::encryption::CryptoError;
 use crate::value::{DecodeError, EncodeError};
 use http::StatusCode;
 use lazuli_model::EntityKey;
@@ -26,6 +25,7 @@ pub(crate) struct Context {
     pub(crate) answer: Option<ErrorAnswer>,
     pub(crate) client_request_id: Option<String>,
     pub(crate) attempts: u32,
+    pub(crate) batch_index: Option<usize>,
     pub(crate) may_have_been_applied: bool,
     pub(crate) is_idempotent: bool,
     /// What was signed, if the signature was refused.
@@ -57,6 +57,14 @@ pub enum ErrorKind {
     /// It exists already.
     #[error("it exists already")]
     Conflict,
+    /// Another entity holds a value that an index says only one may hold (P-1.1).
+    #[error("another entity has this value of the unique index {index}: {value_key:?}")]
+    UniqueViolation {
+        /// The index.
+        index: &'static str,
+        /// The row key of the value's copy.
+        value_key: String,
+    },
     /// It has changed since it was read.
     #[error("it has changed since it was read")]
     PreconditionFailed,
@@ -115,9 +123,6 @@ pub enum ErrorKind {
     /// An entity that is not what the type says.
     #[error("{0}")]
     Decode(DecodeError),
-    /// An entity that cannot be encrypted or decrypted.
-    #[error("{0}")]
-    Crypto(CryptoError),
     /// The filter names no partition, so the query would read the whole table.
     #[error("the query names no partition and would read the whole table")]
     WouldScan,
@@ -287,6 +292,7 @@ impl Error {
     pub fn batch_index(&self) -> Option<usize> {
         match self.kind() {
             ErrorKind::Batch { index } => *index,
+            ErrorKind::UniqueViolation { .. } => self.0.context.batch_index,
             ErrorKind::InvalidBatch(error) => Some(error.index),
             _ => None,
         }
@@ -300,7 +306,9 @@ impl Error {
 
     /// Whether it exists already.
     pub fn is_conflict(&self) -> bool {
-        self.status_is(StatusCode::CONFLICT) || *self.kind() == ErrorKind::Conflict
+        let is_of_index = matches!(self.kind(), ErrorKind::UniqueViolation { .. });
+        !is_of_index
+            && (self.status_is(StatusCode::CONFLICT) || *self.kind() == ErrorKind::Conflict)
     }
 
     /// Whether it does not exist.

@@ -78,15 +78,11 @@ impl<T: TableEntity> GetMany<T> {
         let reads = futures_util::stream::iter(reads).buffered(self.concurrency);
         let answers: Vec<_> = reads.try_collect().await?;
         // The answer to a key that was named twice is decoded twice, so that `T` need not be `Clone`.
-        let mut found = Vec::with_capacity(keys.len());
-        for key in &keys {
+        let decode = |key: &EntityKey| {
             let answer = places.get(key).and_then(|place| answers.get(*place)?.as_ref());
-            found.push(match answer {
-                Some(answer) => answer.decode(account, table, key).await?,
-                None => None,
-            });
-        }
-        Ok(found)
+            answer.map_or(Ok(None), |answer| answer.decode(table, key))
+        };
+        keys.iter().map(decode).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::entity::TableEntity;
 use crate::filter::{Filter, partition, row};
 use crate::key::KeyError;
+use crate::kind::Kind;
 use crate::query::Selection;
 use std::fmt;
 use std::marker::PhantomData;
@@ -38,6 +39,19 @@ enum Rows {
     Between(Bound<String>, Bound<String>),
 }
 
+/// What has keys that ranges can name: an entity type, or an index.
+pub trait Ranged {
+    /// How many fields of the row key must have one value before no other row can lie between.
+    const OWN_AFTER: usize;
+    /// The kind that rows have.
+    const KIND: Option<Kind>;
+}
+
+impl<T: TableEntity> Ranged for T {
+    const OWN_AFTER: usize = T::LAYOUT.own_after;
+    const KIND: Option<Kind> = <T as TableEntity>::KIND;
+}
+
 /// A field of a row key, as a range needs to know it.
 #[doc(hidden)]
 pub struct Part<V> {
@@ -51,7 +65,7 @@ pub struct Part<V> {
     pub is_reversed: bool,
 }
 
-impl<T: TableEntity> KeyRange<T> {
+impl<T: Ranged> KeyRange<T> {
     #[doc(hidden)]
     pub fn new(partition: Result<String, KeyError>, prefix: &str) -> Self {
         let keys = partition.map(|partition| Keys {
@@ -87,7 +101,7 @@ impl<T: TableEntity> KeyRange<T> {
             }
         }
         // Rows of other types may lie between (C-6.3, P-6.2).
-        if keys.fixed < T::LAYOUT.own_after
+        if keys.fixed < T::OWN_AFTER
             && !matches!(keys.rows, Rows::One)
             && let Some(kind) = T::KIND
         {
@@ -97,6 +111,12 @@ impl<T: TableEntity> KeyRange<T> {
             Some(more) => filter.and(more.clone()),
             None => filter,
         })
+    }
+
+    /// The range, if every value has its place in a key.
+    pub fn checked(self) -> Result<Self, KeyError> {
+        self.to_filter()?;
+        Ok(self)
     }
 
     #[doc(hidden)]
@@ -175,7 +195,7 @@ fn to_filter(bound: &Bound<String>) -> Option<Filter> {
     }
 }
 
-impl<T: TableEntity> From<KeyRange<T>> for Selection {
+impl<T: Ranged> From<KeyRange<T>> for Selection {
     fn from(range: KeyRange<T>) -> Self {
         Self::of_keys(range.to_filter())
     }
@@ -187,14 +207,14 @@ impl<T> Clone for KeyRange<T> {
     }
 }
 
-impl<T: TableEntity> fmt::Debug for KeyRange<T> {
+impl<T: Ranged> fmt::Debug for KeyRange<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
 /// The filter, or why there is none.
-impl<T: TableEntity> fmt::Display for KeyRange<T> {
+impl<T: Ranged> fmt::Display for KeyRange<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.to_filter() {
             Ok(filter) => filter.fmt(f),
@@ -206,10 +226,10 @@ impl<T: TableEntity> fmt::Display for KeyRange<T> {
 /// What a field of a row key may be: one value, and then more fields may be given; or a range, which ends it.
 pub trait KeyBound<V>: Sized {
     /// What can be asked after it; `N` offers the fields that follow.
-    type Then<T: TableEntity, N: From<KeyRange<T>>>;
+    type Then<T: Ranged, N: From<KeyRange<T>>>;
 
     #[doc(hidden)]
-    fn apply<T: TableEntity, N: From<KeyRange<T>>>(
+    fn apply<T: Ranged, N: From<KeyRange<T>>>(
         self,
         range: KeyRange<T>,
         part: &Part<V>,
@@ -217,9 +237,9 @@ pub trait KeyBound<V>: Sized {
 }
 
 impl<V> KeyBound<V> for V {
-    type Then<T: TableEntity, N: From<KeyRange<T>>> = N;
+    type Then<T: Ranged, N: From<KeyRange<T>>> = N;
 
-    fn apply<T: TableEntity, N: From<KeyRange<T>>>(self, range: KeyRange<T>, part: &Part<V>) -> N {
+    fn apply<T: Ranged, N: From<KeyRange<T>>>(self, range: KeyRange<T>, part: &Part<V>) -> N {
         range.fix(part, &self).into()
     }
 }
@@ -227,9 +247,9 @@ impl<V> KeyBound<V> for V {
 macro_rules! ranges {
     ($($range:ident, $range_value:ident => $from:expr, $to:expr;)*) => {$(
         impl<V> KeyBound<V> for $range<V> {
-            type Then<T: TableEntity, N: From<KeyRange<T>>> = KeyRange<T>;
+            type Then<T: Ranged, N: From<KeyRange<T>>> = KeyRange<T>;
 
-            fn apply<T: TableEntity, N: From<KeyRange<T>>>(
+            fn apply<T: Ranged, N: From<KeyRange<T>>>(
                 self,
                 range: KeyRange<T>,
                 part: &Part<V>,
@@ -252,9 +272,9 @@ ranges! {
 macro_rules! texts {
     ($($text:ty),*) => {$(
         impl KeyBound<$text> for &str {
-            type Then<T: TableEntity, N: From<KeyRange<T>>> = N;
+            type Then<T: Ranged, N: From<KeyRange<T>>> = N;
 
-            fn apply<T: TableEntity, N: From<KeyRange<T>>>(
+            fn apply<T: Ranged, N: From<KeyRange<T>>>(
                 self,
                 range: KeyRange<T>,
                 part: &Part<$text>,
@@ -264,9 +284,9 @@ macro_rules! texts {
         }
 
         impl KeyBound<$text> for Range<&str> {
-            type Then<T: TableEntity, N: From<KeyRange<T>>> = KeyRange<T>;
+            type Then<T: Ranged, N: From<KeyRange<T>>> = KeyRange<T>;
 
-            fn apply<T: TableEntity, N: From<KeyRange<T>>>(
+            fn apply<T: Ranged, N: From<KeyRange<T>>>(
                 self,
                 range: KeyRange<T>,
                 part: &Part<$text>,
@@ -277,9 +297,9 @@ macro_rules! texts {
         }
 
         impl KeyBound<$text> for RangeInclusive<&str> {
-            type Then<T: TableEntity, N: From<KeyRange<T>>> = KeyRange<T>;
+            type Then<T: Ranged, N: From<KeyRange<T>>> = KeyRange<T>;
 
-            fn apply<T: TableEntity, N: From<KeyRange<T>>>(
+            fn apply<T: Ranged, N: From<KeyRange<T>>>(
                 self,
                 range: KeyRange<T>,
                 part: &Part<$text>,

@@ -33,7 +33,6 @@ mod codec;
 mod column;
 mod credential;
 mod dialect;
-pub mod encryption;
 mod entity;
 mod env;
 mod error;
@@ -42,6 +41,7 @@ mod filter;
 pub mod form;
 mod get_many;
 mod grant;
+mod index;
 mod key;
 mod key_cursor;
 pub mod key_part;
@@ -89,8 +89,11 @@ pub use error::{Error, ErrorKind};
 pub use fields::{Fields, TableFields, Upgrade};
 pub use filter::{Column, Filter, col, partition, row, timestamp};
 pub use get_many::GetMany;
+pub use index::{
+    Cost, Costs, GetBy, Index, IndexDef, IndexKey, IndexProjection, IndexQuery, Indexed,
+};
 pub use key::{IntoKey, Key, KeyError};
-pub use key_range::{KeyBound, KeyRange};
+pub use key_range::{KeyBound, KeyRange, Ranged};
 pub use kind::Kind;
 pub use layout::Layout;
 #[cfg(feature = "derive")]
@@ -141,6 +144,7 @@ pub mod __private {
     pub use crate::chunks::push_chunked;
     pub use crate::column::edm_of;
     pub use crate::fields::prefixed;
+    pub use crate::index::check_prefixes;
     pub use crate::key_cursor::{KeyCursor, width_or_zero};
     pub use crate::key_range::Part;
     pub use crate::layout::{are_apart, begins_with, same};

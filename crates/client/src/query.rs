@@ -13,14 +13,13 @@ pub use split::{ScanRange, Split};
 
 use crate::account::Account;
 use crate::call::CallOptions;
-use crate::codec;
+use crate::codec::{self, Decoded};
 use crate::dialect::Dialect;
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::filter::Filter;
 use crate::options::{read_options, verb_options};
 use crate::page_token::{PageToken, TokenKey};
-use crate::property::PropertyDef;
 use crate::table::Table;
 use crate::value::DecodeError;
 use lazuli_model::TableName;
@@ -37,7 +36,7 @@ use std::sync::Arc;
 const ALWAYS_SELECTED: [&str; 3] = ["PartitionKey", "RowKey", "Timestamp"];
 
 /// Makes a value of an entity; `None` leaves it out.
-pub(crate) type Decode<T> = Arc<dyn Fn(Entity) -> Result<Option<T>, Error> + Send + Sync>;
+pub(crate) type Decode<T> = Arc<dyn Fn(Entity) -> Result<Option<Decoded<T>>, Error> + Send + Sync>;
 
 /// Bytes of a URL that the service takes (C-7.13).
 const URL_BYTES_MAX: usize = 32 * 1024;
@@ -55,8 +54,6 @@ pub struct Query<T> {
     may_scan: bool,
     skips_bad: bool,
     decode: Decode<T>,
-    /// What the type of the table declares.
-    declared: &'static [PropertyDef],
     as_written: bool,
     select: Vec<String>,
     page_size: Option<u16>,
@@ -88,7 +85,6 @@ impl<T: TableEntity> Query<T> {
             may_scan,
             skips_bad: false,
             decode: Arc::new(codec::decode),
-            declared: T::PROPERTIES,
             as_written: false,
             select: Vec::new(),
             page_size: None,
@@ -131,7 +127,6 @@ impl<T: Send + 'static> Query<T> {
             may_scan: self.may_scan,
             skips_bad: self.skips_bad,
             decode,
-            declared: self.declared,
             as_written: self.as_written,
             select,
             page_size: self.page_size,
@@ -152,7 +147,7 @@ impl<T: Send + 'static> Query<T> {
         resolve: impl Fn(&Entity) -> Result<R, DecodeError> + Send + Sync + 'static,
     ) -> Query<R> {
         let select = self.select.clone();
-        let decode = move |entity: Entity| Ok(Some(resolve(&entity)?));
+        let decode = move |entity: Entity| Ok(Some(Decoded::plain(resolve(&entity)?)));
         self.decoded(select, Arc::new(decode))
     }
 
@@ -323,7 +318,6 @@ impl<T: Send + 'static> Query<T> {
             names => ALWAYS_SELECTED
                 .into_iter()
                 .chain(names.iter().map(String::as_str).filter(|n| !ALWAYS_SELECTED.contains(n)))
-                .chain(self.account.1.metadata_names())
                 .collect::<Vec<_>>()
                 .join(","),
         };
@@ -363,8 +357,6 @@ impl<T: Send + 'static> Query<T> {
             options: self.options,
             decode: self.decode,
             skips_bad: self.skips_bad,
-            declared: self.declared,
-            select: self.select,
         };
         let ahead = Ahead { pages: pages_ahead, parts: self.concurrency, ordered: self.ordered };
         let tokens = TokenMaker { fingerprint, key: self.token_key };

@@ -9,6 +9,7 @@ use crate::entity::{ETag, Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::filter;
 use crate::get_many::GetMany;
+use crate::index::Indexing;
 use crate::key::IntoKey;
 use crate::options::{read_options, verb_options};
 use crate::query::{Query, Selection};
@@ -50,19 +51,7 @@ impl<T: TableEntity> Table<T> {
 
     /// The service that the table belongs to.
     pub fn tables(&self) -> Tables {
-        self.account.unprotected().tables()
-    }
-
-    /// The same table, whose entities are encrypted before they are sent and decrypted when they were
-    /// read.
-    #[cfg(feature = "encryption")]
-    #[must_use]
-    pub fn encrypted(
-        mut self,
-        encryption: impl Into<std::sync::Arc<crate::encryption::Encryption>>,
-    ) -> Self {
-        self.account.1 = crate::encryption::Protection::new(encryption.into());
-        self
+        self.account.tables()
     }
 
     /// Reads one entity; `None` if it does not exist. The type follows from the key: two texts give an
@@ -115,7 +104,7 @@ impl<T: TableEntity> Table<T> {
     /// know are removed.
     pub fn replace(&self, loaded: &Loaded<T>) -> Write {
         let etag = Some(loaded.etag().as_str());
-        self.write(WriteVerb::Replace, loaded, etag).based_on(loaded.write_ids())
+        self.write_read(WriteVerb::Replace, loaded, Some(loaded), etag).based_on(loaded.write_ids())
     }
 
     /// Replaces the entity if it is of this version: for versions that were stored elsewhere.
@@ -141,24 +130,29 @@ impl<T: TableEntity> Table<T> {
     /// Sets the properties that are named and leaves the others: `merge(key).set("Age", 35)`. The entity
     /// must exist, unless [`Merge::or_insert`] says otherwise.
     pub fn merge<K: IntoKey>(&self, key: K) -> Merge<K::Entity> {
-        let declared = if K::Entity::IS_DYNAMIC { T::PROPERTIES } else { K::Entity::PROPERTIES };
-        Merge::new(&self.account, &self.name, key.into_key(), declared)
+        Merge::new(&self.account, &self.name, key.into_key()).unless(Self::bypassed::<K::Entity>())
     }
 
     /// Deletes an entity if it has not changed since it was read.
     pub fn delete(&self, loaded: &Loaded<T>) -> Delete {
         let etag = Some(loaded.etag().as_str());
         Delete::new(&self.account, &self.name, Ok(loaded.loaded_key().clone()), etag)
+            .indexed(Indexing::of_delete(Some(loaded), etag))
     }
 
     /// Deletes an entity if it is of this version.
     pub fn delete_if_match<K: IntoKey>(&self, key: K, etag: &ETag) -> Delete {
-        Delete::new(&self.account, &self.name, key.into_key(), Some(etag.as_str()))
+        let etag = Some(etag.as_str());
+        Delete::new(&self.account, &self.name, key.into_key(), etag)
+            .indexed(Indexing::of_delete::<K::Entity>(None, etag))
+            .unless(Self::bypassed::<K::Entity>())
     }
 
     /// Deletes an entity if it exists.
     pub fn delete_key<K: IntoKey>(&self, key: K) -> Delete {
         Delete::new(&self.account, &self.name, key.into_key(), None)
+            .indexed(Indexing::of_delete::<K::Entity>(None, None))
+            .unless(Self::bypassed::<K::Entity>())
     }
 
     /// Reads an entity, applies `change`, and writes it back if it has not changed meanwhile; otherwise
@@ -168,7 +162,7 @@ impl<T: TableEntity> Table<T> {
         K: IntoKey,
         F: FnMut(&mut K::Entity) -> Result<Change, BoxError> + Send + 'static,
     {
-        Update::new(self.retyped(), key.into_key(), change)
+        Update::new(self.retyped(), key.into_key(), change).unless(Self::bypassed::<K::Entity>())
     }
 
     /// Runs `work`, which reads and writes one partition. Its writes commit together if none of the entities
@@ -208,8 +202,31 @@ impl<T: TableEntity> Table<T> {
     }
 
     fn write(&self, verb: WriteVerb, value: &T, if_match: Option<&str>) -> Write {
+        self.write_read(verb, value, None, if_match)
+    }
+
+    fn write_read(
+        &self,
+        verb: WriteVerb,
+        value: &T,
+        loaded: Option<&Loaded<T>>,
+        if_match: Option<&str>,
+    ) -> Write {
         let prepared = encode(value);
-        Write::new(&self.account, &self.name, verb, prepared, if_match)
+        let indexing = Indexing::of_value(verb, value, &prepared, loaded, if_match);
+        let write = Write::new(&self.account, &self.name, verb, prepared, if_match);
+        let write = if T::WRITE_IDS > 0 { write.write_id() } else { write };
+        write.indexed(indexing)
+    }
+
+    /// The error of a write by an untyped key, which would leave the copies of an indexed type as they are:
+    /// only a table that is retyped has such writes (C-9.5).
+    fn bypassed<E: TableEntity>() -> Option<Error> {
+        let is_bypassed = !T::INDEXES.is_empty() && E::IS_DYNAMIC;
+        is_bypassed.then(|| {
+            let error = Error::config("an entity of a type with indexes is written by a typed key");
+            error.with(|context| context.hint = Some("use the type's key(..)".into()))
+        })
     }
 }
 
@@ -282,7 +299,7 @@ pub(crate) async fn get<T: TableEntity>(
 ) -> Result<Option<Loaded<T>>, Error> {
     let answer = read_point(account, table, key, String::new(), options).await?;
     match answer {
-        Some(answer) => answer.decode(account, table, key).await,
+        Some(answer) => answer.decode(table, key),
         None => Ok(None),
     }
 }
@@ -292,24 +309,15 @@ pub(crate) struct PointAnswer(Answer);
 
 impl PointAnswer {
     /// The value of the entity; `None` if it is a row that the type does not count as one.
-    pub(crate) async fn decode<T: TableEntity>(
+    pub(crate) fn decode<T: TableEntity>(
         &self,
-        account: &Account,
         table: &TableName,
         key: &EntityKey,
     ) -> Result<Option<Loaded<T>>, Error> {
-        let loaded = if account.1.is_some() {
-            codec::open(account, self.raw()?, T::PROPERTIES, &[], &codec::decode).await
-        } else {
-            self.entity()
-                .and_then(|entity| Loaded::from_answer(entity, self.etag(), &codec::decode))
-        };
+        let loaded = self
+            .entity()
+            .and_then(|entity| Loaded::from_answer(entity, self.etag(), &codec::decode));
         loaded.map_err(|error| error.at("get", Some(table.as_str()), Some(key)))
-    }
-
-    /// The entity as it is stored.
-    pub(crate) fn raw(&self) -> Result<Loaded<Entity>, Error> {
-        Loaded::raw(self.entity()?, self.etag())
     }
 
     pub(crate) fn entity(&self) -> Result<json::AnsweredEntity<'_>, Error> {

@@ -260,7 +260,7 @@ fn place(error: Error, operation: &'static str, table: &TableName) -> Error {
     error.at(operation, Some(table.as_str()), None)
 }
 
-fn parse(name: &str) -> Result<TableName, Error> {
+pub(crate) fn parse(name: &str) -> Result<TableName, Error> {
     TableName::parse(name).map_err(|_| Error::new(ErrorKind::Name(name.to_owned(), "table")))
 }
 

@@ -7,6 +7,7 @@ use crate::call::CallOptions;
 use crate::codec::encode;
 use crate::entity::{Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
+use crate::index::{blind, fold, in_partition};
 use crate::key::{IntoKey, Key};
 use crate::options::verb_options;
 use crate::table::Table;
@@ -60,24 +61,36 @@ impl Transaction {
     /// Inserts an entity; its keys must be free.
     pub fn insert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
         let (key, properties) = encode(value)?;
-        self.change(key, |row| row.insert(properties))
+        let copies = in_partition(value, &key, &properties)?;
+        self.change(key, |row| {
+            row.index(&[], copies);
+            row.insert(properties)
+        })
     }
 
     /// Writes an entity that was read.
     pub fn replace<T: TableEntity>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
         let (key, properties) = encode(&**loaded)?;
-        self.change(key, |row| row.replace(properties, loaded.etag(), loaded.write_ids()))
+        let copies = in_partition(&**loaded, &key, &properties)?;
+        self.change(key, |row| {
+            row.index(loaded.copies().unwrap_or_default(), copies);
+            row.replace(properties, loaded.etag(), loaded.write_ids())
+        })
     }
 
     /// Inserts or replaces an entity.
     pub fn upsert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
         let (key, properties) = encode(value)?;
+        if !T::INDEXES.is_empty() {
+            return Err(blind(key));
+        }
         self.change(key, |row| row.upsert(properties))
     }
 
     /// Removes an entity that was read.
     pub fn delete<T>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
         self.change(loaded.loaded_key().clone(), |row| {
+            row.index(loaded.copies().unwrap_or_default(), Vec::new());
             row.delete(loaded.etag(), loaded.write_ids())
         })
     }
@@ -113,8 +126,11 @@ impl Transaction {
         }
     }
 
-    fn operations(&self) -> Vec<Operation> {
-        self.rows().iter().filter_map(Row::operation).collect()
+    /// All writes: of the entities, then of the copies that indexes keep of them.
+    fn operations(&self) -> Result<Vec<Operation>, Error> {
+        let rows = self.rows();
+        let copies = fold(rows.iter().flat_map(Row::copy_changes).collect())?;
+        Ok(rows.iter().filter_map(Row::operation).chain(copies).collect())
     }
 
     fn rows(&self) -> MutexGuard<'_, Vec<Row>> {
@@ -170,7 +186,7 @@ where
             let table = Table::new(self.account.clone(), self.table.clone());
             let transaction = Transaction::new(table, &self.partition);
             let result = (self.work)(transaction.clone()).await?;
-            let operations = transaction.operations();
+            let operations = transaction.operations().map_err(|error| place(error, &self.table))?;
             let options = self.options.clone();
             let commit =
                 batch::send_with_id(&self.account, &self.table, operations, env.guid(), options);

@@ -50,6 +50,7 @@ pub struct Update<T, F> {
     with_write_id: bool,
     is_idempotent: bool,
     options: CallOptions,
+    fault: Option<Error>,
 }
 
 impl<T, F> Update<T, F>
@@ -67,7 +68,13 @@ where
             with_write_id: true,
             is_idempotent: false,
             options: CallOptions::default(),
+            fault: None,
         }
+    }
+
+    /// Fails if there is a fault.
+    pub(crate) fn unless(self, fault: Option<Error>) -> Self {
+        Self { fault, ..self }
     }
 
     /// So many attempts, instead of eight, before it fails with [`ErrorKind::Contended`].
@@ -102,6 +109,9 @@ where
             Ok(key) => key,
             Err(error) => return Err(place(error.into(), None)),
         };
+        if let Some(fault) = self.fault.take() {
+            return Err(place(fault, Some(&key)));
+        }
         for attempts in 1..=self.attempts {
             match self.once(&key, attempts).await {
                 Ok(Some(updated)) => return Ok(updated),

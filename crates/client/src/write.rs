@@ -8,9 +8,11 @@ pub use merge::Merge;
 
 use crate::BoxFuture;
 use crate::account::Account;
+use crate::batch::Operation;
 use crate::call::{Answer, CallOptions, header, text_value};
 use crate::entity::{ETag, Entity, Loaded, Properties};
 use crate::error::{Error, ErrorKind};
+use crate::index::{self, Indexing};
 use crate::options::verb_options;
 use crate::table::{entity_path, get};
 use crate::tables;
@@ -118,6 +120,7 @@ pub struct Write {
     with_write_id: bool,
     trusts_content: bool,
     options: CallOptions,
+    indexing: Option<Indexing>,
 }
 
 /// What a write holds of the value it came from, which is free again (C-3.11).
@@ -151,7 +154,17 @@ impl Write {
             prepared,
             with_write_id: false,
             options: CallOptions::default(),
+            indexing: None,
         }
+    }
+
+    /// Writes the copies of the entity too, if its type has indexes.
+    pub(crate) fn indexed(mut self, indexing: Result<Option<Indexing>, Error>) -> Self {
+        match indexing {
+            Ok(indexing) => self.indexing = indexing,
+            Err(error) => self.prepared = Err(error),
+        }
+        self
     }
 
     /// The ids that the entity had when it was read.
@@ -185,9 +198,17 @@ impl Write {
         let prepared = self.prepared.map_err(|error| error.at(operation, Some(table), None))?;
         let Prepared { key, mut properties, if_match, base } = prepared;
         let place = |error: Error| error.at(operation, Some(table), Some(&key));
-        let env = &self.account.0.env;
-        let sealed = self.account.1.seal(&mut properties, table, &key, self.verb, env).await;
-        sealed.map_err(place)?;
+        if let Some(indexing) = self.indexing {
+            let (verb, at, copy) = (Some(self.verb), key.clone(), None);
+            let write =
+                Operation { verb, key: at, properties, if_match, base, copies: Vec::new(), copy };
+            let sent = index::send(&self.account, &self.table, write, indexing, self.options).await;
+            let committed = sent.map_err(place)?;
+            let committed = committed.ok_or_else(|| place(Error::new(ErrorKind::NotFound)))?;
+            let etag = committed.etag(0).cloned();
+            let etag = etag.ok_or_else(|| place(Error::protocol("a write without an ETag")))?;
+            return Ok(Written { etag, proof: committed.proof() });
+        }
         let own = self.with_write_id.then(|| self.account.0.env.guid());
         if let Some(own) = own {
             let ids = match self.verb {
@@ -230,7 +251,7 @@ impl Write {
         }
         // An earlier attempt may have done it: look (C-13.8).
         let found: Option<Loaded<Entity>> =
-            get(&self.account.unprotected(), &self.table, &key, CallOptions::default())
+            get(&self.account, &self.table, &key, CallOptions::default())
                 .await
                 .map_err(|cause| place(unknown(cause, operation)))?;
         // Nothing there tells nothing: it may have been written and deleted.

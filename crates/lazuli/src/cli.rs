@@ -65,3 +65,6 @@ impl Cli {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

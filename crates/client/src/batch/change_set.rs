@@ -2,10 +2,10 @@
 //! each write (C-11.1, C-11.5).
 
 use crate::account::Account;
-use crate::codec::encode;
 use crate::dialect::Dialect;
 use crate::entity::{Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
+use crate::index::{self, CopyMark};
 use crate::key::IntoKey;
 use crate::table::entity_path;
 use crate::write::WriteVerb;
@@ -28,6 +28,10 @@ pub(crate) struct Operation {
     pub(crate) if_match: Option<String>,
     /// The ids that the entity had when it was read.
     pub(crate) base: WriteIds,
+    /// Writes of the copies that indexes keep of the entity.
+    pub(crate) copies: Vec<Self>,
+    /// The index whose copy this writes, if it is not the entity itself.
+    pub(crate) copy: Option<CopyMark>,
 }
 
 impl Operation {
@@ -42,13 +46,19 @@ impl Operation {
     ) -> Result<Self, Error> {
         let (key, properties) = encoded?;
         let if_match = if_match.map(str::to_owned);
-        Ok(Self { verb: Some(verb), key, properties, if_match, base: WriteIds::default() })
+        let (base, copies, copy) = (WriteIds::default(), Vec::new(), None);
+        Ok(Self { verb: Some(verb), key, properties, if_match, base, copies, copy })
     }
 
     pub(crate) fn remove(key: EntityKey, etag: &str) -> Self {
         let if_match = Some(etag.to_owned());
         let (properties, base) = (Properties::default(), WriteIds::default());
-        Self { verb: None, key, properties, if_match, base }
+        Self { verb: None, key, properties, if_match, base, copies: Vec::new(), copy: None }
+    }
+
+    /// With the writes of its copies.
+    pub(crate) fn with_copies(self, copies: Vec<Self>) -> Self {
+        Self { copies, ..self }
     }
 }
 
@@ -63,38 +73,49 @@ pub struct WriteOp(pub(crate) Result<Operation, Error>);
 impl WriteOp {
     /// Inserts an entity; fails if its keys are taken.
     pub fn insert<T: TableEntity>(value: &T) -> Self {
-        Self(Operation::write(WriteVerb::Insert, encode(value), None))
+        Self(index::operation(WriteVerb::Insert, value, None, None))
     }
 
     /// Replaces an entity if it has not changed since it was read.
     pub fn replace<T: TableEntity>(loaded: &Loaded<T>) -> Self {
         let etag = Some(loaded.etag().as_str());
-        Self(Operation::write(WriteVerb::Replace, encode(&**loaded), etag))
+        Self(index::operation(WriteVerb::Replace, &**loaded, Some(loaded), etag))
     }
 
     /// Replaces an entity unconditionally; it must exist.
     pub fn overwrite<T: TableEntity>(value: &T) -> Self {
-        Self(Operation::write(WriteVerb::Overwrite, encode(value), Some("*")))
+        Self(index::operation(WriteVerb::Overwrite, value, None, Some("*")))
     }
 
     /// Inserts or replaces an entity.
     pub fn upsert<T: TableEntity>(value: &T) -> Self {
-        Self(Operation::write(WriteVerb::Upsert, encode(value), None))
+        Self(index::operation(WriteVerb::Upsert, value, None, None))
     }
 
     /// Inserts an entity, or merges its properties into the existing one.
     pub fn upsert_merge<T: TableEntity>(value: &T) -> Self {
-        Self(Operation::write(WriteVerb::UpsertMerge, encode(value), None))
+        Self(index::operation(WriteVerb::UpsertMerge, value, None, None))
     }
 
     /// Deletes an entity if it has not changed since it was read.
-    pub fn delete<T>(loaded: &Loaded<T>) -> Self {
-        Self(Ok(Operation::remove(loaded.loaded_key().clone(), loaded.etag().as_str())))
+    pub fn delete<T: TableEntity>(loaded: &Loaded<T>) -> Self {
+        let remove = Operation::remove(loaded.loaded_key().clone(), loaded.etag().as_str());
+        Self(match index::Indexing::of_delete(Some(loaded), None) {
+            None => Ok(remove),
+            Some(index::Indexing::Known(copies)) => Ok(remove.with_copies(copies)),
+            Some(index::Indexing::ReadFirst(_)) => Err(index::blind(remove.key)),
+        })
     }
 
     /// Deletes an entity, which must exist.
     pub fn delete_key<K: IntoKey>(key: K) -> Self {
-        Self(key.into_key().map(|key| Operation::remove(key, "*")).map_err(Error::from))
+        let remove = key.into_key().map(|key| Operation::remove(key, "*")).map_err(Error::from);
+        let is_indexed = !K::Entity::INDEXES.is_empty();
+        Self(
+            remove.and_then(
+                |remove| if is_indexed { Err(index::blind(remove.key)) } else { Ok(remove) },
+            ),
+        )
     }
 }
 
@@ -157,8 +178,6 @@ pub(crate) struct ChangeSet {
     closing_bytes: usize,
     operations: Vec<Operation>,
     rows: HashSet<RowKey>,
-    /// The account, if the writes are still to be encrypted: their sizes are not known then.
-    protected: Option<Account>,
 }
 
 impl ChangeSet {
@@ -181,25 +200,7 @@ impl ChangeSet {
             closing_bytes,
             operations: Vec::new(),
             rows: HashSet::new(),
-            protected: account.1.is_some().then(|| account.clone()),
         })
-    }
-
-    /// The same writes, encrypted.
-    pub(crate) async fn sealed(self) -> Result<Self, Error> {
-        let Self { table, mut operations, protected: Some(account), .. } = self else {
-            return Ok(self);
-        };
-        for (index, operation) in operations.iter_mut().enumerate() {
-            let Operation { verb: Some(verb), key, properties, .. } = operation else { continue };
-            let env = &account.0.env;
-            let sealed = account.1.seal(properties, table.as_str(), key, *verb, env).await;
-            sealed.map_err(|error| {
-                let reason = BatchFault::Write(Box::new(error.kind().clone()));
-                refusal(index, reason, Some(key.clone()))
-            })?;
-        }
-        Self::of(&account.unprotected(), &table, operations)
     }
 
     /// All of `operations`, in order.
@@ -225,42 +226,47 @@ impl ChangeSet {
     }
 
     /// Adds a write, unless it would make the transaction one that the service refuses.
-    pub(crate) fn push(&mut self, operation: Operation) -> Result<(), Box<Refused>> {
-        let part = match self.part(&operation) {
-            Ok(part) => part,
+    pub(crate) fn push(&mut self, mut operation: Operation) -> Result<(), Box<Refused>> {
+        let parts = match self.parts(&operation) {
+            Ok(parts) => parts,
             Err(fault) => return Err(Box::new(Refused { operation, fault })),
         };
-        self.body.extend_from_slice(&part);
-        self.rows.insert(operation.key.row.clone());
-        self.operations.push(operation);
+        self.body.extend_from_slice(&parts);
+        let copies = std::mem::take(&mut operation.copies);
+        for operation in [operation].into_iter().chain(copies) {
+            self.rows.insert(operation.key.row.clone());
+            self.operations.push(operation);
+        }
         Ok(())
     }
 
     /// Whether a write can be added.
     pub(crate) fn fits(&self, operation: &Operation) -> bool {
-        self.part(operation).is_ok()
+        self.parts(operation).is_ok()
     }
 
-    /// The part of the body that carries `operation`, if it can be part of this transaction.
-    fn part(&self, operation: &Operation) -> Result<Vec<u8>, BatchFault> {
-        if self.operations.len() >= BATCH_OPERATIONS_MAX {
+    /// The parts of the body that carry `operation` and its copies, if they can be part of this transaction.
+    fn parts(&self, operation: &Operation) -> Result<Vec<u8>, BatchFault> {
+        if self.operations.len() + operation.copies.len() >= BATCH_OPERATIONS_MAX {
             return Err(BatchFault::TooManyOperations);
         }
-        let first = self.operations.first();
-        if first.is_some_and(|first| first.key.partition != operation.key.partition) {
-            return Err(BatchFault::OtherPartition);
-        }
-        if self.rows.contains(&operation.key.row) {
-            return Err(BatchFault::NamedTwice);
-        }
-        if self.protected.is_none() {
-            let checked = self.dialect.check(&operation.key, &operation.properties);
+        let first = self.operations.first().unwrap_or(operation);
+        let mut parts = Vec::new();
+        for (index, write) in [operation].into_iter().chain(&operation.copies).enumerate() {
+            if first.key.partition != write.key.partition {
+                return Err(BatchFault::OtherPartition);
+            }
+            let mut before = [operation].into_iter().chain(&operation.copies).take(index);
+            if self.rows.contains(&write.key.row) || before.any(|other| other.key == write.key) {
+                return Err(BatchFault::NamedTwice);
+            }
+            let checked = self.dialect.check(&write.key, &write.properties);
             checked.map_err(|error| BatchFault::Write(Box::new(error.kind().clone())))?;
+            parts.extend_from_slice(&self.encode(write));
         }
-        let part = self.encode(operation);
-        match self.bytes() + part.len() {
+        match self.bytes() + parts.len() {
             bytes if bytes > self.dialect.batch_bytes_max() => Err(BatchFault::TooLarge { bytes }),
-            _ => Ok(part),
+            _ => Ok(parts),
         }
     }
 
@@ -311,4 +317,16 @@ pub(crate) struct Prepared {
     pub(crate) content_type: HeaderValue,
     pub(crate) body: Bytes,
     pub(crate) operations: Vec<Operation>,
+}
+
+/// The writes of a transaction as callers count them: copies with the write of their entity, which they follow.
+pub(crate) fn grouped(operations: Vec<Operation>) -> Vec<Operation> {
+    let mut grouped: Vec<Operation> = Vec::with_capacity(operations.len());
+    for operation in operations {
+        match (operation.copy, grouped.last_mut()) {
+            (Some(_), Some(entity)) => entity.copies.push(operation),
+            _ => grouped.push(operation),
+        }
+    }
+    grouped
 }

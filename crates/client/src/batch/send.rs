@@ -5,6 +5,7 @@ use crate::account::Account;
 use crate::call::{Answer, CallOptions, kind_of};
 use crate::entity::{ETag, Entity, Loaded};
 use crate::error::{Error, ErrorAnswer, ErrorKind};
+use crate::index::violation;
 use crate::write::{self, Proof, WriteVerb};
 use crate::write_ids::{Fate, WRITE_IDS, WriteIds};
 use crate::{table, tables};
@@ -28,14 +29,9 @@ pub(crate) async fn send_with_id(
     options: CallOptions,
 ) -> Result<Committed, Error> {
     let own = mark(&mut operations, own).then_some(own);
-    let changes = ChangeSet::of(account, table, operations);
-    let prepared = finished(changes).await.map_err(|error| place(error, table))?;
+    let prepared = ChangeSet::of(account, table, operations).and_then(ChangeSet::finish);
+    let prepared = prepared.map_err(|error| place(error, table))?;
     send(account, table, &prepared, own, false, options).await
-}
-
-/// The request that carries some writes.
-pub(crate) async fn finished(changes: Result<ChangeSet, Error>) -> Result<Prepared, Error> {
-    changes?.sealed().await?.finish()
 }
 
 /// Sends a transaction. `own` is an id that one of its writes carries.
@@ -47,11 +43,53 @@ pub(crate) async fn send(
     trusts_content: bool,
     options: CallOptions,
 ) -> Result<Committed, Error> {
+    let mut again: Option<Prepared> = None;
+    loop {
+        let prepared = again.as_ref().unwrap_or(prepared);
+        match send_once(account, table, prepared, own, trusts_content, options.clone()).await {
+            Err(Failure { error, missing_copy: None }) => return Err(error),
+            // A copy that should be removed is not there: somebody else removed it. The rest is sent again
+            // without it (P-1.7). Ends: each round has one write less.
+            Err(Failure { missing_copy: Some(rest), .. }) => {
+                let changes = ChangeSet::of(account, table, rest).and_then(ChangeSet::finish);
+                again = Some(changes.map_err(|error| place(error, table))?);
+            }
+            Ok(committed) => return Ok(committed),
+        }
+    }
+}
+
+/// Why a transaction was not carried out.
+struct Failure {
+    error: Error,
+    /// The other writes, if the one that failed removes a copy of an index which is not there.
+    missing_copy: Option<Vec<Operation>>,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, missing_copy: None }
+    }
+}
+
+async fn send_once(
+    account: &Account,
+    table: &TableName,
+    prepared: &Prepared,
+    own: Option<Guid>,
+    trusts_content: bool,
+    options: CallOptions,
+) -> Result<Committed, Failure> {
     let Prepared { content_type, body, operations } = prepared;
     let count = operations.len();
     if count == 0 {
         return Ok(Committed { etags: Vec::new(), proof: Proof::Answered });
     }
+    // Whoever sent it knows nothing of copies.
+    let of_entities = |etags: Vec<Option<ETag>>| {
+        let own = etags.into_iter().zip(operations).filter(|(_, op)| op.copy.is_none());
+        own.map(|(etag, _)| etag).collect()
+    };
     let mut call = tables::write("batch", Method::POST, "/$batch".to_owned(), body.clone());
     call.headers.insert(CONTENT_TYPE, content_type.clone());
     call.options = options;
@@ -59,20 +97,31 @@ pub(crate) async fn send(
     call.about.operations = count;
     let answer = account.exchange(&call).await.map_err(|error| place(error, table))?;
     let is_after_lost = answer.is_after_lost;
-    let error = match read_answer(answer, operations) {
-        Ok(etags) => return Ok(Committed { etags, proof: Proof::Answered }),
-        Err(error) => place(error, table),
+    let (error, failed) = match read_answer(answer, operations) {
+        Ok(etags) => {
+            return Ok(Committed { etags: of_entities(etags), proof: Proof::Answered });
+        }
+        Err((error, part)) => {
+            let is_missing_copy = |op: &Operation| op.copy.is_some() && op.verb.is_none();
+            let failed = part.and_then(|part| operations.get(part));
+            if failed.is_some_and(is_missing_copy) && error.is_not_found() && !is_after_lost {
+                let rest = operations.iter().enumerate().filter(|(index, _)| Some(*index) != part);
+                let rest = rest.map(|(_, operation)| operation.clone()).collect();
+                return Err(Failure { error, missing_copy: Some(rest) });
+            }
+            (place(error, table), part)
+        }
     };
     let is_ours_perhaps = is_after_lost
         && matches!(error.status().map(|status| status.as_u16()), Some(404 | 409 | 412));
     if !is_ours_perhaps {
-        return Err(error);
+        return Err(error.into());
     }
     // All or nothing: what became of one operation became of all (C-13).
-    let Some(index) = decisive(operations, error.batch_index()) else { return Err(error) };
-    let Some(operation) = operations.get(index) else { return Err(error) };
+    let Some(index) = decisive(operations, failed) else { return Err(error.into()) };
+    let Some(operation) = operations.get(index) else { return Err(error.into()) };
     let found: Option<Loaded<Entity>> =
-        table::get(&account.unprotected(), table, &operation.key, CallOptions::default())
+        table::get(account, table, &operation.key, CallOptions::default())
             .await
             .map_err(|cause| place(write::unknown(cause, "batch"), table))?;
     let done = |proof| {
@@ -80,11 +129,11 @@ pub(crate) async fn send(
         if let (Some(slot), Some(found)) = (etags.get_mut(index), &found) {
             *slot = Some(found.etag().clone());
         }
-        Ok(Committed { etags, proof })
+        Ok(Committed { etags: of_entities(etags), proof })
     };
     let is_as_read =
         |row: &Loaded<Entity>| operation.if_match.as_deref() == Some(row.etag().as_str());
-    match (&found, operation.verb) {
+    let outcome = match (&found, operation.verb) {
         // It has the very version that the transaction would have replaced or deleted.
         (Some(row), _) if is_as_read(row) => {
             Err(error.with(|context| context.may_have_been_applied = false))
@@ -103,7 +152,8 @@ pub(crate) async fn send(
                 None => Err(error.with_kind(ErrorKind::OutcomeUnknown)),
             }
         }
-    }
+    };
+    outcome.map_err(Failure::from)
 }
 
 /// The operation whose row tells most: an insert, else another write, else a deletion. That the row of a
@@ -120,40 +170,60 @@ fn decisive(operations: &[Operation], failed: Option<usize>) -> Option<usize> {
 /// Gives the id of the transaction to one of its writes, best to one of an entity that was read: the ids it
 /// had tell also what did not happen. False if there is no write.
 fn mark(operations: &mut [Operation], own: Guid) -> bool {
-    let read = operations.iter().position(|op| op.verb.is_some() && op.base != WriteIds::default());
-    let index = read.or_else(|| operations.iter().position(|op| op.verb.is_some()));
+    let is_write = |op: &Operation| op.verb.is_some() && op.copy.is_none();
+    let read = operations.iter().position(|op| is_write(op) && op.base != WriteIds::default());
+    let index = read.or_else(|| operations.iter().position(is_write));
     let Some(operation) = index.and_then(|index| operations.get_mut(index)) else { return false };
     operation.properties.set(WRITE_IDS, operation.base.followed_by(own).to_value());
     true
 }
 
-fn read_answer(answer: Answer, operations: &[Operation]) -> Result<Vec<Option<ETag>>, Error> {
+/// The versions of what was written; or the error, and which part of the request failed.
+fn read_answer(
+    answer: Answer,
+    operations: &[Operation],
+) -> Result<Vec<Option<ETag>>, (Error, Option<usize>)> {
+    let fault = |error| (error, None);
     if answer.status != StatusCode::ACCEPTED {
-        return Err(answer.into_error("batch"));
+        return Err(fault(answer.into_error("batch")));
     }
     let content_type = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let boundary = content_type.and_then(boundary);
-    let boundary = boundary.ok_or_else(|| Error::protocol("the answer has no boundary"))?;
-    let parts = parse_batch_response(&answer.body, boundary).map_err(Error::protocol)?;
+    let boundary = boundary.ok_or_else(|| fault(Error::protocol("the answer has no boundary")))?;
+    let parts = parse_batch_response(&answer.body, boundary)
+        .map_err(|error| fault(Error::protocol(error)))?;
     if let Some(failed) = parts.iter().find(|part| part.status >= 300) {
         return Err(failure(failed, &answer, operations));
     }
     if parts.len() != operations.len() {
-        return Err(Error::protocol("the answer has another number of parts than the request"));
+        let error = "the answer has another number of parts than the request";
+        return Err(fault(Error::protocol(error)));
     }
     let etag = |part: &ResponsePart<'_>| part.headers.get("etag").map(ETag::new);
     Ok(parts.iter().map(etag).collect())
 }
 
 /// The error of the one operation that failed the transaction (C-11.2).
-fn failure(part: &ResponsePart<'_>, answer: &Answer, operations: &[Operation]) -> Error {
+fn failure(
+    part: &ResponsePart<'_>,
+    answer: &Answer,
+    operations: &[Operation],
+) -> (Error, Option<usize>) {
     let mut text = ErrorText::read(part.body).unwrap_or_default();
-    let index = text.take_index();
+    let failed = text.take_index();
+    // Copies follow the write of their entity, which is what the caller counts.
+    let index = failed.map(|failed| {
+        let before = operations.iter().take(failed.saturating_add(1));
+        before.filter(|operation| operation.copy.is_none()).count().saturating_sub(1)
+    });
     let status = StatusCode::from_u16(part.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let operation = index.and_then(|index| operations.get(index));
+    let operation = failed.and_then(|failed| operations.get(failed));
     // The kind of a lone operation helps nobody who does not know which one it was.
     let kind = match kind_of(status, &text.code) {
         kind @ (ErrorKind::TableNotFound | ErrorKind::Throttled) => kind,
+        ErrorKind::Conflict if operation.is_some_and(|operation| operation.copy.is_some()) => {
+            operation.map_or(ErrorKind::Conflict, |operation| violation(operation).kind().clone())
+        }
         _ => ErrorKind::Batch { index },
     };
     let answered = ErrorAnswer {
@@ -163,12 +233,14 @@ fn failure(part: &ResponsePart<'_>, answer: &Answer, operations: &[Operation]) -
         request_id: text.request_id,
         details: text.details,
     };
-    Error::new(kind).with(|context| {
+    let error = Error::new(kind).with(|context| {
         context.answer = Some(answered);
+        context.batch_index = index;
         context.key = operation.map(|operation| operation.key.clone());
         context.hint = operation.map(|operation| format!("the operation was {}", operation.name()));
         context.attempts = answer.attempts;
         context.client_request_id = Some(answer.client_request_id.clone());
         context.may_have_been_applied = answer.is_after_lost;
-    })
+    });
+    (error, failed)
 }

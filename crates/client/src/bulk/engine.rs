@@ -330,7 +330,7 @@ impl Sender {
         changes: Result<ChangeSet, Error>,
         outcome: &mut Outcome,
     ) -> Result<(), Box<(Vec<Operation>, Error)>> {
-        let prepared = batch::finished(changes).await;
+        let prepared = changes.and_then(ChangeSet::finish);
         let prepared: Prepared = prepared.map_err(|error| Box::new((Vec::new(), error)))?;
         let throttle = Some(Arc::clone(&self.throttle));
         let timeout = Some(self.timeout);
@@ -344,7 +344,7 @@ impl Sender {
                 self.throttle.speed_up();
                 Ok(())
             }
-            Err(error) => Err(Box::new((prepared.operations, error))),
+            Err(error) => Err(Box::new((batch::grouped(prepared.operations), error))),
         }
     }
 }

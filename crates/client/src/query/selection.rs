@@ -22,6 +22,11 @@ impl Selection {
         Self { filter: None, fault: None, is_narrow: false }
     }
 
+    /// A selection that cannot be asked for.
+    pub(crate) fn refused(self, error: Error) -> Self {
+        Self { fault: self.fault.or(Some(error)), ..self }
+    }
+
     /// A range of keys, if there are such keys.
     pub(crate) fn of_keys(filter: Result<Filter, KeyError>) -> Self {
         match filter {

@@ -4,6 +4,7 @@ use super::entity;
 use crate::batch::Operation;
 use crate::entity::{ETag, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
+use crate::index::{CopyRow, changes};
 use crate::write::WriteVerb;
 use crate::write_ids::WriteIds;
 use lazuli_model::{EntityKey, Timestamp};
@@ -14,6 +15,8 @@ pub(super) struct Row {
     key: EntityKey,
     before: Before,
     after: After,
+    /// The copies that indexes keep of it, before and after.
+    copies: (Vec<CopyRow>, Vec<CopyRow>),
 }
 
 /// What must hold when the transaction is carried out.
@@ -34,11 +37,29 @@ enum After {
 
 impl Row {
     pub(super) fn untouched(key: EntityKey) -> Self {
-        Self { key, before: Before::Anything, after: After::AsBefore }
+        Self {
+            key,
+            before: Before::Anything,
+            after: After::AsBefore,
+            copies: (Vec::new(), Vec::new()),
+        }
     }
 
     pub(super) fn key(&self) -> &EntityKey {
         &self.key
+    }
+
+    /// Notes what its copies were when it was read, the first time, and what they are to be.
+    pub(super) fn index(&mut self, old: &[CopyRow], new: Vec<CopyRow>) {
+        if matches!((&self.before, &self.after), (Before::Anything, After::AsBefore)) {
+            self.copies.0 = old.to_vec();
+        }
+        self.copies.1 = new;
+    }
+
+    /// The writes of its copies.
+    pub(super) fn copy_changes(&self) -> Vec<Operation> {
+        changes(&self.copies.0, &self.copies.1)
     }
 
     pub(super) fn insert(&mut self, properties: Properties) -> Result<(), Error> {
@@ -145,7 +166,8 @@ impl Row {
             Before::Anything | Before::Absent => (None, WriteIds::default()),
         };
         let properties = properties.cloned().unwrap_or_default();
-        Some(Operation { verb, key: self.key.clone(), properties, if_match, base })
+        let (copies, copy) = (Vec::new(), None);
+        Some(Operation { verb, key: self.key.clone(), properties, if_match, base, copies, copy })
     }
 }
 

@@ -3,8 +3,10 @@
 use super::{Deleted, Proof};
 use crate::BoxFuture;
 use crate::account::Account;
+use crate::batch::Operation;
 use crate::call::{Call, CallOptions, text_value};
 use crate::error::{Error, ErrorKind};
+use crate::index::{self, Indexing};
 use crate::key::KeyError;
 use crate::options::verb_options;
 use crate::table::entity_path;
@@ -24,6 +26,8 @@ pub struct Delete {
     /// `None` deletes any version, and none.
     etag: Option<String>,
     options: CallOptions,
+    indexing: Option<Indexing>,
+    fault: Option<Error>,
 }
 
 impl Delete {
@@ -35,7 +39,18 @@ impl Delete {
     ) -> Self {
         let (account, table) = (account.clone(), table.clone());
         let etag = etag.map(str::to_owned);
-        Self { account, table, key, etag, options: CallOptions::default() }
+        let options = CallOptions::default();
+        Self { account, table, key, etag, options, indexing: None, fault: None }
+    }
+
+    /// Deletes the copies of the entity too, if its type has indexes.
+    pub(crate) fn indexed(self, indexing: Option<Indexing>) -> Self {
+        Self { indexing, ..self }
+    }
+
+    /// Fails if there is a fault.
+    pub(crate) fn unless(self, fault: Option<Error>) -> Self {
+        Self { fault, ..self }
     }
 
     verb_options!();
@@ -45,6 +60,19 @@ impl Delete {
         let table = self.table.as_str();
         let key = self.key.map_err(|error| Error::from(error).at(operation, Some(table), None))?;
         let place = |error: Error| error.at(operation, Some(table), Some(&key));
+        if let Some(fault) = self.fault {
+            return Err(place(fault));
+        }
+        if let Some(indexing) = self.indexing {
+            let remove = Operation::remove(key.clone(), self.etag.as_deref().unwrap_or("*"));
+            let sent =
+                index::send(&self.account, &self.table, remove, indexing, self.options).await;
+            return Ok(match sent.map_err(place)? {
+                Some(committed) => Deleted::Now(committed.proof()),
+                None if self.etag.is_none() => Deleted::WasAbsent,
+                None => return Err(place(Error::new(ErrorKind::NotFound))),
+            });
+        }
         let path = entity_path(&self.table, &key);
         let mut call = Call {
             options: self.options,

@@ -5,12 +5,12 @@ use crate::BoxFuture;
 use crate::account::Account;
 use crate::call::CallOptions;
 use crate::column::Settable;
-use crate::entity::{ETag, Entity, Loaded, Properties};
+use crate::entity::{ETag, Entity, Loaded, Properties, TableEntity};
 use crate::error::Error;
+use crate::index::Indexing;
 use crate::key::KeyError;
 use crate::options::verb_options;
-use crate::property::PropertyDef;
-use crate::value::{EncodeError, IntoValue, TableValue};
+use crate::value::{IntoValue, TableValue};
 use crate::write_ids::WriteIds;
 use lazuli_model::{EntityKey, TableName};
 use std::borrow::Cow;
@@ -24,7 +24,7 @@ pub struct Merge<T = Entity> {
     table: TableName,
     key: Result<EntityKey, KeyError>,
     properties: Properties,
-    fault: Option<EncodeError>,
+    fault: Option<Error>,
     if_match: Option<String>,
     base: WriteIds,
     with_write_id: bool,
@@ -37,13 +37,12 @@ impl<T> Merge<T> {
         account: &Account,
         table: &TableName,
         key: Result<EntityKey, KeyError>,
-        declared: &'static [PropertyDef],
     ) -> Self {
         Self {
             account: account.clone(),
             table: table.clone(),
             key,
-            properties: Properties::of(declared),
+            properties: Properties::default(),
             fault: None,
             if_match: Some("*".to_owned()),
             base: WriteIds::default(),
@@ -58,7 +57,7 @@ impl<T> Merge<T> {
         match column.property(value) {
             (name, Ok(value)) => self.properties.push(name, value),
             (_, Err(fault)) => {
-                self.fault.get_or_insert(fault);
+                self.fault.get_or_insert(fault.into());
             }
         }
         self
@@ -73,9 +72,14 @@ impl<T> Merge<T> {
     /// Sets a property of a type that may not fit.
     pub fn try_set<V: TableValue>(mut self, name: impl Into<Cow<'static, str>>, value: &V) -> Self {
         if let Err(fault) = self.properties.add(name, value) {
-            self.fault.get_or_insert(fault);
+            self.fault.get_or_insert(fault.into());
         }
         self
+    }
+
+    /// Fails if there is a fault.
+    pub(crate) fn unless(self, fault: Option<Error>) -> Self {
+        Self { fault: self.fault.or(fault), ..self }
     }
 
     /// Only if the entity has not changed since it was read.
@@ -103,7 +107,10 @@ impl<T> Merge<T> {
 
     verb_options!();
 
-    fn into_write(self) -> Write {
+    fn into_write(self) -> Write
+    where
+        T: TableEntity,
+    {
         let Self {
             account,
             table,
@@ -117,7 +124,7 @@ impl<T> Merge<T> {
             of: _,
         } = self;
         let encoded = key.map_err(Error::from).and_then(|key| match fault {
-            Some(fault) => Err(fault.into()),
+            Some(fault) => Err(fault),
             None => Ok((key, properties)),
         });
         let verb = match if_match.as_deref() {
@@ -125,12 +132,19 @@ impl<T> Merge<T> {
             // With a star it may be done twice, and nothing has to be looked up.
             Some(_) => WriteVerb::Merge,
         };
+        let indexing = match &encoded {
+            Ok((key, properties)) => {
+                Indexing::of_merge::<T>(verb, key, properties, if_match.as_deref())
+            }
+            Err(_) => None,
+        };
         let write = Write::new(&account, &table, verb, encoded, if_match.as_deref());
+        let write = write.indexed(Ok(indexing));
         Write { options, with_write_id, ..write.based_on(&base) }
     }
 }
 
-impl<T> IntoFuture for Merge<T> {
+impl<T: TableEntity> IntoFuture for Merge<T> {
     type Output = Result<Written, Error>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 

@@ -203,13 +203,13 @@ fn entities_are_deleted_by_key_version_and_filter() {
     let stale = ["entities", "delete", "People", "Marketing", "00001", "--if-match", &etag(&don)];
     lazuli.run(&stale).failed(6, &["412"]);
     let gone = lazuli.ok("entities delete People Marketing 00001 --json");
-    assert_eq!(gone, "{\"deleted\":1,\"changed\":0,\"dryRun\":false}\n");
+    assert_eq!(gone, "{\"deleted\":1,\"skipped\":0,\"dryRun\":false}\n");
     let minors = ["entities", "delete", "People", "--filter", "Age lt 30"];
     lazuli.run(&minors).failed(2, &["must be confirmed"]);
     let dry = lazuli.run(&[&minors[..], &["--dry-run"]].concat());
     assert_eq!((dry.code, &*dry.stderr), (0, "would delete 2 entities\n"));
     let done = lazuli.run(&[&minors[..], &["--yes", "--json"]].concat());
-    assert_eq!(done.stdout, "{\"deleted\":2,\"changed\":0,\"dryRun\":false}\n");
+    assert_eq!(done.stdout, "{\"deleted\":2,\"skipped\":0,\"dryRun\":false}\n");
     assert_eq!(lazuli.ok("entities count People"), "1\n");
     lazuli.fails("entities delete People", 2, &["what to delete is missing"]);
     assert_eq!(lazuli.line("entities delete People Marketing").code, 2);

@@ -38,7 +38,8 @@ fn a_load_that_is_stopped_says_how_to_go_on() {
     assert_eq!(done(child).code, 130);
     drop(input);
 
-    let mut child = lazuli.spawn(&["entities", "put", "People", "-"]);
+    // Inserts are sent one by one: the first one is there while the input goes on.
+    let mut child = lazuli.spawn(&["entities", "put", "People", "-", "--insert"]);
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n").unwrap();
     while lazuli.ok("entities count People") == "0\n" {}
@@ -46,6 +47,21 @@ fn a_load_that_is_stopped_says_how_to_go_on() {
     let ended = done(child);
     ended.failed(7, &["stopped after 1 entity", "--skip 1"]);
     drop(input);
+
+    // A load in transactions finishes what it has read.
+    let mut child = lazuli.spawn(&["entities", "put", "People", "-"]);
+    let mut input = child.stdin.take().unwrap();
+    let line = |i| format!("{{\"PartitionKey\":\"q\",\"RowKey\":\"{i:04}\"}}\n");
+    let text: String = (0..250).map(line).collect();
+    input.write_all(text.as_bytes()).unwrap();
+    while lazuli.ok("entities count People") == "1\n" {}
+    interrupt(&child);
+    let ended = done(child);
+    ended.failed(7, &["stopped after ", "--skip "]);
+    drop(input);
+    let (_, count) = ended.stderr.split_once("--skip ").unwrap();
+    let count: u64 = count.trim().parse().unwrap();
+    assert_eq!(lazuli.ok("entities count People"), format!("{}\n", count + 1));
 }
 
 /// The command has set up its signals once it runs its runtime: its threads show that.

@@ -6,6 +6,7 @@ use crate::progress::Progress;
 use crate::session::Session;
 use anyhow::Result;
 use clap::Args;
+use lazuli_client::Table;
 use serde::Serialize;
 
 #[derive(Args, Clone, Debug)]
@@ -27,17 +28,20 @@ struct Counted {
 
 pub(super) async fn run(session: &Session, arguments: &CountArguments) -> Result<Exit> {
     let table = session.table(&arguments.table)?;
-    let query = super::selected(&table, arguments.filter.as_deref())?;
-    let mut pages = query.select_names(["PartitionKey"]).pages();
-    let mut progress = Progress::new(&session.out, "entities");
-    while let Some(page) = pages.next_page().await? {
-        progress.add(page.items().len() as u64);
-    }
-    let entities = progress.done();
-    drop(progress);
+    let entities = count(session, &table, arguments.filter.as_deref()).await?;
     match session.out.is_json() {
         true => session.out.document(&Counted { entities })?,
         false => session.out.bytes(format!("{}\n", grouped(entities)).as_bytes())?,
     }
     Ok(Exit::Done)
+}
+
+/// Counts by reading keys only.
+pub(super) async fn count(session: &Session, table: &Table, filter: Option<&str>) -> Result<u64> {
+    let mut pages = super::selected(table, filter)?.select_names(["PartitionKey"]).pages();
+    let mut progress = Progress::new(&session.out, "entities");
+    while let Some(page) = pages.next_page().await? {
+        progress.add(page.items().len() as u64);
+    }
+    Ok(progress.done())
 }

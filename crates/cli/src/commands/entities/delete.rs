@@ -2,17 +2,17 @@
 
 use crate::confirm::Confirmation;
 use crate::exit::Exit;
-use crate::failure::{ending, usage};
+use crate::failure::{Hint, ending, usage};
 use crate::output::counted;
 use crate::progress::Progress;
 use crate::session::Session;
 use anyhow::Result;
 use clap::Args;
-use lazuli_client::{Deleted, ETag, Entity, Loaded, Table};
+use lazuli_client::{Deleted, ETag, Table};
 use serde::Serialize;
-
-/// Operations of a transaction, at most (T-6.1).
-const BATCH_MAX: usize = lazuli_model::limits::BATCH_OPERATIONS_MAX;
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
@@ -49,8 +49,8 @@ pub(super) struct DeleteArguments {
 #[serde(rename_all = "camelCase")]
 struct Report {
     deleted: u64,
-    /// Changed by somebody else while the command ran, and so not deleted.
-    changed: u64,
+    /// Changed or deleted by somebody else while the command ran, and so left alone.
+    skipped: u64,
     dry_run: bool,
 }
 
@@ -80,7 +80,7 @@ async fn one(
         let problem = format!("there is no entity ({}, {}) in {}", key.0, key.1, table.name());
         return Err(ending(Exit::NotFound, problem, "keys are compared exactly, case included"));
     }
-    let report = Report { deleted: 1, changed: 0, dry_run: false };
+    let report = Report { deleted: 1, skipped: 0, dry_run: false };
     session.out.done(&report, "deleted 1 entity")?;
     Ok(Exit::Done)
 }
@@ -93,90 +93,43 @@ async fn selected(
     filter: &str,
     arguments: &DeleteArguments,
 ) -> Result<Exit> {
-    let query = super::selected(table, Some(filter))?.select_names(["PartitionKey"]);
-    if !arguments.dry_run {
-        let deed = format!("deleting the entities of {} where {filter}", table.name());
-        arguments.confirmation.ask(&deed, table.name()).await?;
+    let parsed = crate::filter::parse(filter)?;
+    if arguments.dry_run {
+        let deleted = super::count::count(session, table, Some(filter)).await?;
+        let remark = format!("would delete {}", counted(deleted, "entity", "entities"));
+        session.out.done(&Report { deleted, skipped: 0, dry_run: true }, remark)?;
+        return Ok(Exit::Done);
     }
-    let mut progress = Progress::new(&session.out, "entities");
-    let mut changed = 0;
-    let mut is_stopped = false;
+    let deed = format!("deleting the entities of {} where {filter}", table.name());
+    arguments.confirmation.ask(&deed, table.name()).await?;
     session.interrupt.end_in_order();
-    let mut pages = query.pages();
-    while let Some(page) = pages.next_page().await? {
-        if arguments.dry_run {
-            progress.add(page.items().len() as u64);
-            continue;
-        }
-        let in_one_partition =
-            |a: &Loaded<Entity>, b: &Loaded<Entity>| a.partition_key() == b.partition_key();
-        for group in page.items().chunk_by(in_one_partition).flat_map(|g| g.chunks(BATCH_MAX)) {
-            let deleted = transaction(table, group).await?;
-            changed += group.len() as u64 - deleted;
-            progress.add(deleted);
-            is_stopped = session.interrupt.is_asked();
-            if is_stopped {
-                break;
-            }
-        }
-        if is_stopped {
-            break;
-        }
+    let so_far = Arc::new(AtomicU64::new(0));
+    let noted = so_far.clone();
+    let mut progress = Progress::new(&session.out, "entities");
+    let deletion = table.bulk().progress(move |report| {
+        noted.store(report.written, Ordering::Relaxed);
+        progress.set(report.written);
+    });
+    let deletion = deletion.delete_where(parsed).into_future();
+    let Some(outcome) = session.interrupt.or(deletion).await else {
+        let deleted = counted(so_far.load(Ordering::Relaxed), "entity", "entities");
+        let problem = format!("stopped after {deleted}");
+        return Err(ending(Exit::Partial, problem, "run it again to delete the rest"));
+    };
+    let report = outcome?;
+    let (deleted, skipped) = (report.written, report.skipped);
+    if let Err(error) = report.into_result() {
+        let advice = "run it again to delete the rest".to_owned();
+        let problem = format!("stopped after {}", counted(deleted, "entity", "entities"));
+        return Err(match deleted {
+            0 => error.into(),
+            _ => anyhow::Error::from(error).context(Hint { exit: Exit::Partial, problem, advice }),
+        });
     }
-    let deleted = progress.done();
-    drop(progress);
-    report(session, deleted, changed, is_stopped, arguments.dry_run)
-}
-
-fn report(
-    session: &Session,
-    deleted: u64,
-    changed: u64,
-    is_stopped: bool,
-    dry_run: bool,
-) -> Result<Exit> {
-    let deed = if dry_run { "would delete" } else { "deleted" };
-    let mut remark = format!("{deed} {}", counted(deleted, "entity", "entities"));
-    if changed > 0 {
-        remark += &format!("; {changed} changed meanwhile and were left");
+    let mut remark = format!("deleted {}", counted(deleted, "entity", "entities"));
+    if skipped > 0 {
+        remark += &format!("; {skipped} changed or went meanwhile: run it again");
     }
-    session.out.done(&Report { deleted, changed, dry_run }, remark)?;
-    match is_stopped || changed > 0 {
-        true => {
-            session.out.remark("run it again to delete the rest");
-            Ok(Exit::Partial)
-        }
-        false => Ok(Exit::Done),
-    }
-}
-
-/// Deletes up to 100 entities of one partition; returns how many are gone.
-async fn transaction(table: &Table, entities: &[Loaded<Entity>]) -> Result<u64> {
-    let Some(first) = entities.first() else { return Ok(0) };
-    let batch = table.batch(first.partition_key());
-    let batch = entities.iter().fold(batch, |batch, entity| batch.delete(entity));
-    match batch.commit().await {
-        Ok(_) => Ok(entities.len() as u64),
-        Err(error) if is_about_one(&error) => one_by_one(table, entities).await,
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Somebody deleted or changed an entity, and so the transaction failed.
-async fn one_by_one(table: &Table, entities: &[Loaded<Entity>]) -> Result<u64> {
-    let mut gone = 0;
-    for entity in entities {
-        match table.delete(entity).await {
-            Ok(_) => gone += 1,
-            Err(error) if error.is_not_found() => gone += 1,
-            Err(error) if error.is_precondition_failed() => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(gone)
-}
-
-fn is_about_one(error: &lazuli_client::Error) -> bool {
-    let is_of_the_table = *error.kind() == lazuli_client::ErrorKind::TableNotFound;
-    !is_of_the_table && (error.is_not_found() || error.is_precondition_failed())
+    session.out.done(&Report { deleted, skipped, dry_run: false }, remark)?;
+    Ok(if skipped > 0 { Exit::Partial } else { Exit::Done })
 }

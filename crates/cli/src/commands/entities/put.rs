@@ -1,5 +1,7 @@
 //! `lazuli entities put`: writes one entity from pairs, or many from JSON.
 
+mod load;
+
 use crate::entity_text::{from_json, from_pairs, is_pair};
 use crate::exit::Exit;
 use crate::failure::{Hint, ending, usage};
@@ -9,10 +11,11 @@ use crate::progress::Progress;
 use crate::session::Session;
 use anyhow::Result;
 use clap::Args;
-use lazuli_client::{ETag, Entity, Table, Write, Written};
+use lazuli_client::{ETag, Entity, Table, Write};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal};
+use tokio::sync::mpsc::Receiver;
 
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
@@ -69,40 +72,73 @@ struct Put {
 pub(super) async fn run(session: &Session, arguments: &PutArguments) -> Result<Exit> {
     let table = session.table(&arguments.table)?;
     let input = Input::find(&arguments.input)?;
-    if arguments.if_match.is_some() && !matches!(input, Input::Pairs(_)) {
+    let is_one = matches!(input, Input::Pairs(_));
+    if arguments.if_match.is_some() && !is_one {
         return Err(usage("--if-match is the version of one entity", "give the entity as pairs"));
     }
-    let mut progress = match input {
-        Input::Pairs(_) => Progress::hidden(),
-        _ => Progress::new(&session.out, "entities"),
-    };
     session.interrupt.end_in_order();
     let skip = usize::try_from(arguments.skip).unwrap_or(usize::MAX);
-    let mut entities = ahead(move || input.entities().skip(skip));
-    let mut last = None;
-    let outcome = loop {
+    let entities = ahead(move || input.entities().skip(skip));
+    // Only writes that may be repeated are sent side by side: then it does no harm that some after the
+    // place where a load ended were carried out too.
+    let may_repeat =
+        !arguments.insert && !arguments.replace && arguments.merge == arguments.or_insert;
+    let outcome = match may_repeat && !is_one && !arguments.dry_run {
+        true => load::run(session, &table, entities, arguments.merge).await,
+        false => one_by_one(session, &table, entities, arguments, is_one).await,
+    };
+    let Written { count, etag, failure } = outcome;
+    if let Some(error) = failure {
+        return Err(in_part(error, count, arguments));
+    }
+    let deed = if arguments.dry_run { "would write" } else { "wrote" };
+    let remark = format!("{deed} {}", counted(count, "entity", "entities"));
+    let etag = etag.map(|etag| etag.to_string());
+    session.out.done(&Put { written: count, dry_run: arguments.dry_run, etag }, remark)?;
+    Ok(Exit::Done)
+}
+
+/// What was written, and what ended it before the end of the input.
+struct Written {
+    /// The first so many of the input were all written.
+    count: u64,
+    /// Of the entity, if it was one.
+    etag: Option<ETag>,
+    failure: Option<anyhow::Error>,
+}
+
+async fn one_by_one(
+    session: &Session,
+    table: &Table,
+    mut entities: Receiver<Result<Entity>>,
+    arguments: &PutArguments,
+    is_one: bool,
+) -> Written {
+    let mut progress = match is_one {
+        true => Progress::hidden(),
+        false => Progress::new(&session.out, "entities"),
+    };
+    let mut etag = None;
+    let failure = loop {
         let entity = match session.interrupt.or(entities.recv()).await {
-            None => break Err(ending(Exit::Interrupted, "stopped", "nothing was written")),
-            Some(None) => break Ok(()),
-            Some(Some(Err(error))) => break Err(error),
+            None => break Some(stopped()),
+            Some(None) => break None,
+            Some(Some(Err(error))) => break Some(error),
             Some(Some(Ok(entity))) => entity,
         };
         if !arguments.dry_run {
-            match write(&table, &entity, arguments).await {
-                Ok(written) => last = Some(written.etag),
-                Err(error) => break Err(error.into()),
+            match write(table, &entity, arguments).await {
+                Ok(written) => etag = Some(written.etag).filter(|_| is_one),
+                Err(error) => break Some(error.into()),
             }
         }
         progress.add(1);
     };
-    let written = progress.done();
-    drop(progress);
-    outcome.map_err(|error| in_part(error, written, arguments))?;
-    let etag = last.filter(|_| written == 1).map(|etag| etag.to_string());
-    let deed = if arguments.dry_run { "would write" } else { "wrote" };
-    let remark = format!("{deed} {}", counted(written, "entity", "entities"));
-    session.out.done(&Put { written, dry_run: arguments.dry_run, etag }, remark)?;
-    Ok(Exit::Done)
+    Written { count: progress.done(), etag, failure }
+}
+
+fn stopped() -> anyhow::Error {
+    ending(Exit::Interrupted, "stopped", "nothing was written")
 }
 
 /// An error after some entities were written tells how to go on.
@@ -153,7 +189,7 @@ async fn write(
     table: &Table,
     entity: &Entity,
     arguments: &PutArguments,
-) -> Result<Written, lazuli_client::Error> {
+) -> Result<lazuli_client::Written, lazuli_client::Error> {
     let etag = arguments.if_match.as_deref().map(ETag::new);
     let write: Write = match (arguments.insert, arguments.replace, arguments.merge, &etag) {
         (true, ..) => table.insert(entity),
@@ -170,7 +206,7 @@ async fn merge(
     table: &Table,
     entity: &Entity,
     etag: Option<&ETag>,
-) -> Result<Written, lazuli_client::Error> {
+) -> Result<lazuli_client::Written, lazuli_client::Error> {
     let mut merge = table.merge((entity.partition_key(), entity.row_key()));
     for (name, value) in entity.properties() {
         merge = merge.set(name.to_owned(), value.clone());

@@ -1,0 +1,82 @@
+//! Tables whose rows are written together: ADV-22.
+
+use crate::sketch::{Top, is_share};
+use crate::{Code, Findings, Sample, Thresholds};
+use lazuli_model::key_text::fnv1a;
+use std::collections::VecDeque;
+
+/// Writes that are remembered.
+const WRITES_MAX: usize = 256;
+/// Pairs of tables that are counted.
+const PAIRS_MAX: usize = 64;
+
+/// Writes of all tables, to find those that belong together.
+#[derive(Debug)]
+pub(crate) struct Together {
+    last: VecDeque<Write>,
+    /// Writes of each table.
+    tables: Top<u64>,
+    /// Writes of a table that had a companion in another: `this with that`.
+    pairs: Top<u64>,
+}
+
+#[derive(Debug)]
+struct Write {
+    partition: u64,
+    second: u64,
+    table: Box<str>,
+}
+
+impl Default for Together {
+    fn default() -> Self {
+        Self { last: VecDeque::new(), tables: Top::new(PAIRS_MAX), pairs: Top::new(PAIRS_MAX) }
+    }
+}
+
+impl Together {
+    pub(crate) fn observe(
+        &mut self,
+        sample: &Sample<'_>,
+        thresholds: &Thresholds,
+        findings: &mut Findings,
+    ) {
+        let (true, true, Some(partition)) =
+            (sample.verb.is_write(), sample.is_ok(), sample.partition)
+        else {
+            return;
+        };
+        let (partition, second) = (fnv1a(partition.as_bytes()), sample.second());
+        while self.last.front().is_some_and(|write| write.second + 1 < second)
+            || self.last.len() >= WRITES_MAX
+        {
+            self.last.pop_front();
+        }
+        let Some(writes) = self.tables.count(sample.table) else { return };
+        *writes += 1;
+        let writes = *writes;
+        let is_other =
+            |write: &&Write| write.partition == partition && *write.table != *sample.table;
+        if let Some(other) = self.last.iter().find(is_other) {
+            let other = other.table.clone();
+            if let Some(pairs) = self.pairs.count(&format!("{}\0{other}", sample.table)) {
+                *pairs += 1;
+                let pairs = *pairs;
+                if writes >= thresholds.habit && is_share(pairs, writes, 80) {
+                    findings.report(Code::WrittenTogether, sample, &other, || {
+                        format!(
+                            "{pairs} of {writes} writes came within a second of one to {other} with \
+                             the same partition key"
+                        )
+                    });
+                }
+            }
+        }
+        self.last.push_back(Write { partition, second, table: sample.table.into() });
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        let names: usize = self.last.iter().map(|write| write.table.len()).sum();
+        let writes = self.last.capacity() * size_of::<Write>() + names;
+        writes + self.tables.bytes() + self.pairs.bytes()
+    }
+}

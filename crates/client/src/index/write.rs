@@ -1,0 +1,252 @@
+//! Writes of types with indexes: the entity and its copies in one transaction (P-1.3 to P-1.7).
+
+use super::copies::{CopyRow, changes, in_partition};
+use super::{IndexProjection, copies};
+use crate::account::Account;
+use crate::batch::{self, Committed, Operation};
+use crate::codec::{self, encode};
+use crate::entity::{Entity, Loaded, Properties, TableEntity};
+use crate::error::{Error, ErrorKind};
+use crate::options::CallOptions;
+use crate::table;
+use crate::update::pause;
+use crate::write::WriteVerb;
+use lazuli_model::{EntityKey, TableName};
+
+/// Rounds of a write that reads first.
+const ATTEMPTS: u32 = 8;
+
+/// What a write does beside writing the entity.
+pub(crate) enum Indexing {
+    /// The changes of the copies are known.
+    Known(Vec<Operation>),
+    /// The copies of now are not known: the entity is read first, under whose version it is then written
+    /// (P-1.5).
+    ReadFirst(Plan),
+}
+
+/// What becomes of a write, given what is there: the operation, or `None` if nothing is to do.
+pub(crate) type Plan =
+    Box<dyn Fn(Option<&Loaded<Entity>>) -> Result<Option<Operation>, Error> + Send + Sync>;
+
+/// The copies that a stored entity should have.
+fn copies_of<T: TableEntity>(entity: &Entity) -> Result<Vec<CopyRow>, Error> {
+    let Some(decoded) = codec::decode::<T>(entity.clone())? else { return Ok(Vec::new()) };
+    match decoded.copies {
+        Some(copies) => Ok(copies.to_vec()),
+        None => Ok(Vec::new()),
+    }
+}
+
+impl Indexing {
+    /// The indexing of a write of a value; `None` if its type has no index.
+    pub(crate) fn of_value<T: TableEntity>(
+        verb: WriteVerb,
+        value: &T,
+        encoded: &Result<(EntityKey, Properties), Error>,
+        loaded: Option<&Loaded<T>>,
+        if_match: Option<&str>,
+    ) -> Result<Option<Self>, Error> {
+        let Ok((key, properties)) = encoded else { return Ok(None) };
+        if T::INDEXES.is_empty() {
+            return Ok(None);
+        }
+        let new = in_partition(value, key, properties)?;
+        let known = loaded.and_then(Loaded::copies);
+        Ok(Some(match (verb, known) {
+            (WriteVerb::Insert, _) => Self::Known(changes(&[], &new)),
+            (WriteVerb::Replace, Some(old)) => Self::Known(changes(old, &new)),
+            _ => {
+                let etag = if_match.filter(|etag| *etag != "*").map(str::to_owned);
+                let (key, properties) = (key.clone(), properties.clone());
+                Self::ReadFirst(plan::<T>(verb, key, properties, etag, Some(new)))
+            }
+        }))
+    }
+
+    /// The indexing of a merge of some properties; `None` if no copy holds them (P-1.6).
+    pub(crate) fn of_merge<T: TableEntity>(
+        verb: WriteVerb,
+        key: &EntityKey,
+        properties: &Properties,
+        if_match: Option<&str>,
+    ) -> Option<Self> {
+        let touches = T::INDEXES.iter().any(|def| match def.projection {
+            IndexProjection::All => true,
+            IndexProjection::Fields(_) | IndexProjection::Keys => {
+                let projected: &[&str] = match def.projection {
+                    IndexProjection::Fields(fields) => fields,
+                    _ => &[],
+                };
+                let mut held = T::PROPERTIES.iter().filter(|property| {
+                    projected.contains(&property.field) || def.fields.contains(&property.field)
+                });
+                held.any(|property| {
+                    properties.values().any(|(name, _)| copies::holds(property, name))
+                })
+            }
+        });
+        let etag = if_match.filter(|etag| *etag != "*").map(str::to_owned);
+        touches
+            .then(|| Self::ReadFirst(plan::<T>(verb, key.clone(), properties.clone(), etag, None)))
+    }
+
+    /// The indexing of a deletion; `None` if the type has no index.
+    pub(crate) fn of_delete<T: TableEntity>(
+        loaded: Option<&Loaded<T>>,
+        if_match: Option<&str>,
+    ) -> Option<Self> {
+        if T::INDEXES.is_empty() {
+            return None;
+        }
+        if let Some(old) = loaded.and_then(Loaded::copies) {
+            return Some(Self::Known(changes(old, &[])));
+        }
+        let etag = if_match.map(str::to_owned);
+        Some(Self::ReadFirst(Box::new(move |found| {
+            let Some(found) = found else { return Ok(None) };
+            check(found, etag.as_deref())?;
+            let old = copies_of::<T>(found)?;
+            let remove = Operation::remove(found.loaded_key().clone(), found.etag().as_str());
+            Ok(Some(remove.with_copies(changes(&old, &[]))))
+        })))
+    }
+}
+
+/// What a blind write becomes, given what is there.
+fn plan<T: TableEntity>(
+    verb: WriteVerb,
+    key: EntityKey,
+    properties: Properties,
+    etag: Option<String>,
+    new: Option<Vec<CopyRow>>,
+) -> Plan {
+    Box::new(move |found| {
+        let merges = matches!(verb, WriteVerb::Merge | WriteVerb::UpsertMerge);
+        let inserts = matches!(verb, WriteVerb::Upsert | WriteVerb::UpsertMerge);
+        let whole = |base: Entity| {
+            properties
+                .values()
+                .fold(base, |entity, (name, value)| entity.with(name.to_owned(), value.clone()))
+        };
+        let written = |verb, etag: Option<&str>| {
+            Operation::write(verb, Ok((key.clone(), properties.clone())), etag)
+        };
+        match found {
+            None if !inserts => Err(Error::new(ErrorKind::NotFound)),
+            None => {
+                let new = match &new {
+                    Some(new) => new.clone(),
+                    None => copies_of::<T>(&whole(Entity::new(
+                        key.partition.as_str(),
+                        key.row.as_str(),
+                    )))?,
+                };
+                let insert = written(WriteVerb::Insert, None)?;
+                Ok(Some(insert.with_copies(changes(&[], &new))))
+            }
+            Some(found) => {
+                check(found, etag.as_deref())?;
+                let old = copies_of::<T>(found)?;
+                let merged = match &new {
+                    Some(new) if !merges => new.clone(),
+                    _ => copies_of::<T>(&whole(Entity::clone(found)))?,
+                };
+                let verb = if merges { WriteVerb::Merge } else { WriteVerb::Replace };
+                let mut write = written(verb, Some(found.etag().as_str()))?;
+                write.base = found.write_ids().clone();
+                Ok(Some(write.with_copies(changes(&old, &merged))))
+            }
+        }
+    })
+}
+
+/// Fails if another version is asked for than is there.
+fn check(found: &Loaded<Entity>, etag: Option<&str>) -> Result<(), Error> {
+    match etag {
+        Some(etag) if etag != found.etag().as_str() => {
+            Err(Error::new(ErrorKind::PreconditionFailed))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The operation of a write of an indexed type in a transaction, which knows the copies of now.
+pub(crate) fn operation<T: TableEntity>(
+    verb: WriteVerb,
+    value: &T,
+    loaded: Option<&Loaded<T>>,
+    if_match: Option<&str>,
+) -> Result<Operation, Error> {
+    let encoded = encode(value);
+    let indexing = Indexing::of_value(verb, value, &encoded, loaded, if_match)?;
+    let write = Operation::write(verb, encoded, if_match)?;
+    match indexing {
+        None => Ok(write),
+        Some(Indexing::Known(copies)) => Ok(write.with_copies(copies)),
+        Some(Indexing::ReadFirst(_)) => Err(blind(write.key)),
+    }
+}
+
+/// The error of a write that would have to read first, where nothing can be read.
+pub(crate) fn blind(key: EntityKey) -> Error {
+    Error::config("a type with indexes is written here as it was read, to find its old copies")
+        .with(|context| {
+            context.key = Some(key);
+            context.hint = Some("read it and use replace or delete, or write it alone".into());
+        })
+}
+
+/// Sends one write with its copies; `None` if there was nothing to do.
+pub(crate) async fn send(
+    account: &Account,
+    table: &TableName,
+    operation: Operation,
+    indexing: Indexing,
+    options: CallOptions,
+) -> Result<Option<Committed>, Error> {
+    let plan = match indexing {
+        Indexing::Known(copies) => {
+            let write = operation.with_copies(copies);
+            let own = account.0.env.guid();
+            let sent = batch::send_with_id(account, table, vec![write], own, options).await;
+            return sent.map(Some).map_err(as_lone);
+        }
+        Indexing::ReadFirst(plan) => plan,
+    };
+    let env = &account.0.env;
+    for attempts in 1..=ATTEMPTS {
+        let found: Option<Loaded<Entity>> =
+            table::get(account, table, &operation.key, options.clone()).await?;
+        let Some(write) = plan(found.as_ref())? else { return Ok(None) };
+        let own = env.guid();
+        match batch::send_with_id(account, table, vec![write], own, options.clone())
+            .await
+            .map_err(as_lone)
+        {
+            Ok(committed) => return Ok(Some(committed)),
+            Err(error) if error.may_have_been_applied() => return Err(error),
+            // Somebody came between the read and the write.
+            Err(error)
+                if error.is_precondition_failed()
+                    || error.is_conflict()
+                    || error.is_not_found() =>
+            {
+                env.sleep(pause(env, attempts)).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }))
+}
+
+/// The error of the one write that a transaction is for.
+fn as_lone(error: Error) -> Error {
+    match (error.kind(), error.status()) {
+        (ErrorKind::Batch { .. }, Some(status)) => {
+            let kind = crate::call::kind_of(status, error.code().unwrap_or_default());
+            error.with_kind(kind)
+        }
+        _ => error,
+    }
+}
