@@ -14,6 +14,7 @@ mod filter;
 mod input;
 mod interrupt;
 mod moment;
+mod noun;
 mod output;
 mod profiles;
 mod progress;
@@ -22,29 +23,59 @@ mod session;
 pub use exit::{EXIT_CODES, Exit};
 
 use anyhow::{Context, Result};
-use clap::Subcommand;
+use clap::{ArgMatches, FromArgMatches, Subcommand};
 use commands::{blobs, completions, entities, queues, sas, tables};
+use connect::Target;
 use interrupt::Interrupt;
+use noun::Noun;
 use output::Output;
+use session::Session;
 
-/// The commands of this crate.
+/// A command of this crate: `#[command(flatten)]` adds them all to a command line.
+#[derive(Clone, Debug)]
+pub struct DataCommand(Choice);
+
+impl FromArgMatches for DataCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> clap::error::Result<Self> {
+        Choice::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> clap::error::Result<()> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl Subcommand for DataCommand {
+    fn augment_subcommands(command: clap::Command) -> clap::Command {
+        Choice::augment_subcommands(command)
+    }
+
+    fn augment_subcommands_for_update(command: clap::Command) -> clap::Command {
+        Choice::augment_subcommands_for_update(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        Choice::has_subcommand(name)
+    }
+}
+
 #[derive(Clone, Debug, Subcommand)]
-pub enum DataCommand {
+enum Choice {
     /// Create, list and delete tables
-    Tables(Box<tables::TablesArguments>),
+    Tables(Box<Noun<tables::Verb>>),
     /// Read and write the entities of a table
-    Entities(Box<entities::EntitiesArguments>),
+    Entities(Box<Noun<entities::Verb>>),
     /// Create and list queues, send and receive messages
-    Queues(Box<queues::QueuesArguments>),
+    Queues(Box<Noun<queues::Verb>>),
     /// List, store, print and delete blobs
-    Blobs(Box<blobs::BlobsArguments>),
+    Blobs(Box<Noun<blobs::Verb>>),
     /// Make and explain shared access signatures
-    Sas(Box<sas::SasArguments>),
+    Sas(Box<Noun<sas::Verb>>),
     /// Print a completion script for a shell, or the manual page
     Completions(completions::CompletionsArguments),
 }
 
-impl DataCommand {
+impl Choice {
     fn output(&self) -> Output {
         match self {
             Self::Tables(arguments) => Output::new(arguments.output),
@@ -58,7 +89,7 @@ impl DataCommand {
 }
 
 /// Runs a command and reports what goes wrong. `root` is the whole command line, for completions.
-pub fn run(command: DataCommand, root: impl FnOnce() -> clap::Command) -> Exit {
+pub fn run(DataCommand(command): DataCommand, root: impl FnOnce() -> clap::Command) -> Exit {
     let out = command.output();
     match run_to_end(command, out, root) {
         Ok(exit) => exit,
@@ -71,12 +102,8 @@ pub fn run(command: DataCommand, root: impl FnOnce() -> clap::Command) -> Exit {
     }
 }
 
-fn run_to_end(
-    command: DataCommand,
-    out: Output,
-    root: impl FnOnce() -> clap::Command,
-) -> Result<Exit> {
-    if let DataCommand::Completions(arguments) = command {
+fn run_to_end(command: Choice, out: Output, root: impl FnOnce() -> clap::Command) -> Result<Exit> {
+    if let Choice::Completions(arguments) = command {
         return completions::run(arguments, out, root());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -95,13 +122,14 @@ fn run_to_end(
     outcome
 }
 
-async fn dispatch(command: DataCommand, out: Output, interrupt: Interrupt) -> Result<Exit> {
+async fn dispatch(command: Choice, out: Output, interrupt: Interrupt) -> Result<Exit> {
+    let open = |target: &Target| Session::open(target, out, interrupt);
     match command {
-        DataCommand::Tables(arguments) => tables::run(*arguments, out, interrupt).await,
-        DataCommand::Entities(arguments) => entities::run(*arguments, out, interrupt).await,
-        DataCommand::Queues(arguments) => queues::run(*arguments, out, interrupt).await,
-        DataCommand::Blobs(arguments) => blobs::run(*arguments, out, interrupt).await,
-        DataCommand::Sas(arguments) => sas::run(*arguments, out).await,
-        DataCommand::Completions(_) => Ok(Exit::Done),
+        Choice::Tables(noun) => tables::run(&open(&noun.target)?, noun.verb).await,
+        Choice::Entities(noun) => entities::run(&open(&noun.target)?, noun.verb).await,
+        Choice::Queues(noun) => queues::run(&open(&noun.target)?, noun.verb).await,
+        Choice::Blobs(noun) => blobs::run(&open(&noun.target)?, noun.verb).await,
+        Choice::Sas(noun) => sas::run(&noun.target, out, &noun.verb).await,
+        Choice::Completions(_) => Ok(Exit::Done),
     }
 }

@@ -3,29 +3,18 @@
 mod transfer;
 
 use crate::confirm::Confirmation;
-use crate::connect::Target;
 use crate::exit::Exit;
 use crate::failure::ending;
-use crate::interrupt::Interrupt;
-use crate::output::{Grid, Output, OutputArguments, grouped};
+use crate::noun::{print_deleted, print_names};
+use crate::output::{Grid, grouped};
 use crate::session::Session;
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use lazuli_client::blob::{BlobItem, BlobList};
 use serde::Serialize;
 
-#[derive(Args, Clone, Debug)]
-pub struct BlobsArguments {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    pub(crate) output: OutputArguments,
-}
-
 #[derive(Clone, Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     /// List, create and delete containers
     #[command(subcommand)]
     Containers(Containers),
@@ -60,7 +49,7 @@ enum Verb {
 }
 
 #[derive(Clone, Debug, Subcommand)]
-enum Containers {
+pub(crate) enum Containers {
     /// List the containers of an account
     #[command(after_help = "Examples:
   lazuli blobs containers list
@@ -94,24 +83,8 @@ enum Containers {
 }
 
 #[derive(Serialize)]
-struct ContainerList<'a> {
-    containers: Vec<ContainerItem<'a>>,
-}
-
-#[derive(Serialize)]
-struct ContainerItem<'a> {
-    name: &'a str,
-}
-
-#[derive(Serialize)]
 struct Named<'a> {
     container: &'a str,
-}
-
-#[derive(Serialize)]
-struct DeletedContainer<'a> {
-    container: &'a str,
-    deleted: bool,
 }
 
 #[derive(Serialize)]
@@ -138,20 +111,15 @@ enum Line<'a> {
     },
 }
 
-pub(crate) async fn run(
-    arguments: BlobsArguments,
-    out: Output,
-    interrupt: Interrupt,
-) -> Result<Exit> {
-    let session = Session::open(&arguments.target, out, interrupt)?;
-    match arguments.verb {
-        Verb::Containers(verb) => containers(&session, verb).await,
+pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
+    match verb {
+        Verb::Containers(verb) => containers(session, verb).await,
         Verb::List { container, prefix, delimiter } => {
-            list(&session, &container, &prefix, delimiter.as_deref()).await
+            list(session, &container, &prefix, delimiter.as_deref()).await
         }
-        Verb::Put(arguments) => transfer::put(&session, arguments).await,
-        Verb::Get(arguments) => transfer::get(&session, &arguments).await,
-        Verb::Delete { container, blob } => delete(&session, &container, &blob).await,
+        Verb::Put(arguments) => transfer::put(session, arguments).await,
+        Verb::Get(arguments) => transfer::get(session, &arguments).await,
+        Verb::Delete { container, blob } => delete(session, &container, &blob).await,
     }
 }
 
@@ -160,12 +128,7 @@ async fn containers(session: &Session, verb: Containers) -> Result<Exit> {
     match verb {
         Containers::List { prefix } => {
             let names = blobs.list(&prefix).await?;
-            let containers = names.iter().map(|name| ContainerItem { name }).collect();
-            session.out.either(&ContainerList { containers }, || {
-                let mut grid = Grid::new(["CONTAINER"]);
-                names.iter().for_each(|name| grid.row([name.as_str()]));
-                grid
-            })?;
+            print_names(&session.out, "containers", "CONTAINER", &names)?;
         }
         Containers::Create { container } => {
             blobs.create_if_missing(&container).await?;
@@ -182,9 +145,7 @@ async fn containers(session: &Session, verb: Containers) -> Result<Exit> {
                 let advice = "`lazuli blobs containers list` lists them";
                 return Err(ending(Exit::NotFound, problem, advice));
             }
-            let remark = if deleted { "deleted" } else { "there is no container" };
-            let document = DeletedContainer { container: &container, deleted };
-            session.out.done(&document, format_args!("{remark} {container}"))?;
+            print_deleted(&session.out, "container", &container, deleted)?;
         }
     }
     Ok(Exit::Done)

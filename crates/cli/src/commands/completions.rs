@@ -10,7 +10,7 @@ use clap_complete::Shell;
 #[command(after_help = "Examples:
   lazuli completions bash > lazuli.bash
   lazuli completions man > lazuli.1")]
-pub struct CompletionsArguments {
+pub(crate) struct CompletionsArguments {
     /// For which shell; `man` is the manual page
     #[arg(value_name = "SHELL")]
     format: Format,

@@ -6,27 +6,14 @@ mod get;
 mod put;
 mod query;
 
-use crate::connect::Target;
 use crate::exit::Exit;
-use crate::interrupt::Interrupt;
-use crate::output::{Output, OutputArguments};
 use crate::session::Session;
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use lazuli_client::{Entity, Query, Table};
 
-#[derive(Args, Clone, Debug)]
-pub struct EntitiesArguments {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    pub(crate) output: OutputArguments,
-}
-
 #[derive(Clone, Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     /// Print one entity; fails with 3 if it does not exist
     Get(get::GetArguments),
     /// Write entities: insert or replace, unless an option says otherwise
@@ -39,18 +26,13 @@ enum Verb {
     Count(count::CountArguments),
 }
 
-pub(crate) async fn run(
-    arguments: EntitiesArguments,
-    out: Output,
-    interrupt: Interrupt,
-) -> Result<Exit> {
-    let session = Session::open(&arguments.target, out, interrupt)?;
-    match arguments.verb {
-        Verb::Get(arguments) => get::run(&session, &arguments).await,
-        Verb::Put(arguments) => put::run(&session, &arguments).await,
-        Verb::Query(arguments) => query::run(&session, &arguments).await,
-        Verb::Delete(arguments) => delete::run(&session, &arguments).await,
-        Verb::Count(arguments) => count::run(&session, &arguments).await,
+pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
+    match verb {
+        Verb::Get(arguments) => get::run(session, &arguments).await,
+        Verb::Put(arguments) => put::run(session, &arguments).await,
+        Verb::Query(arguments) => query::run(session, &arguments).await,
+        Verb::Delete(arguments) => delete::run(session, &arguments).await,
+        Verb::Count(arguments) => count::run(session, &arguments).await,
     }
 }
 

@@ -3,28 +3,17 @@
 mod messages;
 
 use crate::confirm::Confirmation;
-use crate::connect::Target;
 use crate::exit::Exit;
 use crate::failure::ending;
-use crate::interrupt::Interrupt;
-use crate::output::{Grid, Output, OutputArguments, grouped};
+use crate::noun::{print_deleted, print_names};
+use crate::output::grouped;
 use crate::session::Session;
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::Serialize;
 
-#[derive(Args, Clone, Debug)]
-pub struct QueuesArguments {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    pub(crate) output: OutputArguments,
-}
-
 #[derive(Clone, Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     /// List the queues of an account
     #[command(after_help = "Examples:
   lazuli queues list
@@ -88,24 +77,8 @@ enum Verb {
 }
 
 #[derive(Serialize)]
-struct QueueList<'a> {
-    queues: Vec<QueueItem<'a>>,
-}
-
-#[derive(Serialize)]
-struct QueueItem<'a> {
-    name: &'a str,
-}
-
-#[derive(Serialize)]
 struct Named<'a> {
     queue: &'a str,
-}
-
-#[derive(Serialize)]
-struct Deleted<'a> {
-    queue: &'a str,
-    deleted: bool,
 }
 
 #[derive(Serialize)]
@@ -114,36 +87,26 @@ struct Counted<'a> {
     messages: u64,
 }
 
-pub(crate) async fn run(
-    arguments: QueuesArguments,
-    out: Output,
-    interrupt: Interrupt,
-) -> Result<Exit> {
-    let session = Session::open(&arguments.target, out, interrupt)?;
-    match arguments.verb {
-        Verb::List { prefix } => list(&session, &prefix).await,
-        Verb::Create { queue } => create(&session, &queue).await,
+pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
+    match verb {
+        Verb::List { prefix } => list(session, &prefix).await,
+        Verb::Create { queue } => create(session, &queue).await,
         Verb::Delete { queue, if_present, confirmation } => {
-            delete(&session, &queue, if_present, confirmation).await
+            delete(session, &queue, if_present, confirmation).await
         }
-        Verb::Count { queue } => count(&session, &queue).await,
-        Verb::Clear { queue, confirmation } => clear(&session, &queue, confirmation).await,
-        Verb::Send(arguments) => messages::send(&session, arguments).await,
-        Verb::Receive(arguments) => messages::receive(&session, &arguments).await,
-        Verb::Peek(arguments) => messages::peek(&session, &arguments).await,
-        Verb::Update(arguments) => messages::update(&session, arguments).await,
-        Verb::DeleteMessage(arguments) => messages::delete(&session, &arguments).await,
+        Verb::Count { queue } => count(session, &queue).await,
+        Verb::Clear { queue, confirmation } => clear(session, &queue, confirmation).await,
+        Verb::Send(arguments) => messages::send(session, arguments).await,
+        Verb::Receive(arguments) => messages::receive(session, &arguments).await,
+        Verb::Peek(arguments) => messages::peek(session, &arguments).await,
+        Verb::Update(arguments) => messages::update(session, arguments).await,
+        Verb::DeleteMessage(arguments) => messages::delete(session, &arguments).await,
     }
 }
 
 async fn list(session: &Session, prefix: &str) -> Result<Exit> {
     let names = session.account.queues().list(prefix).await?;
-    let queues = names.iter().map(|name| QueueItem { name }).collect();
-    session.out.either(&QueueList { queues }, || {
-        let mut grid = Grid::new(["QUEUE"]);
-        names.iter().for_each(|name| grid.row([name.as_str()]));
-        grid
-    })?;
+    print_names(&session.out, "queues", "QUEUE", &names)?;
     Ok(Exit::Done)
 }
 
@@ -168,8 +131,7 @@ async fn delete(
         let problem = format!("there is no queue {queue}");
         return Err(ending(Exit::NotFound, problem, "`lazuli queues list` lists them"));
     }
-    let remark = if deleted { "deleted" } else { "there is no queue" };
-    session.out.done(&Deleted { queue, deleted }, format_args!("{remark} {queue}"))?;
+    print_deleted(&session.out, "queue", queue, deleted)?;
     Ok(Exit::Done)
 }
 

@@ -7,9 +7,9 @@ use crate::connect::Target;
 use crate::exit::Exit;
 use crate::failure::usage;
 use crate::input::aside;
-use crate::output::{Grid, Output, OutputArguments};
+use crate::output::{Grid, Output};
 use anyhow::{Context, Result};
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use explain::{Explanation, Signer};
 use lazuli_model::{Clock, SystemClock};
 use std::io::Read;
@@ -17,18 +17,8 @@ use std::io::Read;
 /// Bytes of a token or URL that is read from standard input.
 const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 
-#[derive(Args, Clone, Debug)]
-pub struct SasArguments {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    pub(crate) output: OutputArguments,
-}
-
 #[derive(Clone, Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     /// Make a token for a table, or some of its entities
     Table(Box<make::TableArguments>),
     /// Make a token for the services of an account
@@ -53,9 +43,8 @@ Examples:
     },
 }
 
-pub(crate) async fn run(arguments: SasArguments, out: Output) -> Result<Exit> {
-    let target = &arguments.target;
-    match &arguments.verb {
+pub(crate) async fn run(target: &Target, out: Output, verb: &Verb) -> Result<Exit> {
+    match verb {
         Verb::Table(arguments) => make::table(target, &out, arguments),
         Verb::Account(arguments) => make::account(target, &out, arguments),
         Verb::Queue(arguments) => make::queue(target, &out, arguments),

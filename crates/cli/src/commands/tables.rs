@@ -3,28 +3,17 @@
 mod acl;
 
 use crate::confirm::Confirmation;
-use crate::connect::Target;
 use crate::exit::Exit;
 use crate::failure::ending;
-use crate::interrupt::Interrupt;
-use crate::output::{Grid, Output, OutputArguments};
+use crate::noun::{print_deleted, print_names};
+use crate::output::Grid;
 use crate::session::Session;
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::Serialize;
 
-#[derive(Args, Clone, Debug)]
-pub struct TablesArguments {
-    #[command(subcommand)]
-    verb: Verb,
-    #[command(flatten)]
-    target: Target,
-    #[command(flatten)]
-    pub(crate) output: OutputArguments,
-}
-
 #[derive(Clone, Debug, Subcommand)]
-enum Verb {
+pub(crate) enum Verb {
     /// List the tables of an account
     #[command(after_help = "Examples:
   lazuli tables list
@@ -72,25 +61,9 @@ enum Verb {
 }
 
 #[derive(Serialize)]
-struct TableList<'a> {
-    tables: Vec<TableItem<'a>>,
-}
-
-#[derive(Serialize)]
-struct TableItem<'a> {
-    name: &'a str,
-}
-
-#[derive(Serialize)]
 struct Created<'a> {
     table: &'a str,
     created: bool,
-}
-
-#[derive(Serialize)]
-struct Deleted<'a> {
-    table: &'a str,
-    deleted: bool,
 }
 
 #[derive(Serialize)]
@@ -99,33 +72,22 @@ struct TableDetails<'a> {
     url: String,
 }
 
-pub(crate) async fn run(
-    arguments: TablesArguments,
-    out: Output,
-    interrupt: Interrupt,
-) -> Result<Exit> {
-    let session = Session::open(&arguments.target, out, interrupt)?;
-    match arguments.verb {
-        Verb::List { prefix } => list(&session, prefix.as_deref()).await,
-        Verb::Create { table, if_missing } => create(&session, &table, if_missing).await,
+pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
+    match verb {
+        Verb::List { prefix } => list(session, prefix.as_deref()).await,
+        Verb::Create { table, if_missing } => create(session, &table, if_missing).await,
         Verb::Delete { table, if_present, confirmation } => {
-            delete(&session, &table, if_present, confirmation).await
+            delete(session, &table, if_present, confirmation).await
         }
-        Verb::Show { table } => show(&session, &table).await,
-        Verb::Acl(verb) => acl::run(&session, verb).await,
+        Verb::Show { table } => show(session, &table).await,
+        Verb::Acl(verb) => acl::run(session, verb).await,
     }
 }
 
 async fn list(session: &Session, prefix: Option<&str>) -> Result<Exit> {
-    let names = session.account.tables().list().await?;
-    let wanted = |name: &&String| prefix.is_none_or(|prefix| name.starts_with(prefix));
-    let names: Vec<&String> = names.iter().filter(wanted).collect();
-    let tables = names.iter().map(|name| TableItem { name }).collect();
-    session.out.either(&TableList { tables }, || {
-        let mut grid = Grid::new(["TABLE"]);
-        names.iter().for_each(|name| grid.row([name.as_str()]));
-        grid
-    })?;
+    let mut names = session.account.tables().list().await?;
+    names.retain(|name| prefix.is_none_or(|prefix| name.starts_with(prefix)));
+    print_names(&session.out, "tables", "TABLE", &names)?;
     Ok(Exit::Done)
 }
 
@@ -154,8 +116,7 @@ async fn delete(
         true => tables.delete_if_present(table).await?,
         false => tables.delete(table).await.map(|()| true)?,
     };
-    let remark = if deleted { "deleted" } else { "there is no table" };
-    session.out.done(&Deleted { table, deleted }, format_args!("{remark} {table}"))?;
+    print_deleted(&session.out, "table", table, deleted)?;
     Ok(Exit::Done)
 }
 

@@ -228,6 +228,12 @@ fn thousands_are_counted_and_deleted() {
     assert_eq!(first.stdout.lines().count(), 1000);
     assert!(first.stderr.contains("there is more: --resume lzp1."), "{}", first.stderr);
     assert_eq!(lazuli.ok("entities query Numbers --json --all").lines().count(), 1205);
+    // A property that the header of a CSV file lacks fails, and does not go silently.
+    lazuli.ok("entities put Numbers PartitionKey=p2 RowKey=99999 N:Int32=9 Late=yes");
+    let csv = lazuli.line("entities query Numbers --csv --all");
+    csv.failed(1, &["property Late", "hint: name the columns with --select"]);
+    lazuli.ok("entities query Numbers --csv --all --select N,Late");
+    lazuli.ok("entities delete Numbers p2 99999");
     let done = lazuli.run(&["entities", "delete", "Numbers", "--filter", "N ge 5", "--yes"]);
     assert_eq!((done.code, &*done.stderr), (0, "deleted 1,200 entities\n"));
     assert_eq!(lazuli.ok("entities count Numbers"), "5\n");

@@ -21,7 +21,7 @@ const PUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 #[command(after_help = "Examples:
   lazuli blobs put photos a.txt people.jsonl
   echo hello | lazuli blobs put photos b.txt - --content-type text/plain --json")]
-pub(super) struct PutArguments {
+pub(crate) struct PutArguments {
     /// Name of the container
     container: String,
     /// Name of the blob
@@ -40,7 +40,7 @@ pub(super) struct PutArguments {
 #[command(after_help = "Examples:
   lazuli blobs get photos a.txt
   lazuli blobs get photos a.txt --output copy.txt")]
-pub(super) struct GetArguments {
+pub(crate) struct GetArguments {
     /// Name of the container
     container: String,
     /// Name of the blob

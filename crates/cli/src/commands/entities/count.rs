@@ -13,7 +13,7 @@ use serde::Serialize;
 #[command(after_help = "Examples:
   lazuli entities count People
   lazuli entities count People --filter \"PartitionKey eq 'Marketing'\"")]
-pub(super) struct CountArguments {
+pub(crate) struct CountArguments {
     /// Name of the table
     table: String,
     /// Count only entities of which this is true

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[command(after_help = "Examples:
   lazuli entities delete People Marketing 00001
   lazuli entities delete People --filter \"Age lt 18\" --yes")]
-pub(super) struct DeleteArguments {
+pub(crate) struct DeleteArguments {
     /// Name of the table
     table: String,
 

@@ -12,7 +12,7 @@ use lazuli_client::{Entity, Loaded};
 #[command(after_help = "Examples:
   lazuli entities get People Marketing 00001
   lazuli entities get People Marketing 00001 --json")]
-pub(super) struct GetArguments {
+pub(crate) struct GetArguments {
     /// Name of the table
     table: String,
     /// Partition key of the entity

@@ -21,7 +21,7 @@ use tokio::sync::mpsc::Receiver;
 #[command(after_help = "Examples:
   lazuli entities put People PartitionKey=Marketing RowKey=00007 FirstName=Mia Age:Int32=42
   lazuli entities put People people.jsonl")]
-pub(super) struct PutArguments {
+pub(crate) struct PutArguments {
     /// Name of the table
     table: String,
 

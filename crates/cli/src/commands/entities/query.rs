@@ -15,7 +15,7 @@ use lazuli_client::{Entity, Loaded, PageToken, Value};
 #[command(after_help = "Examples:
   lazuli entities query People --filter \"PartitionKey eq 'Marketing' and Age ge 30\"
   lazuli entities query People --select FirstName,Age --all --json")]
-pub(super) struct QueryArguments {
+pub(crate) struct QueryArguments {
     /// Name of the table
     table: String,
 

@@ -22,7 +22,7 @@ const BODY_BYTES_MAX: u64 = 1024 * 1024;
 #[command(after_help = "Examples:
   lazuli queues send jobs 'resize 7.png'
   echo '{\"job\":7}' | lazuli queues send jobs - --delay 5 --json")]
-pub(super) struct SendArguments {
+pub(crate) struct SendArguments {
     /// Name of the queue
     queue: String,
     /// The body; `-` or nothing reads standard input to its end
@@ -42,7 +42,7 @@ pub(super) struct SendArguments {
 #[command(after_help = "Examples:
   lazuli queues receive jobs
   lazuli queues receive jobs --count 32 --visibility 300 --json")]
-pub(super) struct ReceiveArguments {
+pub(crate) struct ReceiveArguments {
     /// Name of the queue
     queue: String,
     /// How many messages, 1 to 32
@@ -60,7 +60,7 @@ pub(super) struct ReceiveArguments {
 #[command(after_help = "Examples:
   lazuli queues peek jobs
   lazuli queues peek jobs --count 32 --json")]
-pub(super) struct PeekArguments {
+pub(crate) struct PeekArguments {
     /// Name of the queue
     queue: String,
     /// How many messages, 1 to 32
@@ -72,7 +72,7 @@ pub(super) struct PeekArguments {
 #[command(after_help = "Examples:
   lazuli queues update jobs \"$ID\" \"$POP_RECEIPT\" --visibility 60
   lazuli queues update jobs \"$ID\" \"$POP_RECEIPT\" 'resize 8.png' --json")]
-pub(super) struct UpdateArguments {
+pub(crate) struct UpdateArguments {
     /// Name of the queue
     queue: String,
     /// Id of the message
@@ -93,7 +93,7 @@ pub(super) struct UpdateArguments {
 #[command(after_help = "Examples:
   lazuli queues delete-message jobs \"$ID\" \"$POP_RECEIPT\"
   lazuli queues delete-message jobs \"$ID\" \"$POP_RECEIPT\" --json")]
-pub(super) struct DeleteMessageArguments {
+pub(crate) struct DeleteMessageArguments {
     /// Name of the queue
     queue: String,
     /// Id of the message

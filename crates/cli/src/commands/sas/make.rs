@@ -40,7 +40,7 @@ pub(super) struct Terms {
 #[command(after_help = "Examples:
   lazuli sas table People --permissions r --expiry 1h
   lazuli sas table People --permissions raud --expiry 7d --partition Marketing --json")]
-pub(super) struct TableArguments {
+pub(crate) struct TableArguments {
     /// Name of the table
     table: String,
 
@@ -80,7 +80,7 @@ pub(super) struct TableArguments {
 #[command(after_help = "Examples:
   lazuli sas account --permissions rl --expiry 1h
   lazuli sas account --services tq --resource-types sco --permissions rwdlacup --expiry 7d --json")]
-pub(super) struct AccountArguments {
+pub(crate) struct AccountArguments {
     /// What the token permits: letters of `rwdlacup` (read, write, delete, list, add, create, update,
     /// process)
     #[arg(long, value_name = "LETTERS")]
@@ -102,7 +102,7 @@ pub(super) struct AccountArguments {
 #[command(after_help = "Examples:
   lazuli sas queue jobs --permissions ap --expiry 1h
   lazuli sas queue jobs --permissions r --expiry 2099-01-01 --json")]
-pub(super) struct QueueArguments {
+pub(crate) struct QueueArguments {
     /// Name of the queue
     queue: String,
 

@@ -11,7 +11,7 @@ use lazuli_model::AccessPolicy;
 use serde::Serialize;
 
 #[derive(Clone, Debug, Subcommand)]
-pub(super) enum Acl {
+pub(crate) enum Acl {
     /// List the policies of a table
     #[command(after_help = "Examples:
   lazuli tables acl list People
