@@ -7,6 +7,7 @@
 //! | `<!-- check: server -->` | the one line is run in the project's root and must start the server; it stays up for the blocks that follow |
 //! | `<!-- check: shell -->` | `bash -euo pipefail`, with the Python environment of the client tests and `lazuli` first in the path |
 //! | `<!-- check: python -->` | that environment's `python` |
+//! | `<!-- check: rust -->` | a program of its own, which depends on this client, on tokio, and on nothing else |
 //! | `<!-- check: output -->` | must equal what the block before it printed, line by line |
 //! | `<!-- check: test -->` | must be one of `cargo xtask`'s own commands; it is parsed, not run |
 //!
@@ -39,7 +40,7 @@ struct Block {
 pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
     let text = fs::read_to_string(workspace.root.join("README.md")).context("read README.md")?;
     let blocks = blocks(&text)?;
-    for needed in ["server", "test", "shell", "python"] {
+    for needed in ["server", "test", "shell", "python", "rust"] {
         ensure!(
             blocks.iter().any(|block| block.kind == needed),
             "README.md has no block marked <!-- check: {needed} -->"
@@ -115,6 +116,7 @@ impl<'a> Reader<'a> {
             "server" => self.start(&block.text),
             "shell" => self.execute("bash", &["-euo", "pipefail", "-c", &block.text]),
             "python" => self.execute("python", &["-c", &block.text]),
+            "rust" => self.rust(&block.text),
             "output" => {
                 ensure!(self.output == block.text, "the block before it printed:\n{}", self.output);
                 Ok(())
@@ -140,6 +142,28 @@ impl<'a> Reader<'a> {
         ensure!(!first.is_empty(), "the server ended without printing a line");
         std::thread::spawn(move || lines.lines().count());
         Ok(())
+    }
+
+    /// Builds the program outside the workspace, as a user would, and runs it.
+    fn rust(&mut self, text: &str) -> Result<()> {
+        let home = self.workspace.target.join("readme");
+        fs::create_dir_all(home.join("src")).context("make a package")?;
+        let client = self.workspace.root.join("crates/client");
+        let manifest = format!(
+            "[package]\nname = \"readme\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[dependencies]\n\
+             lazuli-client = {{ path = {client:?} }}\n\
+             tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n\n[workspace]\n"
+        );
+        fs::write(home.join("Cargo.toml"), manifest).context("write a manifest")?;
+        fs::write(home.join("src/main.rs"), text).context("write a program")?;
+        // The versions that everything else is tested with.
+        fs::copy(self.workspace.root.join("Cargo.lock"), home.join("Cargo.lock"))
+            .context("copy the lock file")?;
+        let mut build = self.workspace.cargo();
+        build.args(["build", "--target-dir"]).arg(home.join("target")).current_dir(&home);
+        process::run(&mut build)?;
+        let program = home.join("target/debug/readme");
+        self.execute(&program.to_string_lossy(), &[])
     }
 
     fn execute(&mut self, program: &str, arguments: &[&str]) -> Result<()> {

@@ -50,6 +50,11 @@ impl TestServer {
         Self::builder().start().await
     }
 
+    /// The same for tests without a runtime.
+    pub fn start_blocking() -> io::Result<Self> {
+        Self::builder().start_blocking()
+    }
+
     /// Starts a server with a proxy in front of it. Both and their clients share a [`TestClock`], so that
     /// pauses before another attempt cost no time.
     pub async fn with_faults() -> io::Result<FaultyServer> {
@@ -163,6 +168,11 @@ impl TestServerBuilder {
 
     /// Starts the server.
     pub async fn start(self) -> io::Result<TestServer> {
+        self.start_blocking()
+    }
+
+    /// Starts the server, without a runtime.
+    pub fn start_blocking(self) -> io::Result<TestServer> {
         let mut options = LiveOptions::new()?;
         options.tables.simulate = self.simulate;
         if let Some(clock) = &self.clock {

@@ -1,20 +1,83 @@
 //! A client for Azure Table Storage, Cosmos DB for Table, Azurite and Lazuli.
 //!
+//! Declare a struct and the templates of its keys:
+//!
 //! ```no_run
 //! use lazuli_client::prelude::*;
+//! use lazuli_client::Change;
 //!
-//! # async fn run() -> Result<(), Error> {
-//! let account = Account::from_env()?;
-//! let people = account.tables().create_if_missing("People").await?;
-//! people.insert(&Entity::new("Marketing", "00001").with("FirstName", "Don").with("Age", 34)).await?;
-//! let don = people.get(("Marketing", "00001")).await?.expect("just written");
-//! println!("{} {}", don.str("FirstName")?, don.etag());
-//! # Ok(())
-//! # }
+//! #[derive(TableEntity)]
+//! #[table(name = "Employees", partition = "{department}", row = "{id:06}", rename_all = "PascalCase")]
+//! struct Employee { department: String, id: u32, name: String, age: i32 }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Error> {
+//!     let tables = Account::from_connection_string("UseDevelopmentStorage=true")?.tables();
+//!     tables.create_if_missing("Employees").await?;
+//!     let employees = tables.of::<Employee>()?;
+//!     for (id, name, age) in [(152, "Kwok", 23), (223, "Jones", 41)] {
+//!         employees.upsert(&Employee { department: "Sales".into(), id, name: name.into(), age }).await?;
+//!     }
+//!     employees.update_with(Employee::key("Sales", 152)?, |e| { e.age += 1; Ok(Change::Write) }).await?;
+//!     let mut young = employees.query(Employee::range("Sales").filter(Employee::AGE.lt(30))).stream();
+//!     while let Some(e) = young.try_next().await? { println!("{:06} {} {}", e.id, e.name, e.age); }
+//!     Ok(())
+//! }
 //! ```
 //!
-//! Verbs return builders: `.await` sends them. Retries look at what happened before they say that a write
-//! failed: see [`Proof`] and [`Error::may_have_been_applied`].
+//! Or none: [`Entity`] has any properties, `tables.table("People")?` is a table of them, and a key is a pair,
+//! `people.get(("Marketing", "00001"))`.
+//!
+//! # Where things are
+//!
+//! | to | see |
+//! | --- | --- |
+//! | connect, with a key, a signature or tokens | [`Account`], [`Credential`], [`TokenCredential`] |
+//! | read by key, one or many | [`Table::get`], [`Table::get_many`] |
+//! | query, in pages, with tokens that can be stored | [`Table::query`], [`Query`], [`PageToken`] |
+//! | write one entity | [`Table::insert`], [`Table::replace`], [`Table::merge`], [`Table::upsert`] |
+//! | change an entity that others change too | [`Table::update_with`] |
+//! | write several, all or none | [`Table::batch`], [`Table::transact`] |
+//! | write very many, not atomically | [`Table::bulk`] |
+//! | give others access to a part | [`Table::sas`], [`Table::sas_issuer`] |
+//! | see what is sent | [`Account::meter`], spans of `tracing` |
+//! | test a program | the crate `lazuli-test`: a server in one line, and a proxy that loses answers |
+//!
+//! Verbs return builders: `.await` sends them. A future that is dropped leaves a request that may have been
+//! carried out, or not.
+//!
+//! # Lost answers
+//!
+//! A request is sent again if it may help. If an earlier attempt may have been carried out, the library looks
+//! before it says that a write failed: an insert whose answer was lost is no conflict with itself. [`Proof`]
+//! says how a success is known, [`Error::may_have_been_applied`] that a failure is not certain.
+//!
+//! # Patterns of the table design guide
+//!
+//! | pattern | here |
+//! | --- | --- |
+//! | compound keys, padded and inverted numbers and times | templates of `#[derive(TableEntity)]`, [`key_part`] |
+//! | several types in one table, versions of a type | `#[derive(TableUnion)]`, `version` and `upgrade` |
+//! | large result sets | [`Query::pages`], [`PageToken`] |
+//! | projection on the server | [`Query::select`], `#[derive(Projection)]` |
+//! | optimistic concurrency | [`Table::update_with`], [`Table::transact`] |
+//! | parallel and many operations | [`Table::bulk`], [`Table::get_many`], `query_partitions` |
+//! | one signature per user | [`Table::sas_issuer`] |
+//! | event streams, views, counters, leases, sequences, once | the module `patterns` (feature `patterns`) |
+//!
+//! # Features
+//!
+//! | feature | default | adds |
+//! | --- | --- | --- |
+//! | `derive` | yes | `#[derive(TableEntity, TableUnion, TableValue, Projection)]` |
+//! | `rustls` | yes | HTTPS with rustls and the system's roots; `webpki-roots`: Mozilla's |
+//! | `uuid`, `serde` | yes | `uuid::Uuid` as Edm.Guid; JSON in properties |
+//! | `time`, `chrono`, `jiff`, `decimal` | | their types as values and parts of keys |
+//! | `queue`, `blob` | | small clients of the two other services |
+//! | `patterns` | | the module of that name |
+//! | `encryption` | | properties that are encrypted before they are sent |
+//! | `blocking` | | the same verbs without `async` |
+//! | `azure-core` | | credentials of `azure_core` |
 
 #![warn(missing_docs)]
 

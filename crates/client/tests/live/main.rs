@@ -15,40 +15,25 @@ mod updates;
 mod verbs;
 mod wire;
 
-use lazuli_client::{Account, AccountBuilder, Credential, Table};
-use lazuli_engine::MemoryEngine;
-use lazuli_server::{WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
-use lazuli_testkit::live::LiveServer;
+use lazuli_client::{Account, AccountBuilder, Table};
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-struct TestServer {
-    /// Taken when dropped.
-    server: Option<LiveServer>,
-    address: SocketAddr,
-}
+/// A server in memory.
+struct TestServer(lazuli_test::TestServer);
 
 impl TestServer {
     fn start() -> Self {
-        let engine = Arc::new(MemoryEngine::default());
-        // It has a runtime of its own, which neither starts nor ends within another.
-        let start = || LiveServer::start(engine, "client-test").unwrap();
-        let server = std::thread::spawn(start).join().unwrap();
-        Self { address: server.address(), server: Some(server) }
+        Self(lazuli_test::TestServer::start_blocking().unwrap())
     }
 
-    /// A server of queues alone.
-    fn start_queues() -> Self {
-        let engine = Arc::new(MemoryEngine::default());
-        let start = || LiveServer::start_queues(engine, "client-test").unwrap();
-        let server = std::thread::spawn(start).join().unwrap();
-        Self { address: server.address(), server: Some(server) }
+    /// Where its tables are.
+    fn address(&self) -> SocketAddr {
+        let endpoint: http::Uri = self.account().table_endpoint().unwrap().parse().unwrap();
+        endpoint.authority().unwrap().as_str().parse().unwrap()
     }
 
     fn builder(&self) -> AccountBuilder {
-        let credential = Credential::shared_key(WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY).unwrap();
-        let endpoint = format!("http://{}/{WELL_KNOWN_ACCOUNT}", self.address);
-        Account::builder(&endpoint).queue_endpoint(&endpoint).credential(credential)
+        self.0.account_builder().unwrap()
     }
 
     fn account(&self) -> Account {
@@ -57,12 +42,5 @@ impl TestServer {
 
     async fn table(&self, name: &str) -> Table {
         self.account().tables().create(name).await.unwrap()
-    }
-}
-
-impl Drop for TestServer {
-    fn drop(&mut self) {
-        let server = self.server.take();
-        let _ = std::thread::spawn(move || drop(server)).join();
     }
 }

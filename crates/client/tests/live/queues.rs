@@ -15,7 +15,7 @@ async fn queue(server: &TestServer) -> Queue {
 #[tokio::test]
 async fn messages_are_sent_taken_updated_and_deleted() {
     // C-17.1.
-    let server = TestServer::start_queues();
+    let server = TestServer::start();
     let queue = queue(&server).await;
     let sent = queue.send("first").time_to_live(60 * SECOND).await.unwrap();
     assert_eq!(sent.expires.millis_since(sent.inserted), 60_000);
@@ -43,7 +43,7 @@ async fn messages_are_sent_taken_updated_and_deleted() {
 
 #[tokio::test]
 async fn a_delayed_message_is_hidden_and_one_may_live_forever() {
-    let server = TestServer::start_queues();
+    let server = TestServer::start();
     let queue = queue(&server).await;
     let sent = queue.send("later").delay(300 * SECOND).never_expires().await.unwrap();
     assert_eq!(sent.next_visible.millis_since(sent.inserted), 300_000);
@@ -65,7 +65,7 @@ async fn a_delayed_message_is_hidden_and_one_may_live_forever() {
 #[tokio::test]
 async fn bodies_are_base64_unless_the_queue_says_text() {
     // C-17.2.
-    let server = TestServer::start_queues();
+    let server = TestServer::start();
     let queue = queue(&server).await;
     let text = queue.clone().plain_text();
     let bytes = vec![0_u8, 255, 1];
@@ -88,7 +88,7 @@ async fn bodies_are_base64_unless_the_queue_says_text() {
 
 #[tokio::test]
 async fn queues_are_created_listed_described_and_deleted() {
-    let server = TestServer::start_queues();
+    let server = TestServer::start();
     let queues = server.account().queues();
     let queue = queues.create_if_missing("one").await.unwrap();
     queue.set_metadata([("Colour", "blue")]).await.unwrap();
@@ -110,7 +110,7 @@ async fn queues_are_created_listed_described_and_deleted() {
 #[tokio::test]
 async fn a_lost_answer_doubles_a_message_and_loses_no_receipt() {
     // C-13, the row of queues.
-    let server = TestServer::start_queues();
+    let server = TestServer::start();
     let faults = FaultyTransport::new();
     let retry = Retry::default().pauses(Duration::from_millis(1), Duration::from_millis(1));
     let builder = server.builder().transport(faults.clone()).retry(retry);

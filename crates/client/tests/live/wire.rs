@@ -161,7 +161,7 @@ async fn requests_pass_a_proxy() {
     let server = TestServer::start();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let target = server.address;
+    let target = server.address();
     // Takes one request in absolute form, and passes it on with the path alone.
     let proxy = tokio::spawn(async move {
         let (mut client, _) = listener.accept().await.unwrap();
