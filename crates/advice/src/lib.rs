@@ -155,7 +155,7 @@ impl Advisor {
 
     /// What was found so far, by code and table.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.0.values()
+        self.findings.0.iter().map(|known| &known.finding)
     }
 
     /// Forgets what was found, and keeps what was counted.
@@ -170,12 +170,20 @@ impl Advisor {
     }
 }
 
-/// What was found, each thing once.
+/// What was found, each thing once, by code, table and subject.
 #[derive(Debug, Default)]
-pub(crate) struct Findings(BTreeMap<(Code, Box<str>, Box<str>), Finding>);
+pub(crate) struct Findings(Vec<Known>);
+
+#[derive(Debug)]
+struct Known {
+    finding: Finding,
+    /// The minute in which it was reported last.
+    minute: u64,
+}
 
 impl Findings {
-    /// Reports something; what is known gets the new evidence.
+    /// Reports something. What is known gets new evidence once a minute: it is reported with every sample that
+    /// shows it.
     pub(crate) fn report(
         &mut self,
         code: Code,
@@ -183,21 +191,29 @@ impl Findings {
         subject: &str,
         evidence: impl FnOnce() -> String,
     ) {
-        let key = (code, Box::from(sample.table), Box::from(subject));
-        if let Some(known) = self.0.get_mut(&key) {
-            known.evidence = evidence();
-            return;
+        let minute = sample.second() / 60;
+        let place = self.0.binary_search_by(|known| {
+            let finding = &known.finding;
+            (finding.code, &*finding.table, &*finding.subject).cmp(&(code, sample.table, subject))
+        });
+        match place {
+            Ok(at) => {
+                if let Some(known) = self.0.get_mut(at).filter(|known| known.minute != minute) {
+                    known.finding.evidence = evidence();
+                    known.minute = minute;
+                }
+            }
+            Err(_) if self.0.len() >= FINDINGS_MAX => {}
+            Err(at) => {
+                let finding = Finding {
+                    code,
+                    table: sample.table.to_owned(),
+                    subject: subject.to_owned(),
+                    evidence: evidence(),
+                    advice: code.advice(subject),
+                };
+                self.0.insert(at, Known { finding, minute });
+            }
         }
-        if self.0.len() >= FINDINGS_MAX {
-            return;
-        }
-        let finding = Finding {
-            code,
-            table: sample.table.to_owned(),
-            subject: subject.to_owned(),
-            evidence: evidence(),
-            advice: code.advice(subject),
-        };
-        self.0.insert(key, finding);
     }
 }

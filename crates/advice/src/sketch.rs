@@ -7,54 +7,67 @@ use std::collections::{HashMap, VecDeque};
 /// frequent one, and its count: what is really frequent stays (the algorithm is known as Space-Saving).
 #[derive(Debug)]
 pub(crate) struct Top<S> {
-    entries: HashMap<Box<str>, Entry<S>>,
+    /// A few dozen at most: to look at all of them costs less than to hash well.
+    entries: Vec<Entry<S>>,
     entries_max: usize,
 }
 
 #[derive(Debug)]
 struct Entry<S> {
+    hash: u64,
     count: u64,
+    key: String,
     state: S,
 }
 
 impl<S: Default> Top<S> {
     pub(crate) fn new(entries_max: usize) -> Self {
-        Self { entries: HashMap::new(), entries_max: entries_max.max(1) }
+        Self { entries: Vec::new(), entries_max: entries_max.max(1) }
     }
 
     /// Counts a text; returns what is kept about it.
     pub(crate) fn count(&mut self, key: &str) -> Option<&mut S> {
-        if !self.entries.contains_key(key) {
-            let count = self.make_room();
-            self.entries.insert(key.into(), Entry { count, state: S::default() });
-        }
-        let entry = self.entries.get_mut(key)?;
+        let hash = fnv1a(key.as_bytes());
+        let at = self.position(hash, key).unwrap_or_else(|| self.admit(hash, key));
+        let entry = self.entries.get_mut(at)?;
         entry.count += 1;
         Some(&mut entry.state)
     }
 
-    /// Removes the least frequent text if there is no room; returns its count.
-    fn make_room(&mut self) -> u64 {
+    fn position(&self, hash: u64, key: &str) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.hash == hash && entry.key == key)
+    }
+
+    /// Gives a text a place: a free one, or that of the least frequent, with its count.
+    fn admit(&mut self, hash: u64, key: &str) -> usize {
         if self.entries.len() < self.entries_max {
-            return 0;
+            self.entries.push(Entry { hash, count: 0, key: key.to_owned(), state: S::default() });
+            return self.entries.len() - 1;
         }
-        let least = self.entries.iter().min_by_key(|(_, entry)| entry.count);
-        let Some(key) = least.map(|(key, _)| key.clone()) else { return 0 };
-        self.entries.remove(&key).map_or(0, |entry| entry.count)
+        let least = self.entries.iter().enumerate().min_by_key(|(_, entry)| entry.count);
+        let at = least.map_or(0, |(at, _)| at);
+        if let Some(entry) = self.entries.get_mut(at) {
+            entry.hash = hash;
+            entry.key.clear();
+            entry.key.push_str(key);
+            entry.state = S::default();
+        }
+        at
     }
 
     /// What is kept about a text, if it is among the most frequent.
     pub(crate) fn get(&self, key: &str) -> Option<&S> {
-        self.entries.get(key).map(|entry| &entry.state)
+        let at = self.position(fnv1a(key.as_bytes()), key)?;
+        self.entries.get(at).map(|entry| &entry.state)
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut S)> {
-        self.entries.iter_mut().map(|(key, entry)| (&**key, &mut entry.state))
+        self.entries.iter_mut().map(|entry| (&*entry.key, &mut entry.state))
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        let keys: usize = self.entries.keys().map(|key| key.len()).sum();
-        self.entries.capacity() * (size_of::<Box<str>>() + size_of::<Entry<S>>()) + keys
+        let keys: usize = self.entries.iter().map(|entry| entry.key.capacity()).sum();
+        self.entries.capacity() * size_of::<Entry<S>>() + keys
     }
 }
 

@@ -4,6 +4,7 @@ use crate::sketch::{Top, is_share};
 use crate::{Code, Findings, Sample, Thresholds};
 use lazuli_model::key_text::fnv1a;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Writes that are remembered.
 const WRITES_MAX: usize = 256;
@@ -24,7 +25,7 @@ pub(crate) struct Together {
 struct Write {
     partition: u64,
     second: u64,
-    table: Box<str>,
+    table: Arc<str>,
 }
 
 impl Default for Together {
@@ -71,7 +72,9 @@ impl Together {
                 }
             }
         }
-        self.last.push_back(Write { partition, second, table: sample.table.into() });
+        let known = self.last.iter().rev().find(|write| *write.table == *sample.table);
+        let table = known.map_or_else(|| sample.table.into(), |write| write.table.clone());
+        self.last.push_back(Write { partition, second, table });
     }
 
     pub(crate) fn bytes(&self) -> usize {
