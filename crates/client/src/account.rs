@@ -50,6 +50,8 @@ pub(crate) struct Inner {
     pub(crate) observe: Observe,
     pub(crate) counters: Counters,
     pub(crate) hooks: ArcSwap<Vec<Hook>>,
+    #[cfg(feature = "patterns")]
+    pub(crate) advisor: arc_swap::ArcSwapOption<std::sync::Mutex<lazuli_advice::Advisor>>,
     ignored_settings: Vec<String>,
 }
 
@@ -384,6 +386,8 @@ impl AccountBuilder {
             observe: self.observe,
             counters: Counters::default(),
             hooks: ArcSwap::default(),
+            #[cfg(feature = "patterns")]
+            advisor: arc_swap::ArcSwapOption::default(),
             ignored_settings: self.ignored_settings,
         })))
     }

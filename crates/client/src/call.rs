@@ -84,7 +84,11 @@ impl Account {
         let result =
             self.attempts(call, &client_request_id, &mut state).instrument(span.clone()).await;
         let is_failure = match &result {
-            Ok(answer) => record_answer(&span, call, answer),
+            Ok(answer) => {
+                #[cfg(feature = "patterns")]
+                self.advise(call, answer);
+                record_answer(&span, call, answer)
+            }
             Err(error) => {
                 record_failure(&span, state.attempts, error.kind());
                 true

@@ -74,6 +74,12 @@ pub(crate) struct About {
     pub(crate) filter: Option<String>,
     /// The status of a refusal that is no failure: of a read, that nothing is there (C-18.3).
     pub(crate) expected: Option<StatusCode>,
+    /// What the advisor is to know: entities that are read or written.
+    #[cfg(feature = "patterns")]
+    pub(crate) subjects: crate::patterns::advisor::Subjects,
+    /// What the advisor is to know: the filter of a query.
+    #[cfg(feature = "patterns")]
+    pub(crate) facts: Option<crate::patterns::advisor::FilterFacts>,
     /// Whether doing it twice is the same as doing it once (C-13.5).
     pub(crate) is_idempotent: bool,
 }
@@ -109,6 +115,8 @@ impl Account {
 
     /// Counts a page of entities.
     pub(crate) fn observe_page(&self, call: &Call, answer: &Answer, entities: usize) {
+        #[cfg(feature = "patterns")]
+        self.advise_query(call, entities);
         answer.span.record("lazuli.pages", 1);
         answer.span.record("lazuli.entities", entities);
         self.0.counters.count(call.table().unwrap_or_default(), call.operation, |counts| {

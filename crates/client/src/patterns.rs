@@ -1,5 +1,6 @@
 //! The patterns of the table design guide, each with a crash test. See `docs/patterns/`.
 
+pub mod advisor;
 pub mod counter;
 mod finding;
 pub mod job;

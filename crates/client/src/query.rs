@@ -348,6 +348,11 @@ impl<T: Send + 'static> Query<T> {
         let shown_filter = self.filter.as_ref().map(|filter| self.account.0.observe.filter(filter));
         let source = Source {
             shown_filter,
+            #[cfg(feature = "patterns")]
+            facts: self
+                .account
+                .is_watched()
+                .then(|| crate::patterns::advisor::FilterFacts::of(self.filter.as_ref())),
             class,
             account: self.account,
             table: self.table,

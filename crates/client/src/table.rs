@@ -340,6 +340,8 @@ pub(crate) async fn read_point(
 ) -> Result<Option<PointAnswer>, Error> {
     let place = |error: Error| error.at("get", Some(table.as_str()), Some(key));
     let about = About { expected: Some(StatusCode::NOT_FOUND), ..About::default() };
+    #[cfg(feature = "patterns")]
+    let about = About { subjects: account.subjects([("get", key)]), ..about };
     let call = Call { options, about, ..tables::read("get", entity_path(table, key), query) };
     let answer = account.exchange(&call).await.map_err(place)?;
     if answer.status == StatusCode::OK {

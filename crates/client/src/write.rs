@@ -221,6 +221,10 @@ impl Write {
         let (path, body) = self.verb.path_and_body(&self.table, &key, &properties);
         let mut call = tables::write(operation, self.verb.method(), path, body.into());
         call.options = self.options;
+        #[cfg(feature = "patterns")]
+        {
+            call.about.subjects = self.account.subjects([(operation, &key)]);
+        }
         // Done twice, these leave what they leave done once.
         call.about.is_idempotent = match self.verb {
             WriteVerb::Overwrite | WriteVerb::Upsert | WriteVerb::UpsertMerge => true,

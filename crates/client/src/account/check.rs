@@ -80,6 +80,7 @@ impl Account {
             ErrorKind::Transport => match cause(&error) {
                 Cause::NotFound => format!("no host {host} was found: is the address right?"),
                 Cause::Refused => format!("nothing listens at {host}:{port}: is the server up?"),
+                #[cfg(feature = "rustls")]
                 Cause::Tls(reason) => format!("TLS with {host}:{port} failed: {reason}"),
                 Cause::Other => format!("{host}:{port} cannot be reached"),
             },
@@ -104,6 +105,7 @@ fn clock_hint(ahead_seconds: i64) -> Option<String> {
 enum Cause {
     NotFound,
     Refused,
+    #[cfg(feature = "rustls")]
     Tls(String),
     Other,
 }

@@ -95,6 +95,11 @@ async fn send_once(
     call.options = options;
     call.about.table = Some(table.as_str().to_owned());
     call.about.operations = count;
+    #[cfg(feature = "patterns")]
+    {
+        let keys = operations.iter().map(|operation| (operation.name(), &operation.key));
+        call.about.subjects = account.subjects(keys);
+    }
     let answer = account.exchange(&call).await.map_err(|error| place(error, table))?;
     let is_after_lost = answer.is_after_lost;
     let (error, failed) = match read_answer(answer, operations) {

@@ -54,6 +54,8 @@ pub(super) struct Source<T> {
     /// The filter and the class of the plan, as spans show them.
     pub(super) shown_filter: Option<String>,
     pub(super) class: &'static str,
+    #[cfg(feature = "patterns")]
+    pub(super) facts: Option<crate::patterns::advisor::FilterFacts>,
     pub(super) decode: Decode<T>,
     pub(super) skips_bad: bool,
 }
@@ -184,6 +186,8 @@ impl<T: Send + 'static> Source<T> {
             about: About {
                 filter: self.shown_filter.clone(),
                 query_class: Some(self.class),
+                #[cfg(feature = "patterns")]
+                facts: self.facts.clone(),
                 ..About::default()
             },
             ..tables::read("query", format!("/{}()", self.table.as_str()), query)

@@ -78,6 +78,10 @@ impl Delete {
             options: self.options,
             ..tables::write(operation, Method::DELETE, path, Bytes::new())
         };
+        #[cfg(feature = "patterns")]
+        {
+            call.about.subjects = self.account.subjects([(operation, &key)]);
+        }
         if self.etag.is_none() {
             call.about.is_idempotent = true;
             call.about.expected = Some(StatusCode::NOT_FOUND);

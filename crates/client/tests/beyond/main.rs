@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
 mod access;
+mod advice;
 mod concurrency;
 mod counters;
 mod leases;
