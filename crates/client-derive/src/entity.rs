@@ -152,7 +152,27 @@ fn of_keys(
     let (range, stages) = ranges::ranges(keys, fields, ident, vis)?;
     let checks = [keys::checks(&keys.partition, fields)?, keys::checks(&keys.row, fields)?];
     let warnings = keys::warnings(keys, fields, container.allow_append)?;
+    let children = container.shared_prefix.then(|| {
+        quote! {
+            /// The entity with these parts, and all whose row keys go on where its own ends (P-6.1).
+            #vis fn with_children(#(#parameters),*) -> ::core::result::Result<
+                ::lazuli_client::Filter,
+                ::lazuli_client::KeyError,
+            > {
+                #(#conversions)*
+                let partition = #partition?;
+                let row = #row?;
+                let key = ::lazuli_client::EntityKey::parse(&partition, &row)?;
+                ::core::result::Result::Ok(
+                    ::lazuli_client::partition(key.partition.as_str())
+                        .and(::lazuli_client::row().starts_with(key.row.as_str())),
+                )
+            }
+        }
+    });
     let functions = quote! {
+        #children
+
         /// The key of the entity with these parts.
         #vis fn key(#(#parameters),*) -> ::core::result::Result<
             ::lazuli_client::Key<Self>,
@@ -271,6 +291,12 @@ fn implementation(
             #read
 
             #index_key
+
+            fn warned() -> ::core::option::Option<&'static ::core::sync::atomic::AtomicBool> {
+                static WARNED: ::core::sync::atomic::AtomicBool =
+                    ::core::sync::atomic::AtomicBool::new(false);
+                ::core::option::Option::Some(&WARNED)
+            }
         }
 
         const _: () = ::lazuli_client::__private::check_properties(

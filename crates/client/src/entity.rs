@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A type whose values are entities of a table.
 pub trait TableEntity: Sized + Send + 'static {
@@ -52,6 +53,12 @@ pub trait TableEntity: Sized + Send + 'static {
 
     /// The value that an entity holds.
     fn read(entity: Entity) -> Result<Self, DecodeError>;
+
+    /// Whether it was said that this type drops what it does not know.
+    #[doc(hidden)]
+    fn warned() -> Option<&'static AtomicBool> {
+        None
+    }
 
     /// The key of the copy that an index keeps of this value, by the number of the index; `None` if it keeps
     /// none.
@@ -434,6 +441,22 @@ impl<T> Loaded<T> {
         let value = decode(entity)
             .map_err(|error| error.with(|context| context.key = Some(key.clone())))?;
         Ok(value.map(|Decoded { value, copies }| Self {
+            value,
+            key,
+            etag,
+            timestamp,
+            write_ids,
+            copies,
+        }))
+    }
+}
+
+impl Loaded<Entity> {
+    /// The same as a type; `None` if it is a copy that an index keeps.
+    pub(crate) fn decode<T: TableEntity>(self) -> Result<Option<Loaded<T>>, Error> {
+        let Self { value, key, etag, timestamp, write_ids, copies: _ } = self;
+        let decoded = crate::codec::decode(value)?;
+        Ok(decoded.map(|Decoded { value, copies }| Loaded {
             value,
             key,
             etag,

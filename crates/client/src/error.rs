@@ -65,6 +65,9 @@ pub enum ErrorKind {
         /// The row key of the value's copy.
         value_key: String,
     },
+    /// A link names an entity that does not exist.
+    #[error("the link names an entity that does not exist")]
+    BrokenLink,
     /// It has changed since it was read.
     #[error("it has changed since it was read")]
     PreconditionFailed,

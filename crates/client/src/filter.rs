@@ -1,5 +1,9 @@
 //! Filters that cannot be injected: trees of typed comparisons, printed by one function (C-7.1).
 
+mod text;
+
+pub use text::{FilterValue, compare};
+
 use crate::value::{EncodeError, IntoValue, Value};
 use lazuli_model::key_text::prefix_end;
 use lazuli_model::{Operator, Property};
@@ -28,13 +32,15 @@ impl Filter {
     /// True where both are.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self(self.0.and(other.0), self.1.or(other.1))
+        let fault = self.1.clone().or_else(|| other.1.clone());
+        Self(self.enclosed().and(other.enclosed()), fault)
     }
 
     /// True where either is.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        Self(self.0.or(other.0), self.1.or(other.1))
+        let fault = self.1.clone().or_else(|| other.1.clone());
+        Self(self.enclosed().or(other.enclosed()), fault)
     }
 
     /// A comparison with a value, if it can be sent.
@@ -99,7 +105,8 @@ impl Not for Filter {
     type Output = Self;
 
     fn not(self) -> Self {
-        Self(!self.0, self.1)
+        let fault = self.1.clone();
+        Self(!self.enclosed(), fault)
     }
 }
 

@@ -60,6 +60,11 @@ impl<T> Key<T> {
         Self { key, of: PhantomData }
     }
 
+    /// The two texts alone.
+    pub fn into_entity_key(self) -> EntityKey {
+        self.key
+    }
+
     /// The two texts.
     pub fn as_entity_key(&self) -> &EntityKey {
         &self.key

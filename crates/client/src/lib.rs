@@ -90,6 +90,8 @@ pub mod blob;
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod bulk;
+#[cfg(any(feature = "chrono", feature = "jiff", feature = "time"))]
+mod calendar;
 mod call;
 mod chunks;
 mod codec;
@@ -111,6 +113,7 @@ pub mod key_part;
 mod key_range;
 mod kind;
 mod layout;
+mod link;
 mod meter;
 mod observe;
 mod options;
@@ -125,6 +128,8 @@ pub mod queue;
 mod rest;
 mod retry;
 mod sas;
+#[cfg(feature = "serde")]
+mod serde_bridge;
 mod settings;
 mod table;
 mod tables;
@@ -168,6 +173,7 @@ pub use lazuli_model::{
 };
 pub use lazuli_wire::sas::{Permissions, ResourceTypes};
 pub use lazuli_wire::xml::GeoReplication;
+pub use link::Link;
 pub use meter::{Counts, Meter};
 pub use observe::{Attempt, Observe};
 pub use options::{ReadFrom, Request};
@@ -178,6 +184,8 @@ pub use query::{
 };
 pub use retry::{Failed, Retry};
 pub use sas::{AccountSasBuilder, SasIssuer, SasServices, SasToken, TableSasBuilder};
+#[cfg(feature = "serde")]
+pub use serde_bridge::{SerdeTable, serde_guid, serde_timestamp};
 pub use table::{Get, Table};
 pub use tables::Tables;
 pub use transaction::{Transact, Transaction};
@@ -207,6 +215,7 @@ pub mod __private {
     pub use crate::chunks::push_chunked;
     pub use crate::column::edm_of;
     pub use crate::fields::prefixed;
+    pub use crate::filter::{FilterValue, compare};
     pub use crate::index::check_prefixes;
     pub use crate::key_cursor::{KeyCursor, width_or_zero};
     pub use crate::key_range::Part;

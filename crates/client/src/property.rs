@@ -56,6 +56,21 @@ impl PropertyDef {
         }
     }
 
+    /// Whether a stored property belongs to this one.
+    pub fn holds(&self, name: &str) -> bool {
+        let rest = || name.strip_prefix(self.name);
+        match self.storage {
+            Storage::Flattened(inner) => {
+                rest().is_some_and(|rest| inner.iter().any(|property| property.holds(rest)))
+            }
+            Storage::Chunked => rest().is_some_and(|rest| {
+                let number = rest.strip_prefix('_').map(str::parse::<u16>);
+                rest.is_empty() || matches!(number, Some(Ok(_)))
+            }),
+            Storage::Single | Storage::Large { .. } | Storage::Key => name == self.name,
+        }
+    }
+
     /// Stored otherwise.
     #[must_use]
     pub const fn stored(self, storage: Storage) -> Self {

@@ -16,6 +16,7 @@ use crate::query::{Query, Selection};
 use crate::tables::{self, Tables};
 use crate::transaction::{Transact, Transaction};
 use crate::update::{Change, Update};
+use crate::value::Value;
 use crate::write::{Delete, Merge, Write, WriteVerb};
 use crate::{BoxError, BoxFuture};
 use http::StatusCode;
@@ -133,6 +134,19 @@ impl<T: TableEntity> Table<T> {
         Merge::new(&self.account, &self.name, key.into_key()).unless(Self::bypassed::<K::Entity>())
     }
 
+    /// Merges what is different in `new` into an entity that was read, if it has not changed since. A
+    /// property that must go makes it fail: a merge cannot remove one (C-9.4).
+    pub fn merge_changes(&self, old: &Loaded<T>, new: &T) -> Merge<T> {
+        let merge = Merge::new(&self.account, &self.name, Ok(old.loaded_key().clone()));
+        match changes(old, new) {
+            Ok(changes) => changes
+                .into_iter()
+                .fold(merge, |merge, (name, value)| merge.set_raw(name, value))
+                .if_unchanged(old),
+            Err(error) => merge.unless(Some(error)),
+        }
+    }
+
     /// Deletes an entity if it has not changed since it was read.
     pub fn delete(&self, loaded: &Loaded<T>) -> Delete {
         let etag = Some(loaded.etag().as_str());
@@ -215,8 +229,7 @@ impl<T: TableEntity> Table<T> {
         let prepared = encode(value);
         let indexing = Indexing::of_value(verb, value, &prepared, loaded, if_match);
         let write = Write::new(&self.account, &self.name, verb, prepared, if_match);
-        let write = if T::WRITE_IDS > 0 { write.write_id() } else { write };
-        write.indexed(indexing)
+        write.keeping(T::WRITE_IDS).indexed(indexing)
     }
 
     /// The error of a write by an untyped key, which would leave the copies of an indexed type as they are:
@@ -228,6 +241,26 @@ impl<T: TableEntity> Table<T> {
             error.with(|context| context.hint = Some("use the type's key(..)".into()))
         })
     }
+}
+
+/// The properties of `new` that `old` has not, or has otherwise.
+fn changes<T: TableEntity>(old: &Loaded<T>, new: &T) -> Result<Vec<(String, Value)>, Error> {
+    let ((_, before), (key, after)) = (encode(&**old)?, encode(new)?);
+    if key != *old.loaded_key() {
+        return Err(Error::config("a merge cannot change the key"));
+    }
+    if let Some((gone, _)) = before.values().find(|(name, _)| !after.has(name)) {
+        let error = Error::config(format!("a merge cannot remove the property {gone}"));
+        return Err(error.with(|context| context.hint = Some("use replace".into())));
+    }
+    let is_new = |(name, value): &(&str, &Value)| {
+        !before.values().any(|(known, same)| known == *name && same == *value)
+    };
+    Ok(after
+        .values()
+        .filter(is_new)
+        .map(|(name, value)| (name.to_owned(), value.clone()))
+        .collect())
 }
 
 impl<T> Clone for Table<T> {

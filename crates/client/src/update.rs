@@ -1,7 +1,7 @@
 //! Optimistic updates: read, change, write if unchanged (C-10.1 to C-10.3).
 
 use crate::call::CallOptions;
-use crate::entity::{ETag, TableEntity};
+use crate::entity::{ETag, Entity, TableEntity};
 use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::key::KeyError;
@@ -10,6 +10,7 @@ use crate::table::Table;
 use crate::{BoxError, BoxFuture};
 use lazuli_model::EntityKey;
 use std::future::IntoFuture;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const ATTEMPTS: u32 = 8;
@@ -129,8 +130,15 @@ where
         let refused =
             |source| Error::new(ErrorKind::Refused).with(|context| context.source = Some(source));
         let typed = crate::Key::<T>::new(key.clone());
-        let get = self.table.get(typed).with_options(self.options.clone());
-        let write = match (get.await?, &mut self.absent) {
+        let get = self.table.retyped::<Entity>().get(typed.into_entity_key());
+        let found = match get.with_options(self.options.clone()).await? {
+            Some(found) => {
+                warn_of_unknown::<T>(&found);
+                found.decode::<T>()?
+            }
+            None => None,
+        };
+        let write = match (found, &mut self.absent) {
             (Some(mut loaded), _) => {
                 match (self.change)(&mut loaded).map_err(refused)? {
                     Change::Keep => {
@@ -164,6 +172,27 @@ where
             Err(error) if *error.kind() == ErrorKind::NotFound && self.absent.is_some() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// Says once for a type that writing it back drops what it does not know (C-5.5).
+fn warn_of_unknown<T: TableEntity>(found: &Entity) {
+    if T::KEEPS_UNKNOWN || T::PROPERTIES.is_empty() {
+        return;
+    }
+    let is_known = |name: &str| {
+        name.starts_with('_')
+            || T::KIND.is_some_and(|kind| kind.property == name)
+            || T::PROPERTIES.iter().any(|property| property.holds(name))
+    };
+    let Some((unknown, _)) = found.properties().find(|(name, _)| !is_known(name)) else { return };
+    if T::warned().is_some_and(|warned| !warned.swap(true, Ordering::Relaxed)) {
+        let of = std::any::type_name::<T>();
+        tracing::warn!(
+            property = unknown,
+            of,
+            "writing the entity back drops what the type does not know"
+        );
     }
 }
 

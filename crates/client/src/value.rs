@@ -27,6 +27,9 @@ pub enum EncodeError {
     /// The service does not take U+0000.
     #[error("a text holds U+0000")]
     Nul,
+    /// A value that serde takes apart in a way that properties do not have.
+    #[error("it cannot be written: {0}")]
+    Serde(String),
     /// A value that has no JSON text.
     #[error("it cannot be written as JSON: {0}")]
     Json(String),
@@ -65,6 +68,9 @@ pub enum ValueError {
         /// What the type takes.
         expected: &'static str,
     },
+    /// Serde cannot put the value together.
+    #[error("it cannot be read: {0}")]
+    Serde(String),
     /// It is not the JSON text of such a value.
     #[error("it cannot be read as JSON: {0}")]
     Json(String),

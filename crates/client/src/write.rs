@@ -17,7 +17,7 @@ use crate::options::verb_options;
 use crate::table::{entity_path, get};
 use crate::tables;
 use crate::value::Value;
-use crate::write_ids::{Fate, WRITE_IDS, WriteIds};
+use crate::write_ids::{Fate, WINDOW, WRITE_IDS, WriteIds};
 use http::header::{ETAG, IF_MATCH};
 use http::{Method, StatusCode};
 use lazuli_model::{EntityKey, TableName};
@@ -118,6 +118,7 @@ pub struct Write {
     verb: WriteVerb,
     prepared: Result<Prepared, Error>,
     with_write_id: bool,
+    window: usize,
     trusts_content: bool,
     options: CallOptions,
     indexing: Option<Indexing>,
@@ -153,6 +154,7 @@ impl Write {
             verb,
             prepared,
             with_write_id: false,
+            window: WINDOW,
             options: CallOptions::default(),
             indexing: None,
         }
@@ -186,6 +188,14 @@ impl Write {
         Self { with_write_id: true, ..self }
     }
 
+    /// Keeps so many ids of writes, for a type that says so; none if it is zero.
+    pub(crate) fn keeping(self, ids: usize) -> Self {
+        match ids {
+            0 => self,
+            window => Self { with_write_id: true, window, ..self },
+        }
+    }
+
     verb_options!();
 
     pub(crate) fn with_options(self, options: CallOptions) -> Self {
@@ -212,7 +222,7 @@ impl Write {
         let own = self.with_write_id.then(|| self.account.0.env.guid());
         if let Some(own) = own {
             let ids = match self.verb {
-                WriteVerb::Replace | WriteVerb::Merge => base.followed_by(own),
+                WriteVerb::Replace | WriteVerb::Merge => base.followed_within(own, self.window),
                 _ => WriteIds::default().followed_by(own),
             };
             properties.set(WRITE_IDS, ids.to_value());

@@ -7,7 +7,7 @@ use lazuli_model::Guid;
 pub(crate) const WRITE_IDS: &str = "_WriteIds";
 
 /// Ids that an entity keeps.
-const WINDOW: usize = 8;
+pub(crate) const WINDOW: usize = 8;
 const ID_BYTES: usize = 16;
 
 /// The ids of writes, newest first.
@@ -36,7 +36,12 @@ impl WriteIds {
 
     /// These with a newer one.
     pub(crate) fn followed_by(&self, own: Guid) -> Self {
-        Self([own].into_iter().chain(self.0.iter().copied()).take(WINDOW).collect())
+        self.followed_within(own, WINDOW)
+    }
+
+    /// These with a newer one, no more than `window` in all.
+    pub(crate) fn followed_within(&self, own: Guid, window: usize) -> Self {
+        Self([own].into_iter().chain(self.0.iter().copied()).take(window.max(1)).collect())
     }
 
     /// What became of the write `own`, which was based on `base`, if these are the ids of now.

@@ -112,6 +112,27 @@ impl<'a> From<&'a str> for Value<'a> {
     }
 }
 
+macro_rules! from {
+    ($($rust:ty => $edm:ident;)*) => {$(
+        impl From<$rust> for Value<'_> {
+            fn from(value: $rust) -> Self {
+                Self::$edm(value.into())
+            }
+        }
+    )*};
+}
+
+from! {
+    String => String;
+    bool => Boolean;
+    i32 => Int32;
+    i64 => Int64;
+    f64 => Double;
+    Timestamp => DateTime;
+    Guid => Guid;
+    Vec<u8> => Binary;
+}
+
 impl<'a> ValueRef<'a> {
     pub const fn edm_type(self) -> EdmType {
         match self {

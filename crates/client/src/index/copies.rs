@@ -5,7 +5,6 @@ use crate::batch::Operation;
 use crate::codec::INDEX_MARK;
 use crate::entity::{Entity, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
-use crate::property::{PropertyDef, Storage};
 use crate::value::{IntoValue, Value};
 use crate::write::WriteVerb;
 use crate::write_ids::{WRITE_IDS, WriteIds};
@@ -86,7 +85,7 @@ fn projected<T: TableEntity>(
             let wanted = T::PROPERTIES.iter().filter(|property| {
                 fields.contains(&property.field) || def.fields.contains(&property.field)
             });
-            wanted.into_iter().any(|property| holds(property, name))
+            wanted.into_iter().any(|property| property.holds(name))
         }
     };
     // Copies carry no kind, so that a filter on it finds primaries alone (P-0.3).
@@ -97,19 +96,6 @@ fn projected<T: TableEntity>(
         }
     }
     copy
-}
-
-/// Whether a stored property belongs to a declared one.
-pub(crate) fn holds(property: &PropertyDef, name: &str) -> bool {
-    match property.storage {
-        Storage::Flattened(inner) => name
-            .strip_prefix(property.name)
-            .is_some_and(|rest| inner.iter().any(|property| holds(property, rest))),
-        Storage::Chunked => name.strip_prefix(property.name).is_some_and(|rest| {
-            rest.is_empty() || rest.strip_prefix('_').is_some_and(|n| n.parse::<u16>().is_ok())
-        }),
-        _ => name == property.name,
-    }
 }
 
 /// The writes that bring copies from `old` to `new`.

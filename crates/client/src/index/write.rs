@@ -1,7 +1,7 @@
 //! Writes of types with indexes: the entity and its copies in one transaction (P-1.3 to P-1.7).
 
+use super::IndexProjection;
 use super::copies::{CopyRow, changes, in_partition};
-use super::{IndexProjection, copies};
 use crate::account::Account;
 use crate::batch::{self, Committed, Operation};
 use crate::codec::{self, encode};
@@ -81,9 +81,7 @@ impl Indexing {
                 let mut held = T::PROPERTIES.iter().filter(|property| {
                     projected.contains(&property.field) || def.fields.contains(&property.field)
                 });
-                held.any(|property| {
-                    properties.values().any(|(name, _)| copies::holds(property, name))
-                })
+                held.any(|property| properties.values().any(|(name, _)| property.holds(name)))
             }
         });
         let etag = if_match.filter(|etag| *etag != "*").map(str::to_owned);

@@ -139,7 +139,8 @@ impl<T> Merge<T> {
             Err(_) => None,
         };
         let write = Write::new(&account, &table, verb, encoded, if_match.as_deref());
-        let write = write.indexed(Ok(indexing));
+        let write = write.indexed(Ok(indexing)).keeping(T::WRITE_IDS);
+        let with_write_id = with_write_id || T::WRITE_IDS > 0;
         Write { options, with_write_id, ..write.based_on(&base) }
     }
 }

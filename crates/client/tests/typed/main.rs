@@ -4,4 +4,5 @@
 
 mod keys;
 mod properties;
+mod serde_types;
 mod unions;
