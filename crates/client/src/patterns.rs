@@ -6,6 +6,7 @@ mod finding;
 pub mod job;
 pub mod jobs;
 pub mod lease;
+pub mod log_tail;
 pub mod once;
 pub mod partitioned;
 pub mod sequence;

@@ -1,9 +1,10 @@
-//! The patterns of reading and of keys by time: large results (P-16), parallel reads (P-19), sorting (P-21), with what
+//! The patterns of reading and of keys by time: log tail (P-7), large results (P-16), parallel reads (P-19), sorting (P-21), with what
 //! they cost and what a crash leaves.
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
 mod jobs;
+mod logs;
 mod parallel;
 mod sorting;
 
