@@ -126,6 +126,8 @@ pub(crate) struct FieldAttributes {
     pub(crate) chunked: bool,
     pub(crate) large: Option<Large>,
     pub(crate) encrypt: bool,
+    /// Texts are padded to a multiple of so many bytes before they are encrypted.
+    pub(crate) pad: u16,
     pub(crate) blind_index: bool,
     pub(crate) etag: bool,
     pub(crate) timestamp: bool,
@@ -166,6 +168,7 @@ impl FieldAttributes {
             self.large = Some(large(meta)?);
         } else if is("encrypt") {
             self.encrypt = true;
+            self.pad = pad(meta)?;
         } else if is("blind_index") {
             self.blind_index = true;
         } else if is("etag") {
@@ -181,6 +184,21 @@ impl FieldAttributes {
         }
         Ok(())
     }
+}
+
+/// `encrypt`, or `encrypt(pad = 256)`.
+fn pad(meta: &ParseNestedMeta<'_>) -> Result<u16> {
+    let mut pad = 0;
+    if meta.input.peek(syn::token::Paren) {
+        meta.parse_nested_meta(|inner| {
+            if !inner.path.is_ident("pad") {
+                return Err(inner.error("expected `pad`"));
+            }
+            pad = inner.value()?.parse::<LitInt>()?.base10_parse()?;
+            Ok(())
+        })?;
+    }
+    Ok(pad)
 }
 
 fn key_source(meta: &ParseNestedMeta<'_>) -> Result<KeySource> {

@@ -346,8 +346,8 @@ impl Field<'_> {
                     ));
                 }
                 if self.attributes.encrypt {
-                    let blind = self.attributes.blind_index;
-                    definition = quote!(#definition.encrypted(#blind));
+                    let (blind, pad) = (self.attributes.blind_index, self.attributes.pad);
+                    definition = quote!(#definition.encrypted(#blind).padded(#pad));
                 }
                 if self.place() == Place::KeyIfExact {
                     let exact = self.is_exact();

@@ -2,6 +2,7 @@
 
 use crate::credential::{Credential, Kind};
 use crate::dialect::Dialect;
+use crate::encryption::Protection;
 use crate::env::Env;
 use crate::error::Error;
 use crate::meter::Counters;
@@ -27,7 +28,7 @@ pub use check::Checked;
 
 /// Endpoints and a credential, with one pool of connections. Cheap to clone; makes no request by itself.
 #[derive(Clone)]
-pub struct Account(pub(crate) Arc<Inner>);
+pub struct Account(pub(crate) Arc<Inner>, pub(crate) Protection);
 
 pub(crate) struct Inner {
     pub(crate) name: Option<String>,
@@ -104,6 +105,11 @@ impl Timeouts {
 }
 
 impl Account {
+    /// The same account, which sends and returns what is stored.
+    pub(crate) fn unprotected(&self) -> Self {
+        Self(Arc::clone(&self.0), Protection::default())
+    }
+
     /// The account that a connection string names.
     pub fn from_connection_string(text: &str) -> Result<Self, Error> {
         AccountBuilder::from_connection_string(text)?.build()
@@ -367,7 +373,7 @@ impl AccountBuilder {
         let table_version = self.table_version.map(HeaderValue::try_from).transpose();
         let table_version = table_version
             .map_err(|_| Error::config("the version of the table service is not a header value"))?;
-        Ok(Account(Arc::new(Inner {
+        let inner = Inner {
             name: self.name,
             endpoints: self.endpoints,
             credential: ArcSwap::from_pointee(self.credential),
@@ -389,7 +395,8 @@ impl AccountBuilder {
             #[cfg(feature = "patterns")]
             advisor: arc_swap::ArcSwapOption::default(),
             ignored_settings: self.ignored_settings,
-        })))
+        };
+        Ok(Account(Arc::new(inner), Protection::default()))
     }
 }
 

@@ -154,8 +154,8 @@ impl<T: TableEntity> Batch<T> {
     }
 
     async fn run(self, options: CallOptions) -> Result<Committed, Error> {
-        let prepared = self.changes.and_then(ChangeSet::finish);
-        let prepared = prepared.map_err(|error| place(error, &self.table))?;
+        let changes = self.changes.map_err(|error| place(error, &self.table))?;
+        let prepared = changes.finish().await.map_err(|error| place(error, &self.table))?;
         let trusts_content = self.account.0.retry.trusts_content();
         send(&self.account, &self.table, &prepared, None, trusts_content, options).await
     }

@@ -1,6 +1,7 @@
 //! Entities: of any shape, and of a type's own (C-5).
 
 use crate::codec::Decoded;
+use crate::encryption::{CryptoError, declares_secrets};
 use crate::error::Error;
 use crate::form::StoredAs;
 use crate::index::{CopyRow, IndexDef};
@@ -70,7 +71,19 @@ pub trait TableEntity: Sized + Send + 'static {
 
 /// Properties on their way out: names and values, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties(Vec<(Cow<'static, str>, Value)>);
+pub struct Properties(Vec<(Cow<'static, str>, Value)>, Secrecy);
+
+/// What is to be encrypted before properties are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Secrecy {
+    /// What the account says.
+    #[default]
+    Untold,
+    /// Some of what the type declares.
+    Declared(&'static [PropertyDef]),
+    /// Nothing: it is encrypted.
+    Sealed,
+}
 
 impl Properties {
     /// Adds a property.
@@ -125,6 +138,12 @@ impl Properties {
         self.0.iter().any(|(known, _)| known == name)
     }
 
+    /// Names, and values to change, in order.
+    #[cfg(feature = "encryption")]
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = (&str, &mut Value)> {
+        self.0.iter_mut().map(|(name, value)| (&**name, value))
+    }
+
     /// Names and values, in the order they are sent.
     pub fn values(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.0.iter().map(|(name, value)| (&**name, value))
@@ -134,8 +153,37 @@ impl Properties {
         self.0.iter().map(|(name, value)| (&**name, value.as_ref()))
     }
 
-    /// Checks the limits of the service, key and all (C-5.13).
+    /// The properties of a type that declares these.
+    pub(crate) fn of(declared: &'static [PropertyDef]) -> Self {
+        let is_secret = declares_secrets(declared);
+        Self(Vec::new(), if is_secret { Secrecy::Declared(declared) } else { Secrecy::Untold })
+    }
+
+    /// What the type declares, if some of it is to be encrypted and is not yet.
+    #[cfg(feature = "encryption")]
+    pub(crate) fn declared(&self) -> &'static [PropertyDef] {
+        match self.1 {
+            Secrecy::Declared(declared) => declared,
+            Secrecy::Untold | Secrecy::Sealed => &[],
+        }
+    }
+
+    /// Whether what is to be encrypted is encrypted.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.1 == Secrecy::Sealed
+    }
+
+    /// Says that what is to be encrypted is encrypted.
+    pub(crate) fn mark_sealed(&mut self) {
+        self.1 = Secrecy::Sealed;
+    }
+
+    /// Checks that nothing is still to be encrypted (E-22), and the limits of the service, key and all
+    /// (C-5.13).
     pub(crate) fn check(&self, key: &EntityKey) -> Result<(), Error> {
+        if matches!(self.1, Secrecy::Declared(_)) {
+            return Err(CryptoError::NoKey.into());
+        }
         PropertyLimits::Service.check(&self.0)?;
         Ok(lazuli_model::entity::check_size(key, self.iter())?)
     }
@@ -416,10 +464,46 @@ impl<T> Loaded<T> {
         self.value
     }
 
+    /// What `decode` makes of the value, under the same key and version.
+    pub(crate) fn filter_map<U>(
+        self,
+        decode: impl FnOnce(T) -> Result<Option<Decoded<U>>, Error>,
+    ) -> Result<Option<Loaded<U>>, Error> {
+        let Self { value, key, etag, timestamp, write_ids, copies: _ } = self;
+        let value =
+            decode(value).map_err(|error| error.with(|context| context.key = Some(key.clone())))?;
+        Ok(value.map(|Decoded { value, copies }| Loaded {
+            value,
+            key,
+            etag,
+            timestamp,
+            write_ids,
+            copies,
+        }))
+    }
+
     /// Another value under the same key and version.
     pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Loaded<U> {
         let Self { value, key, etag, timestamp, write_ids, copies: _ } = self;
         Loaded { value: map(value), key, etag, timestamp, write_ids, copies: None }
+    }
+}
+
+impl Loaded<Entity> {
+    /// The entity that an answer holds, as it is stored.
+    pub(crate) fn raw(
+        answer: AnsweredEntity<'_>,
+        header_etag: Option<&str>,
+    ) -> Result<Self, Error> {
+        let entity = Entity::from_answer(answer, header_etag);
+        let etag = entity.read_etag().cloned();
+        let etag = etag.ok_or_else(|| Error::protocol("an entity without an ETag"))?;
+        let timestamp = entity.timestamp();
+        let timestamp =
+            timestamp.ok_or_else(|| Error::protocol("an entity without a Timestamp"))?;
+        let key = entity.key().map_err(Error::protocol)?;
+        let write_ids = entity.value(WRITE_IDS).map(WriteIds::from_value).unwrap_or_default();
+        Ok(Self { value: entity, key, etag, timestamp, write_ids, copies: None })
     }
 }
 
@@ -430,24 +514,7 @@ impl<T> Loaded<T> {
         header_etag: Option<&str>,
         decode: &(dyn Fn(Entity) -> Result<Option<Decoded<T>>, Error> + Send + Sync),
     ) -> Result<Option<Self>, Error> {
-        let entity = Entity::from_answer(answer, header_etag);
-        let etag = entity.read_etag().cloned();
-        let etag = etag.ok_or_else(|| Error::protocol("an entity without an ETag"))?;
-        let timestamp = entity.timestamp();
-        let timestamp =
-            timestamp.ok_or_else(|| Error::protocol("an entity without a Timestamp"))?;
-        let key = entity.key().map_err(Error::protocol)?;
-        let write_ids = entity.value(WRITE_IDS).map(WriteIds::from_value).unwrap_or_default();
-        let value = decode(entity)
-            .map_err(|error| error.with(|context| context.key = Some(key.clone())))?;
-        Ok(value.map(|Decoded { value, copies }| Self {
-            value,
-            key,
-            etag,
-            timestamp,
-            write_ids,
-            copies,
-        }))
+        Loaded::raw(answer, header_etag)?.filter_map(decode)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::BoxError;
 use crate::batch::BatchError;
+use crate::encryption::CryptoError;
 use crate::value::{DecodeError, EncodeError};
 use http::StatusCode;
 use lazuli_model::EntityKey;
@@ -126,6 +127,9 @@ pub enum ErrorKind {
     /// An entity that is not what the type says.
     #[error("{0}")]
     Decode(DecodeError),
+    /// An entity that cannot be encrypted or decrypted.
+    #[error("{0}")]
+    Crypto(CryptoError),
     /// The filter names no partition, so the query would read the whole table.
     #[error("the query names no partition and would read the whole table")]
     WouldScan,

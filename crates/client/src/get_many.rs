@@ -78,11 +78,15 @@ impl<T: TableEntity> GetMany<T> {
         let reads = futures_util::stream::iter(reads).buffered(self.concurrency);
         let answers: Vec<_> = reads.try_collect().await?;
         // The answer to a key that was named twice is decoded twice, so that `T` need not be `Clone`.
-        let decode = |key: &EntityKey| {
+        let mut found = Vec::with_capacity(keys.len());
+        for key in &keys {
             let answer = places.get(key).and_then(|place| answers.get(*place)?.as_ref());
-            answer.map_or(Ok(None), |answer| answer.decode(table, key))
-        };
-        keys.iter().map(decode).collect()
+            found.push(match answer {
+                Some(answer) => answer.decode(account, table, key).await?,
+                None => None,
+            });
+        }
+        Ok(found)
     }
 }
 

@@ -98,6 +98,7 @@ mod codec;
 mod column;
 mod credential;
 mod dialect;
+pub mod encryption;
 mod entity;
 mod env;
 mod error;

@@ -20,6 +20,9 @@ pub struct PropertyDef {
     pub is_encrypted: bool,
     /// Whether an encrypted property can be found by equality all the same (E-46).
     pub is_blind_indexed: bool,
+    /// Encrypted texts are padded to a multiple of so many bytes, so that their length tells less; 0 for
+    /// none (E-45).
+    pub pad: u16,
 }
 
 /// How a field is stored.
@@ -53,6 +56,7 @@ impl PropertyDef {
             storage: Storage::Single,
             is_encrypted: false,
             is_blind_indexed: false,
+            pad: 0,
         }
     }
 
@@ -81,6 +85,12 @@ impl PropertyDef {
     #[must_use]
     pub const fn encrypted(self, is_blind_indexed: bool) -> Self {
         Self { is_encrypted: true, is_blind_indexed, ..self }
+    }
+
+    /// Padded before it is encrypted.
+    #[must_use]
+    pub const fn padded(self, pad: u16) -> Self {
+        Self { pad, ..self }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorKind};
 use crate::filter::Filter;
 use crate::options::{read_options, verb_options};
 use crate::page_token::{PageToken, TokenKey};
+use crate::property::PropertyDef;
 use crate::table::Table;
 use crate::value::DecodeError;
 use lazuli_model::TableName;
@@ -54,6 +55,8 @@ pub struct Query<T> {
     may_scan: bool,
     skips_bad: bool,
     decode: Decode<T>,
+    /// What the type of the table declares.
+    declared: &'static [PropertyDef],
     as_written: bool,
     select: Vec<String>,
     page_size: Option<u16>,
@@ -85,6 +88,7 @@ impl<T: TableEntity> Query<T> {
             may_scan,
             skips_bad: false,
             decode: Arc::new(codec::decode),
+            declared: T::PROPERTIES,
             as_written: false,
             select: Vec::new(),
             page_size: None,
@@ -127,6 +131,7 @@ impl<T: Send + 'static> Query<T> {
             may_scan: self.may_scan,
             skips_bad: self.skips_bad,
             decode,
+            declared: self.declared,
             as_written: self.as_written,
             select,
             page_size: self.page_size,
@@ -318,6 +323,7 @@ impl<T: Send + 'static> Query<T> {
             names => ALWAYS_SELECTED
                 .into_iter()
                 .chain(names.iter().map(String::as_str).filter(|n| !ALWAYS_SELECTED.contains(n)))
+                .chain(self.account.1.metadata_names())
                 .collect::<Vec<_>>()
                 .join(","),
         };
@@ -362,6 +368,8 @@ impl<T: Send + 'static> Query<T> {
             options: self.options,
             decode: self.decode,
             skips_bad: self.skips_bad,
+            declared: self.declared,
+            select: self.select,
         };
         let ahead = Ahead { pages: pages_ahead, parts: self.concurrency, ordered: self.ordered };
         let tokens = TokenMaker { fingerprint, key: self.token_key };

@@ -52,7 +52,19 @@ impl<T: TableEntity> Table<T> {
 
     /// The service that the table belongs to.
     pub fn tables(&self) -> Tables {
-        self.account.tables()
+        self.account.unprotected().tables()
+    }
+
+    /// The same table, whose entities are encrypted before they are sent and decrypted when they were
+    /// read.
+    #[cfg(feature = "encryption")]
+    #[must_use]
+    pub fn encrypted(
+        mut self,
+        encryption: impl Into<std::sync::Arc<crate::encryption::Encryption>>,
+    ) -> Self {
+        self.account.1 = crate::encryption::Protection::new(encryption.into());
+        self
     }
 
     /// Reads one entity; `None` if it does not exist. The type follows from the key: two texts give an
@@ -131,13 +143,16 @@ impl<T: TableEntity> Table<T> {
     /// Sets the properties that are named and leaves the others: `merge(key).set("Age", 35)`. The entity
     /// must exist, unless [`Merge::or_insert`] says otherwise.
     pub fn merge<K: IntoKey>(&self, key: K) -> Merge<K::Entity> {
-        Merge::new(&self.account, &self.name, key.into_key()).unless(Self::bypassed::<K::Entity>())
+        let declared = if K::Entity::IS_DYNAMIC { T::PROPERTIES } else { K::Entity::PROPERTIES };
+        Merge::new(&self.account, &self.name, key.into_key(), declared)
+            .unless(Self::bypassed::<K::Entity>())
     }
 
     /// Merges what is different in `new` into an entity that was read, if it has not changed since. A
     /// property that must go makes it fail: a merge cannot remove one (C-9.4).
     pub fn merge_changes(&self, old: &Loaded<T>, new: &T) -> Merge<T> {
-        let merge = Merge::new(&self.account, &self.name, Ok(old.loaded_key().clone()));
+        let merge =
+            Merge::new(&self.account, &self.name, Ok(old.loaded_key().clone()), T::PROPERTIES);
         match changes(old, new) {
             Ok(changes) => changes
                 .into_iter()
@@ -332,7 +347,7 @@ pub(crate) async fn get<T: TableEntity>(
 ) -> Result<Option<Loaded<T>>, Error> {
     let answer = read_point(account, table, key, String::new(), options).await?;
     match answer {
-        Some(answer) => answer.decode(table, key),
+        Some(answer) => answer.decode(account, table, key).await,
         None => Ok(None),
     }
 }
@@ -342,15 +357,24 @@ pub(crate) struct PointAnswer(Answer);
 
 impl PointAnswer {
     /// The value of the entity; `None` if it is a row that the type does not count as one.
-    pub(crate) fn decode<T: TableEntity>(
+    pub(crate) async fn decode<T: TableEntity>(
         &self,
+        account: &Account,
         table: &TableName,
         key: &EntityKey,
     ) -> Result<Option<Loaded<T>>, Error> {
-        let loaded = self
-            .entity()
-            .and_then(|entity| Loaded::from_answer(entity, self.etag(), &codec::decode));
+        let loaded = if account.1.is_some() {
+            codec::open(account, self.raw()?, T::PROPERTIES, &[], &codec::decode).await
+        } else {
+            self.entity()
+                .and_then(|entity| Loaded::from_answer(entity, self.etag(), &codec::decode))
+        };
         loaded.map_err(|error| error.at("get", Some(table.as_str()), Some(key)))
+    }
+
+    /// The entity as it is stored.
+    pub(crate) fn raw(&self) -> Result<Loaded<Entity>, Error> {
+        Loaded::raw(self.entity()?, self.etag())
     }
 
     pub(crate) fn entity(&self) -> Result<json::AnsweredEntity<'_>, Error> {

@@ -219,6 +219,9 @@ impl Write {
             let etag = etag.ok_or_else(|| place(Error::protocol("a write without an ETag")))?;
             return Ok(Written { etag, proof: committed.proof() });
         }
+        let env = &self.account.0.env;
+        let sealed = self.account.1.seal(&mut properties, table, &key, self.verb, env).await;
+        sealed.map_err(place)?;
         let own = self.with_write_id.then(|| self.account.0.env.guid());
         if let Some(own) = own {
             let ids = match self.verb {
@@ -265,7 +268,7 @@ impl Write {
         }
         // An earlier attempt may have done it: look (C-13.8).
         let found: Option<Loaded<Entity>> =
-            get(&self.account, &self.table, &key, CallOptions::default())
+            get(&self.account.unprotected(), &self.table, &key, CallOptions::default())
                 .await
                 .map_err(|cause| place(unknown(cause, operation)))?;
         // Nothing there tells nothing: it may have been written and deleted.

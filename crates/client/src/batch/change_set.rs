@@ -178,6 +178,8 @@ pub(crate) struct ChangeSet {
     closing_bytes: usize,
     operations: Vec<Operation>,
     rows: HashSet<RowKey>,
+    /// The account, if the writes are still to be encrypted: their sizes are not known then.
+    protected: Option<Account>,
 }
 
 impl ChangeSet {
@@ -200,7 +202,25 @@ impl ChangeSet {
             closing_bytes,
             operations: Vec::new(),
             rows: HashSet::new(),
+            protected: account.1.is_some().then(|| account.clone()),
         })
+    }
+
+    /// The same writes, encrypted.
+    async fn sealed(self) -> Result<Self, Error> {
+        let Self { table, mut operations, protected: Some(account), .. } = self else {
+            return Ok(self);
+        };
+        for (index, operation) in operations.iter_mut().enumerate() {
+            let Operation { verb: Some(verb), key, properties, .. } = operation else { continue };
+            let env = &account.0.env;
+            let sealed = account.1.seal(properties, table.as_str(), key, *verb, env).await;
+            sealed.map_err(|error| {
+                let reason = BatchFault::Write(Box::new(error.kind().clone()));
+                refusal(index, reason, Some(key.clone()))
+            })?;
+        }
+        Self::of(&account.unprotected(), &table, operations)
     }
 
     /// All of `operations`, in order.
@@ -260,8 +280,10 @@ impl ChangeSet {
             if self.rows.contains(&write.key.row) || before.any(|other| other.key == write.key) {
                 return Err(BatchFault::NamedTwice);
             }
-            let checked = self.dialect.check(&write.key, &write.properties);
-            checked.map_err(|error| BatchFault::Write(Box::new(error.kind().clone())))?;
+            if self.protected.is_none() {
+                let checked = self.dialect.check(&write.key, &write.properties);
+                checked.map_err(|error| BatchFault::Write(Box::new(error.kind().clone())))?;
+            }
             parts.extend_from_slice(&self.encode(write));
         }
         match self.bytes() + parts.len() {
@@ -301,8 +323,12 @@ impl ChangeSet {
         part
     }
 
-    /// The request, ready to be sent.
-    pub(crate) fn finish(mut self) -> Result<Prepared, Error> {
+    /// The request, ready to be sent: what is to be encrypted is.
+    pub(crate) async fn finish(self) -> Result<Prepared, Error> {
+        self.sealed().await?.close()
+    }
+
+    fn close(mut self) -> Result<Prepared, Error> {
         let writer =
             BatchWriter::continue_change_set(&mut self.body, &self.batch_id, &self.change_set_id);
         let content_type = HeaderValue::try_from(writer.content_type()).map_err(Error::protocol)?;

@@ -29,8 +29,8 @@ pub(crate) async fn send_with_id(
     options: CallOptions,
 ) -> Result<Committed, Error> {
     let own = mark(&mut operations, own).then_some(own);
-    let prepared = ChangeSet::of(account, table, operations).and_then(ChangeSet::finish);
-    let prepared = prepared.map_err(|error| place(error, table))?;
+    let changes = ChangeSet::of(account, table, operations).map_err(|error| place(error, table))?;
+    let prepared = changes.finish().await.map_err(|error| place(error, table))?;
     send(account, table, &prepared, own, false, options).await
 }
 
@@ -51,8 +51,9 @@ pub(crate) async fn send(
             // A copy that should be removed is not there: somebody else removed it. The rest is sent again
             // without it (P-1.7). Ends: each round has one write less.
             Err(Failure { missing_copy: Some(rest), .. }) => {
-                let changes = ChangeSet::of(account, table, rest).and_then(ChangeSet::finish);
-                again = Some(changes.map_err(|error| place(error, table))?);
+                let changes = ChangeSet::of(account, table, rest);
+                let changes = changes.map_err(|error| place(error, table))?;
+                again = Some(changes.finish().await.map_err(|error| place(error, table))?);
             }
             Ok(committed) => return Ok(committed),
         }
@@ -126,7 +127,7 @@ async fn send_once(
     let Some(index) = decisive(operations, failed) else { return Err(error.into()) };
     let Some(operation) = operations.get(index) else { return Err(error.into()) };
     let found: Option<Loaded<Entity>> =
-        table::get(account, table, &operation.key, CallOptions::default())
+        table::get(&account.unprotected(), table, &operation.key, CallOptions::default())
             .await
             .map_err(|cause| place(write::unknown(cause, "batch"), table))?;
     let done = |proof| {

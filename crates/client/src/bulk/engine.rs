@@ -330,7 +330,10 @@ impl Sender {
         changes: Result<ChangeSet, Error>,
         outcome: &mut Outcome,
     ) -> Result<(), Box<(Vec<Operation>, Error)>> {
-        let prepared = changes.and_then(ChangeSet::finish);
+        let prepared = match changes {
+            Ok(changes) => changes.finish().await,
+            Err(error) => Err(error),
+        };
         let prepared: Prepared = prepared.map_err(|error| Box::new((Vec::new(), error)))?;
         let throttle = Some(Arc::clone(&self.throttle));
         let timeout = Some(self.timeout);

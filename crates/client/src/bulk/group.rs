@@ -7,6 +7,10 @@ use lazuli_model::limits::BATCH_OPERATIONS_MAX;
 use lazuli_model::{PartitionKey, TableName};
 use std::collections::{HashMap, VecDeque};
 
+/// Bytes of writes that are still to be encrypted. Encryption makes them up to half as large again, and one
+/// more of 1 MiB may come.
+const CLEAR_BYTES_MAX: usize = 1_500_000;
+
 /// The writes of one transaction, with their places in the input.
 pub(super) struct Group {
     pub(super) partition: PartitionKey,
@@ -73,7 +77,9 @@ impl Groups {
         self.bytes += group.bytes();
         if group.len() == 0 {
             self.bytes -= group.bytes();
-        } else if group.len() >= BATCH_OPERATIONS_MAX {
+        } else if group.len() >= BATCH_OPERATIONS_MAX
+            || (self.account.1.is_some() && group.bytes() > CLEAR_BYTES_MAX)
+        {
             self.closed.push_back(group);
         } else {
             self.open.insert(partition, group);

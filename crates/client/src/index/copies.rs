@@ -72,7 +72,8 @@ fn projected<T: TableEntity>(
     at: &EntityKey,
     properties: &Properties,
 ) -> Properties {
-    let mut copy = Properties::default();
+    // What is encrypted in the entity is encrypted in its copies, with a key of their own (E-50).
+    let mut copy = Properties::of(T::PROPERTIES);
     copy.push(INDEX_MARK, def.mark.into_value());
     if at.partition != primary.partition {
         copy.push(PRIMARY_PARTITION, primary.partition.as_str().into_value());

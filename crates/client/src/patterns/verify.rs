@@ -331,7 +331,7 @@ async fn mend<T: TableEntity>(table: &Table<T>, finding: &Finding) -> Result<(),
             Operation::write(WriteVerb::Merge, encoded, Some(primary.etag().as_str()))
         });
         let writes = guard.transpose()?.into_iter().chain([write]);
-        let changes = batch::ChangeSet::of(&table.account, &table.name, writes)?.finish()?;
+        let changes = batch::ChangeSet::of(&table.account, &table.name, writes)?.finish().await?;
         let sent =
             batch::send(&table.account, &table.name, &changes, None, true, CallOptions::default());
         match sent.await {

@@ -4,11 +4,13 @@ use super::plan::Part;
 use super::{Decode, parameter};
 use crate::account::Account;
 use crate::call::{About, Call, CallOptions, header};
-use crate::entity::Loaded;
+use crate::codec;
+use crate::entity::{Entity, Loaded};
 use crate::error::{Error, ErrorKind};
+use crate::property::PropertyDef;
 use crate::table::read_point;
 use crate::tables;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use http::{HeaderName, StatusCode};
 use lazuli_model::limits::PAGE_ITEMS_MAX;
 use lazuli_model::{EntityKey, TableName};
@@ -20,6 +22,9 @@ const NEXT_ROW_KEY: HeaderName = HeaderName::from_static("x-ms-continuation-next
 
 /// Point reads of one page under way at one time (C-7.3).
 pub(crate) const POINTS_AT_ONCE: usize = 16;
+
+/// Entities that are decrypted at one time: their key may be in a service.
+const OPENED_AT_ONCE: usize = 16;
 
 /// Where a page of a part begins, in the service's own words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,6 +63,10 @@ pub(super) struct Source<T> {
     pub(super) facts: Option<crate::patterns::advisor::FilterFacts>,
     pub(super) decode: Decode<T>,
     pub(super) skips_bad: bool,
+    /// What the type of the table declares.
+    pub(super) declared: &'static [PropertyDef],
+    /// The properties that are asked for; empty if all are.
+    pub(super) select: Vec<String>,
 }
 
 impl Piece {
@@ -73,6 +82,23 @@ impl Piece {
             }
         }
     }
+}
+
+/// What `read` makes of the entities of a page, or its first fault.
+fn read_items<T>(
+    body: &[u8],
+    mut read: impl FnMut(json::AnsweredEntity<'_>) -> Result<Option<T>, Error>,
+) -> Result<Vec<T>, Error> {
+    let mut items = Vec::new();
+    let mut fault = None;
+    json::read_feed(body, |entity| match read(entity) {
+        Ok(item) => items.extend(item),
+        Err(error) => {
+            fault.get_or_insert(error);
+        }
+    })
+    .map_err(Error::protocol)?;
+    fault.map_or(Ok(items), Err)
 }
 
 impl<T: Send + 'static> Source<T> {
@@ -112,7 +138,7 @@ impl<T: Send + 'static> Source<T> {
         });
         let reads: Vec<_> = reads.collect();
         let found: Vec<Option<Loaded<T>>> =
-            futures_util::stream::iter(reads).buffered(POINTS_AT_ONCE).try_collect().await?;
+            stream::iter(reads).buffered(POINTS_AT_ONCE).try_collect().await?;
         Ok(Fetched { items: found.into_iter().flatten().collect(), next: None })
     }
 
@@ -121,8 +147,12 @@ impl<T: Send + 'static> Source<T> {
         let query = self.point_query.clone();
         let answer = read_point(&self.account, &self.table, &key, query, options).await?;
         let Some(answer) = answer else { return Ok(None) };
-        self.item(answer.entity()?, answer.etag())
-            .map_err(|error| error.at("get", Some(self.table.as_str()), Some(&key)))
+        let item = if self.account.1.is_some() {
+            self.opened(answer.raw()?).await
+        } else {
+            self.item(answer.entity()?, answer.etag())
+        };
+        item.map_err(|error| error.at("get", Some(self.table.as_str()), Some(&key)))
     }
 
     /// What a row becomes; `None` if it is left out.
@@ -131,7 +161,17 @@ impl<T: Send + 'static> Source<T> {
         entity: json::AnsweredEntity<'_>,
         etag: Option<&str>,
     ) -> Result<Option<Loaded<T>>, Error> {
-        match Loaded::from_answer(entity, etag, &*self.decode) {
+        self.skip_bad(Loaded::from_answer(entity, etag, &*self.decode))
+    }
+
+    /// What an encrypted row becomes.
+    async fn opened(&self, raw: Loaded<Entity>) -> Result<Option<Loaded<T>>, Error> {
+        let (declared, decode) = (self.declared, &*self.decode);
+        self.skip_bad(codec::open(&self.account, raw, declared, &self.select, decode).await)
+    }
+
+    fn skip_bad(&self, item: Result<Option<Loaded<T>>, Error>) -> Result<Option<Loaded<T>>, Error> {
+        match item {
             Err(error) if self.skips_bad && matches!(error.kind(), ErrorKind::Decode(_)) => {
                 tracing::debug!(%error, "left out an entity that cannot be read");
                 Ok(None)
@@ -151,18 +191,14 @@ impl<T: Send + 'static> Source<T> {
         if answer.status != StatusCode::OK {
             return Err(answer.into_error("query"));
         }
-        let mut items = Vec::new();
-        let mut fault = None;
-        json::read_feed(&answer.body, |entity| match self.item(entity, None) {
-            Ok(item) => items.extend(item),
-            Err(error) => {
-                fault.get_or_insert(error);
-            }
-        })
-        .map_err(Error::protocol)?;
-        if let Some(error) = fault {
-            return Err(error);
-        }
+        let items = if self.account.1.is_some() {
+            let raw = read_items(&answer.body, |entity| Loaded::raw(entity, None).map(Some))?;
+            let opened = stream::iter(raw).map(|raw| self.opened(raw)).buffered(OPENED_AT_ONCE);
+            let items: Vec<Option<Loaded<T>>> = opened.try_collect().await?;
+            items.into_iter().flatten().collect()
+        } else {
+            read_items(&answer.body, |entity| self.item(entity, None))?
+        };
         self.account.observe_page(&call, &answer, items.len());
         let next = |name| header(&answer.headers, name).map(str::to_owned);
         let next = Position { partition: next(&NEXT_PARTITION_KEY), row: next(&NEXT_ROW_KEY) };

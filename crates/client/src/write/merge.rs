@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::index::Indexing;
 use crate::key::KeyError;
 use crate::options::verb_options;
+use crate::property::PropertyDef;
 use crate::value::{IntoValue, TableValue};
 use crate::write_ids::WriteIds;
 use lazuli_model::{EntityKey, TableName};
@@ -37,12 +38,13 @@ impl<T> Merge<T> {
         account: &Account,
         table: &TableName,
         key: Result<EntityKey, KeyError>,
+        declared: &'static [PropertyDef],
     ) -> Self {
         Self {
             account: account.clone(),
             table: table.clone(),
             key,
-            properties: Properties::default(),
+            properties: Properties::of(declared),
             fault: None,
             if_match: Some("*".to_owned()),
             base: WriteIds::default(),

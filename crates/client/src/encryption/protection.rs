@@ -1,0 +1,121 @@
+//! Where entities pass on their way out and in. Without encryption this costs one comparison.
+
+use super::{CryptoError, Encryption};
+use crate::entity::{Entity, Loaded, Properties};
+use crate::env::Env;
+use crate::error::{Error, ErrorKind};
+use crate::property::{PropertyDef, Storage};
+use crate::write::WriteVerb;
+use lazuli_model::EntityKey;
+use std::sync::Arc;
+
+/// The property with the wrapped key, in clear.
+pub(crate) const METADATA: &str = "_ClientEncryptionMetadata1";
+/// The property with the list of encrypted properties, encrypted.
+pub(crate) const LIST: &str = "_ClientEncryptionMetadata2";
+
+/// How a table encrypts its entities, if it does. An account carries it, as every request of the table goes
+/// through the account: no write can miss it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Protection(Option<Arc<Encryption>>);
+
+impl Protection {
+    #[cfg(feature = "encryption")]
+    pub(crate) fn new(encryption: Arc<Encryption>) -> Self {
+        Self(Some(encryption))
+    }
+
+    #[cfg(feature = "encryption")]
+    pub(crate) fn encryption(&self) -> Result<&Arc<Encryption>, CryptoError> {
+        self.0.as_ref().ok_or(CryptoError::NoKey)
+    }
+
+    pub(crate) fn is_some(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// What a projection must read too (C-7.23).
+    pub(crate) fn metadata_names<'a>(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let names: &[&str] = if self.is_some() { &[METADATA, LIST] } else { &[] };
+        names.iter().copied()
+    }
+
+    /// Encrypts what is to be encrypted. Afterwards the properties are what is sent.
+    pub(crate) async fn seal(
+        &self,
+        properties: &mut Properties,
+        table: &str,
+        key: &EntityKey,
+        verb: WriteVerb,
+        env: &Env,
+    ) -> Result<(), Error> {
+        // A transaction that failed may be sent again in parts.
+        if let Some(encryption) = self.0.as_ref().filter(|_| !properties.is_sealed()) {
+            encryption.seal(properties, table, key, verb, env).await?;
+            properties.mark_sealed();
+        }
+        Ok(())
+    }
+
+    /// Decrypts what was read. `selected` are the properties that were asked for; empty if all were.
+    pub(crate) async fn open(
+        &self,
+        mut raw: Loaded<Entity>,
+        env: &Env,
+        declared: &[PropertyDef],
+        selected: &[String],
+    ) -> Result<Loaded<Entity>, Error> {
+        let Some(encryption) = &self.0 else { return Ok(raw) };
+        let opened = encryption.open(std::mem::take(&mut *raw), env, declared, selected).await;
+        *raw = opened.map_err(|fault| {
+            Error::from(fault).with(|context| context.key = Some(raw.loaded_key().clone()))
+        })?;
+        Ok(raw)
+    }
+}
+
+impl From<CryptoError> for Error {
+    fn from(error: CryptoError) -> Self {
+        Self::new(ErrorKind::Crypto(error))
+    }
+}
+
+/// Whether a type has encrypted properties.
+pub(crate) const fn declares_secrets(mut declared: &[PropertyDef]) -> bool {
+    while let [first, rest @ ..] = declared {
+        let is_inside = match first.storage {
+            Storage::Flattened(inner) => declares_secrets(inner),
+            _ => false,
+        };
+        if first.is_encrypted || is_inside {
+            return true;
+        }
+        declared = rest;
+    }
+    false
+}
+
+#[cfg(not(feature = "encryption"))]
+#[expect(clippy::unused_async, reason = "the same calls as with the feature")]
+impl Encryption {
+    async fn open(
+        &self,
+        _entity: Entity,
+        _env: &Env,
+        _declared: &[PropertyDef],
+        _selected: &[String],
+    ) -> Result<Entity, CryptoError> {
+        match *self {}
+    }
+
+    async fn seal(
+        &self,
+        _properties: &mut Properties,
+        _table: &str,
+        _key: &EntityKey,
+        _verb: WriteVerb,
+        _env: &Env,
+    ) -> Result<(), CryptoError> {
+        match *self {}
+    }
+}
