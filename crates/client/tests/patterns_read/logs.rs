@@ -3,11 +3,12 @@
 use lazuli_client::patterns::log_tail::{LogEntry, LogTail};
 use lazuli_client::prelude::*;
 use lazuli_client::{BoxFuture, Credential, Dialect, Env, Environment, ErrorKind, Timestamp, iter};
+use lazuli_model::{Clock, SystemClock};
 use lazuli_test::crash::{self, TestClient, chosen_seeds};
 use lazuli_test::{FaultyServer, TestServer};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 #[derive(TableEntity, Debug, Clone, PartialEq)]
 #[table(name = "EmployeeExpense", partition = "{employee}", row = "{at:rev}_{id:08}")]
@@ -117,9 +118,7 @@ async fn entries_of_one_tick_all_have_a_row() {
     // PS-7.4: four processes whose clocks show one time, and keys without an id.
     let server = TestServer::start().await.unwrap();
     server.account().tables().create("EmployeeExpense").await.unwrap();
-    let now = Timestamp::from_unix_seconds(
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs(),
-    );
+    let now = SystemClock.now();
     let builder = server.account_builder().unwrap().env(Env::new(Still(now)));
     let table = builder.build().unwrap().tables().of::<Bare>().unwrap();
     let append = async || {
