@@ -364,8 +364,10 @@ impl fmt::Display for Error {
         }
         match &context.answer {
             Some(answer) => {
-                if let ErrorKind::Batch { index: Some(index) } = self.kind() {
-                    write!(f, "operation {index}: ")?;
+                match self.kind() {
+                    ErrorKind::Batch { index: Some(index) } => write!(f, "operation {index}: ")?,
+                    ErrorKind::UniqueViolation { .. } => write!(f, "{}: ", self.kind())?,
+                    _ => {}
                 }
                 write!(f, "{} {}", answer.status.as_u16(), answer.code)?;
                 if !answer.message.is_empty() {

@@ -238,8 +238,9 @@ pub(crate) async fn send(
     Err(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }))
 }
 
-/// The error of the one write that a transaction is for.
+/// The error of the one write that a transaction is for, which its verb names.
 fn as_lone(error: Error) -> Error {
+    let error = error.with(|context| context.operation = None);
     match (error.kind(), error.status()) {
         (ErrorKind::Batch { .. }, Some(status)) => {
             let kind = crate::call::kind_of(status, error.code().unwrap_or_default());

@@ -17,6 +17,9 @@ async fn a_value_of_a_unique_index_has_one_holder() {
         ErrorKind::UniqueViolation { index: "email", value_key: "email_jonesj@contoso.com".into() }
     );
     assert!(!error.is_conflict());
+    let begins =
+        "insert Employees (Sales, email_jonesj@contoso.com): another entity has this value";
+    assert!(error.to_string().starts_with(begins), "{error}");
     assert_eq!(rows(&table, "Sales").await.len(), 3, "nothing was written");
     let same = table.insert(&jones()).await.unwrap_err();
     assert_eq!(*same.kind(), ErrorKind::Conflict);
