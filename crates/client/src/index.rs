@@ -12,6 +12,8 @@ mod write;
 pub(crate) use copies::as_primary;
 pub(crate) use copies::{CopyMark, CopyRow, changes, copies, fold, in_partition, violation};
 pub use cost::{Cost, Costs};
+#[cfg(feature = "patterns")]
+pub(crate) use lookup::read as read_copy;
 pub use lookup::{GetBy, Index, IndexKey, IndexQuery, Indexed};
 pub(crate) use write::{Indexing, blind, operation, send};
 

@@ -2,6 +2,7 @@
 
 pub mod advisor;
 pub mod counter;
+pub mod eventual;
 mod finding;
 pub mod job;
 pub mod jobs;

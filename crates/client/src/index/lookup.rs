@@ -117,7 +117,7 @@ impl<R> Deref for Indexed<R> {
 }
 
 /// What a copy holds.
-fn read<I: Index>(copy: Entity) -> Result<Option<Indexed<I::Row>>, Error> {
+pub(crate) fn read<I: Index>(copy: Entity) -> Result<Option<Indexed<I::Row>>, Error> {
     let stranger = copy.decode_error(codec::INDEX_MARK, ValueError::Missing);
     let Some((key, source, entity)) = as_primary(copy, I::DEF.mark) else {
         return Err(stranger.into());

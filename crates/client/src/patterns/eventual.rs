@@ -1,0 +1,16 @@
+//! Indexes in other partitions, kept by a protocol (P-2).
+//!
+//! No transaction spans partitions. A write leaves a note in a queue, claims unique values, writes the
+//! entity, brings its copies after it, and deletes the note. Who dies on the way leaves the note, and a
+//! worker does the rest.
+
+mod note;
+mod protocol;
+mod service;
+mod store;
+mod table;
+
+pub use table::{Eventual, EventualTable, EventualWorker, EventualWritten};
+
+#[cfg(test)]
+mod model;

@@ -1,0 +1,146 @@
+//! The protocol in every order of its requests, with crashes (P-0.8).
+//!
+//! Rows and notes are in memory. A client is a future that stops before each request; a scheduler decides whose
+//! request is carried out next, and who dies. Schedules are enumerated up to a number of switches, and beyond
+//! that drawn from seeds.
+
+mod schedule;
+mod world;
+
+use super::protocol::Change;
+use crate::error::ErrorKind;
+use schedule::{Chooser, Drawn, Listed, explore};
+use world::{Client, World};
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Reads a primary and sets its value, or inserts it.
+    Set(&'static str, &'static str),
+    /// Deletes a primary.
+    Delete(&'static str),
+    /// Works on notes whose writers have ended.
+    Work,
+}
+
+use Step::{Delete, Set, Work};
+
+async fn run(client: Client, steps: Vec<Step>) {
+    for step in steps {
+        match step {
+            Set(id, value) => client.set(id, value).await,
+            Delete(id) => client.delete(id).await,
+            Work => client.work().await,
+        }
+    }
+}
+
+impl Client {
+    async fn set(&self, id: &'static str, value: &'static str) {
+        let place = world::primary(id);
+        let protocol = self.protocol();
+        let Ok(read) = protocol.store.get(&place).await else { return };
+        let new = world::entity(id, value);
+        let written = match &read {
+            Some(old) => {
+                let change = Change::Replace(new, old.etag.clone());
+                let copies = (protocol.shape)(&old.entity).unwrap();
+                protocol.write(&place, &copies, change).await
+            }
+            None => protocol.write(&place, &[], Change::Insert(new)).await,
+        };
+        self.note_outcome(&written);
+    }
+
+    async fn delete(&self, id: &'static str) {
+        let place = world::primary(id);
+        let protocol = self.protocol();
+        if let Ok(Some(old)) = protocol.store.get(&place).await {
+            let change = Change::Delete(old.etag.clone());
+            let copies = (protocol.shape)(&old.entity).unwrap();
+            let written = protocol.write(&place, &copies, change).await;
+            self.note_outcome(&written);
+        }
+    }
+
+    fn note_outcome(&self, written: &Result<super::protocol::Acknowledged, crate::Error>) {
+        if let Err(error) = written {
+            let expected = matches!(
+                error.kind(),
+                ErrorKind::Conflict
+                    | ErrorKind::PreconditionFailed
+                    | ErrorKind::Contended { .. }
+                    | ErrorKind::UniqueViolation { .. }
+            );
+            assert!(expected, "{error}");
+        }
+    }
+}
+
+/// Runs clients by the chooser's will, lets time pass, heals, and checks.
+fn scenario(chooser: &mut dyn Chooser, is_unique: bool, clients: &[Vec<Step>]) {
+    let world = World::new(is_unique);
+    // P holds the value a, and its copy is there.
+    world.prepare("P", "a");
+    let futures = clients.iter().enumerate().map(|(number, steps)| {
+        let client = world.client(number + 1);
+        (number + 1, run(client, steps.clone()))
+    });
+    schedule::interleave(chooser, &world, futures.collect());
+    world.heal();
+    world.check();
+}
+
+/// Pairs and triples of programs: each is run with the others.
+fn programs() -> Vec<Vec<Step>> {
+    vec![
+        vec![Set("P", "b")],
+        vec![Set("P", "c")],
+        vec![Set("P", "b"), Set("P", "a")],
+        vec![Delete("P")],
+        vec![Delete("P"), Set("P", "a")],
+        vec![Set("Q", "a")],
+        vec![Set("Q", "b")],
+        vec![Set("Q", "b"), Set("Q", "a")],
+        vec![Work; 3],
+    ]
+}
+
+#[test]
+fn two_clients_keep_copies_and_uniqueness_in_every_order() {
+    let programs = programs();
+    let mut runs = 0;
+    for is_unique in [true, false] {
+        for (number, first) in programs.iter().enumerate() {
+            for second in programs.iter().skip(number) {
+                let clients = [first.clone(), second.clone()];
+                // Two switches without a crash, and one with one crash anywhere.
+                for (switches, crashes) in [(2, 0), (1, 1)] {
+                    let mut listed = Listed::new(switches, crashes);
+                    runs += explore(&mut listed, &clients, |chooser| {
+                        scenario(chooser, is_unique, &clients);
+                    });
+                }
+            }
+        }
+    }
+    assert!(runs > 10_000, "{runs}");
+}
+
+#[test]
+fn three_clients_and_a_worker_keep_copies_and_uniqueness_in_drawn_orders() {
+    let programs = programs();
+    let seeds: u64 =
+        std::env::var("LAZULI_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(5_000);
+    for seed in 0..seeds {
+        let mut drawn = Drawn::new(seed);
+        let clients: Vec<Vec<Step>> = (0..3)
+            .map(|_| programs[drawn.below(programs.len())].clone())
+            .chain([vec![Work; 8]])
+            .collect();
+        let is_unique = seed % 4 > 0;
+        let context = schedule::Context(format!("seed {seed}, unique {is_unique}: {clients:?}"));
+        scenario(&mut drawn, is_unique, &clients);
+        drop(context);
+    }
+}
