@@ -176,7 +176,6 @@ impl Chooser for Drawn {
 pub(super) struct Context(pub(super) String);
 
 impl Drop for Context {
-    #[expect(clippy::print_stderr, reason = "beside the message of the panic")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}", self.0);

@@ -14,10 +14,12 @@ use std::time::Duration;
 
 const CLAIM_AGE: Duration = Duration::from_secs(600);
 
+type CopiesOf = dyn Fn(&Entity) -> Result<Vec<Copy>, Error> + Send + Sync;
+
 #[derive(Clone)]
 pub(super) struct World {
     state: Arc<Mutex<State>>,
-    shape: Arc<dyn Fn(&Entity) -> Result<Vec<Copy>, Error> + Send + Sync>,
+    shape: Arc<CopiesOf>,
     is_unique: bool,
 }
 
