@@ -58,12 +58,19 @@
 //! | --- | --- |
 //! | compound keys, padded and inverted numbers and times | templates of `#[derive(TableEntity)]`, [`key_part`] |
 //! | several types in one table, versions of a type | `#[derive(TableUnion)]`, `version` and `upgrade` |
-//! | large result sets | [`Query::pages`], [`PageToken`] |
+//! | secondary indexes in the same partition | `#[index(..)]` on the type: every write verb keeps them |
+//! | secondary indexes in other partitions | the same, and `patterns::eventual` |
+//! | transactions over partitions, tables and blobs | `patterns::jobs`: messages, workers, steps that may be repeated |
+//! | the newest entries first | `patterns::log_tail` |
+//! | large result sets | [`Query::pages`], [`PageToken`], `patterns::job` |
 //! | projection on the server | [`Query::select`], `#[derive(Projection)]` |
 //! | optimistic concurrency | [`Table::update_with`], [`Table::transact`] |
 //! | parallel and many operations | [`Table::bulk`], [`Table::get_many`], `query_partitions` |
 //! | one signature per user | [`Table::sas_issuer`] |
-//! | event streams, views, counters, leases, sequences, once | the module `patterns` (feature `patterns`) |
+//! | choice of keys | `patterns::advisor`: advice from a program's own traffic |
+//! | event streams, views, counters, leases, sequences, once | the module `patterns` |
+//!
+//! `patterns` is a module and a feature. `docs/patterns/README.md` in the repository has a page for each.
 //!
 //! # Features
 //!
