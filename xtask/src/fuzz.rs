@@ -28,11 +28,10 @@ pub(crate) struct Options {
     stable: bool,
 }
 
-impl Options {
-    /// Each parser in turn, by our own fuzzer.
-    pub(crate) const fn new(seed: u64, seconds: u64) -> Self {
-        Self { target: None, seconds, seed: Some(seed), stable: true }
-    }
+/// Each parser in turn, by our own fuzzer; they share `seconds`.
+pub(crate) fn run_each(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
+    let seconds = (seconds / targets(workspace)?.len().max(1) as u64).max(1);
+    run(workspace, &Options { target: None, seconds, seed: Some(seed), stable: true })
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {

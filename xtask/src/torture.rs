@@ -20,8 +20,9 @@ const IDLE_CONNECTIONS: u64 = 10_000;
 const ATTACKED_MIB_MAX: u64 = 600;
 /// Parts that share the time: seven, and the disk trials.
 const PARTS: u64 = 7 + DISK_TRIALS.len() as u64;
-/// Targets of the fuzzers, which share one part's time.
-const FUZZ_TARGETS: u64 = 10;
+/// Settings under which clients are recorded: what the server remembers of tables and queues depends
+/// on whether an acknowledged commit may be lost.
+const DURABILITIES: [&str; 2] = ["sync", "memory"];
 
 /// One disk trial.
 struct DiskTrial {
@@ -85,7 +86,6 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     let seed = options.seed.unwrap_or_else(|| SystemClock.now().ticks());
     println!("torture: {} s, --seed {seed}", options.seconds);
     let share = (options.seconds / PARTS).max(1);
-    let each = (share / FUZZ_TARGETS).max(1);
     let mut tally = Tally::default();
     let mut part = |name: &str, outcome: &dyn Fn() -> Result<Tally>| {
         println!("\n-- {name} --");
@@ -97,7 +97,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     part("simulation", &|| Ok(sim::run(workspace, sim::Options::new(seed, share))));
     part("histories of concurrent clients", &|| histories(workspace, seed, share));
     part("histories of queues", &|| queue_histories(workspace, seed, share));
-    part("generated input", &|| fuzz::run(workspace, &fuzz::Options::new(seed, each)));
+    part("generated input", &|| fuzz::run_each(workspace, seed, share));
     part("malformed HTTP", &|| attacks(workspace, seed, share));
     for trial in &DISK_TRIALS {
         let seconds = (!options.every).then_some(share);
@@ -133,33 +133,59 @@ fn disk(
 
 /// Records clients of the real binary, and checks what they saw.
 fn histories(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
-    let mut command = program(workspace, "lazuli-sim");
-    command.arg("record");
-    arguments(&mut command, [("--seed", Some(seed)), ("--seconds", Some(seconds))]);
-    with_server(workspace, &mut command, table_address, |_| Ok(()))
+    record(workspace, (seed, seconds), &["record"], table_address)
 }
 
 /// The same for clients of queues.
 fn queue_histories(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
-    let mut command = program(workspace, "lazuli-sim");
-    command.args(["record", "--service", "queue"]);
-    arguments(&mut command, [("--seed", Some(seed)), ("--seconds", Some(seconds))]);
-    let queue_address = |server: &Server| server.queue().context("the server has no queues");
-    with_server(workspace, &mut command, queue_address, |_| Ok(()))
+    record(workspace, (seed, seconds), &["record", "--service", "queue"], queue_address)
+}
+
+/// Records under each setting, for its share of the time.
+fn record(
+    workspace: &Workspace,
+    (seed, seconds): (u64, u64),
+    given: &[&str],
+    address: impl Fn(&Server) -> Result<SocketAddr>,
+) -> Result<Tally> {
+    let seconds = (seconds / DURABILITIES.len() as u64).max(1);
+    let mut tally = Tally::default();
+    for durability in DURABILITIES {
+        println!("--durability {durability}");
+        let mut command = program(workspace, "lazuli-sim");
+        command.args(given);
+        arguments(&mut command, [("--seed", Some(seed)), ("--seconds", Some(seconds))]);
+        tally += with_server(workspace, durability, &mut command, &address, |_| Ok(()))?;
+    }
+    Ok(tally)
 }
 
 fn table_address(server: &Server) -> Result<SocketAddr> {
     Ok(server.address())
 }
 
-/// Attacks the real binary, and checks its memory and its log.
+fn queue_address(server: &Server) -> Result<SocketAddr> {
+    server.queue().context("the server has no queues")
+}
+
+/// Attacks each service of the real binary, and checks its memory and its log.
 fn attacks(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
+    let mut tally = attack(workspace, (seed, seconds / 2), "table", table_address)?;
+    tally += attack(workspace, (seed, seconds / 2), "queue", queue_address)?;
+    Ok(tally)
+}
+
+fn attack(
+    workspace: &Workspace,
+    (seed, seconds): (u64, u64),
+    service: &str,
+    address: impl Fn(&Server) -> Result<SocketAddr>,
+) -> Result<Tally> {
     let mut command = program(workspace, "lazuli-hostile");
-    command.arg("http");
-    let idle = Some(IDLE_CONNECTIONS);
-    let given = [("--seed", Some(seed)), ("--seconds", Some(seconds)), ("--idle", idle)];
-    arguments(&mut command, given);
-    with_server(workspace, &mut command, table_address, |server| {
+    command.args(["http", "--service", service]);
+    let (idle, seconds) = (Some(IDLE_CONNECTIONS), Some(seconds.max(1)));
+    arguments(&mut command, [("--seed", Some(seed)), ("--seconds", seconds), ("--idle", idle)]);
+    with_server(workspace, "memory", &mut command, &address, |server| {
         let peak = memory::peak_mib(server.pid())?;
         println!("the server's memory peaked at {peak} MiB");
         ensure!(peak <= ATTACKED_MIB_MAX, "more than {ATTACKED_MIB_MAX} MiB");
@@ -170,12 +196,13 @@ fn attacks(workspace: &Workspace, seed: u64, seconds: u64) -> Result<Tally> {
 /// Runs `command` with the address of a new server, which must not panic and must stop cleanly.
 fn with_server(
     workspace: &Workspace,
+    durability: &str,
     command: &mut Command,
-    address: impl FnOnce(&Server) -> Result<SocketAddr>,
+    address: &impl Fn(&Server) -> Result<SocketAddr>,
     look: impl FnOnce(&Server) -> Result<()>,
 ) -> Result<Tally> {
     let data = tempfile::tempdir().context("create a data directory")?;
-    let server = Server::start(workspace.binary()?, data.path(), &["--durability", "memory"])?;
+    let server = Server::start(workspace.binary()?, data.path(), &["--durability", durability])?;
     command.arg("--address").arg(address(&server)?.to_string());
     let mut tally = process::check(command);
     look(&server)?;

@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "it prints its report")]
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use lazuli_hostile::drive::{Mutator, corpus, try_one};
 use lazuli_hostile::http::{ATTACKS, Seen, Witness, idle_connections};
 use lazuli_hostile::{TARGETS, Target};
@@ -38,12 +38,21 @@ enum What {
     Http {
         #[arg(long)]
         address: SocketAddr,
+        /// The service that listens there
+        #[arg(long, value_enum, default_value_t = Service::Table)]
+        service: Service,
         /// Idle connections to keep open during the attacks
         #[arg(long, default_value_t = 1000)]
         idle: usize,
         #[command(flatten)]
         bounds: Bounds,
     },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Service {
+    Table,
+    Queue,
 }
 
 #[derive(Args, Clone, Copy, Debug)]
@@ -76,7 +85,7 @@ fn main() -> ExitCode {
                 Some(_) => targets.try_for_each(|target| fuzz(target, &corpus, bounds)),
             }
         }
-        What::Http { address, idle, bounds } => attack(address, idle, bounds),
+        What::Http { address, service, idle, bounds } => attack(address, service, idle, bounds),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -115,14 +124,17 @@ fn fuzz(target: &Target, directory: &std::path::Path, bounds: Bounds) -> io::Res
     Ok(())
 }
 
-fn attack(address: SocketAddr, idle: usize, bounds: Bounds) -> io::Result<()> {
+fn attack(address: SocketAddr, service: Service, idle: usize, bounds: Bounds) -> io::Result<()> {
     let seed = bounds.seed();
     let mut random = Seeded::new(seed);
     println!("attacks: --seed {seed}");
     let wanted = idle;
     let idle = idle_connections(address, wanted);
     let over = AtomicBool::new(false);
-    let mut witness = Witness::new(address, "Witness")?;
+    let mut witness = match service {
+        Service::Table => Witness::new(address, "Witness")?,
+        Service::Queue => Witness::of_queues(address)?,
+    };
     std::thread::scope(|scope| {
         let watching = scope.spawn(|| {
             while !over.load(Ordering::SeqCst) {

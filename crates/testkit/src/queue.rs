@@ -49,12 +49,31 @@ pub fn put(connection: &mut Connection, queue: &str, text: &str) -> Result<Resul
         Err(outcome) => return Ok(Err(outcome)),
     };
     expect(&answer, 201, || format!("put into {queue}"))?;
-    let body = answer.text();
-    let of = |name| element(&body, name).with_context(|| format!("no {name} in {body}"));
-    Ok(Ok(Held { id: of("MessageId")?.to_owned(), receipt: escaped(of("PopReceipt")?) }))
+    Ok(Ok(held(&answer.text())?))
 }
 
-/// Gives a message another text; it stays visible.
+/// Takes the first visible message, which nobody else gets for `seconds`; says how to change it, and
+/// its text.
+pub fn get(
+    connection: &mut Connection,
+    queue: &str,
+    seconds: u32,
+) -> Result<Result<Option<(Held, String)>, Outcome>> {
+    let path = format!("/{queue}/messages?visibilitytimeout={seconds}");
+    let answer = match send(connection, "GET", &path, "") {
+        Ok(answer) => answer,
+        Err(outcome) => return Ok(Err(outcome)),
+    };
+    expect(&answer, 200, || format!("get a message of {queue}"))?;
+    let body = answer.text();
+    if !body.contains("<QueueMessage>") {
+        return Ok(Ok(None));
+    }
+    let text = element(&body, "MessageText").with_context(|| format!("no text in {body}"))?;
+    Ok(Ok(Some((held(&body)?, text.to_owned()))))
+}
+
+/// Gives a message another text, and makes it visible.
 pub fn update(
     connection: &mut Connection,
     queue: &str,
@@ -139,6 +158,12 @@ fn done(
         Ok(answer) => expect(&answer, status, what),
         Err(outcome) => Ok(outcome),
     }
+}
+
+/// The message that an answer describes.
+fn held(body: &str) -> Result<Held> {
+    let of = |name| element(body, name).with_context(|| format!("no {name} in {body}"));
+    Ok(Held { id: of("MessageId")?.to_owned(), receipt: escaped(of("PopReceipt")?) })
 }
 
 fn held_path(queue: &str, held: &Held) -> String {

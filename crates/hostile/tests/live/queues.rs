@@ -2,7 +2,7 @@
 //! on.
 
 use crate::server::Server;
-use lazuli_hostile::http::{ATTACKS, idle_connections};
+use lazuli_hostile::http::{ATTACKS, Witness, idle_connections};
 use lazuli_testkit::http::{Connection, Request, Response};
 use lazuli_testkit::seed::Seeded;
 use std::io::{Read, Write};
@@ -49,13 +49,14 @@ fn refused(answer: &Response, what: &str) -> String {
 
 #[test]
 fn others_are_served_throughout_every_attack() {
-    let (server, mut connection) = with_orders();
+    let server = Server::start_queues();
+    let mut witness = Witness::of_queues(server.address).unwrap();
     let idle = idle_connections(server.address, 100);
     assert_eq!(idle.len(), 100);
     let mut random = Seeded::new(2);
-    for (round, attack) in ATTACKS.iter().enumerate() {
+    for attack in ATTACKS {
         attack.run(server.address, &mut random).unwrap();
-        work(&mut connection, round);
+        witness.work().unwrap();
         server.assert_sound();
     }
 }

@@ -1,6 +1,7 @@
 //! Histories of each workload, recorded and checked. `cargo xtask torture` runs more of them.
 
 use crate::server::Server;
+use lazuli_sim::queue;
 use lazuli_sim::record::{Plan, run};
 use lazuli_sim::workload::Workload;
 
@@ -34,4 +35,15 @@ fn a_ring_stays_a_ring() {
 #[test]
 fn money_is_neither_made_nor_lost() {
     check(Workload::Bank, 6, 60, 0..3);
+}
+
+/// No message is lost, and none is held by two at a time.
+#[test]
+fn messages_are_delivered_to_one_holder_at_a_time() {
+    let server = Server::start();
+    for seed in 0..2 {
+        let report = queue::record::run(server.queues, seed, 8, 40);
+        let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
+        assert!(report.undecided == 0 && report.unknown == 0, "{report:?}");
+    }
 }

@@ -1,25 +1,28 @@
 //! A server in this process, with its data in a directory of its own.
 
-use lazuli_engine_local::{Durability, LocalEngine, LocalOptions};
+use lazuli_engine_local::{LocalEngine, LocalOptions};
 use lazuli_testkit::http::Connection;
-use lazuli_testkit::live::LiveServer;
+use lazuli_testkit::live::{LiveOptions, LiveServer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
+    pub(crate) queues: SocketAddr,
     /// Dropped in this order: first all that runs, then the data.
     live: LiveServer,
     _data: tempfile::TempDir,
 }
 
 impl Server {
+    /// As it runs by default: acknowledged commits are durable, so the services remember tables and
+    /// messages.
     pub(crate) fn start() -> Self {
         let data = tempfile::tempdir().unwrap();
-        let options = LocalOptions { durability: Durability::Memory, ..LocalOptions::default() };
-        let engine = LocalEngine::open(data.path(), options).unwrap();
-        let live = LiveServer::start(Arc::new(engine), "live-server").unwrap();
-        Self { address: live.address(), live, _data: data }
+        let engine = LocalEngine::open(data.path(), LocalOptions::default()).unwrap();
+        let options = LiveOptions::new().unwrap();
+        let live = LiveServer::start_both(Arc::new(engine), "live-server", options).unwrap();
+        Self { address: live.address(), queues: live.queues().unwrap(), live, _data: data }
     }
 
     pub(crate) fn connect(&self) -> Connection {
