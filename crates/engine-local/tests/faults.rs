@@ -7,6 +7,7 @@ use lazuli_engine::{
     EngineError, Expect, Key, Modify, Refusal, Revision, Write,
 };
 use lazuli_engine_local::{Durability, Faults, LocalEngine, LocalOptions, ReopeningEngine};
+use lazuli_testkit::engine_suite;
 use std::io;
 use std::path::Path;
 use std::pin::Pin;
@@ -135,6 +136,22 @@ async fn store_is_reopened_when_the_disk_takes_writes_again() {
     assert!(!is_there(&engine, "failed 0").await);
     assert!(is_there(&engine, "failed 1").await, "it failed after it was written");
     engine.close().await.unwrap();
+}
+
+/// Whether a write fails before it happens or after, alone or with others in its group.
+#[test]
+fn undetermined_commit_is_whole_or_nothing() {
+    let steps: [fn(&Broken) -> &AtomicBool; 2] =
+        [|faults| &faults.before_write, |faults| &faults.after_write];
+    for broken in steps {
+        let dir = tempfile::tempdir().unwrap();
+        let faults = Arc::new(Broken::default());
+        let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
+        let engine: Arc<dyn Engine> = Arc::new(ReopeningEngine::open(dir.path(), options).unwrap());
+        engine_suite::undetermined_commit_is_whole_or_nothing(&engine, |is_broken| {
+            broken(&faults).store(is_broken, Ordering::SeqCst);
+        });
+    }
 }
 
 /// Waits until `happened`.

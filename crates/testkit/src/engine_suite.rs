@@ -18,6 +18,7 @@ mod derived;
 mod history;
 pub mod reopen;
 mod sequential;
+mod undetermined;
 
 pub use appended::*;
 pub use concurrency::*;
@@ -25,6 +26,7 @@ pub use contract::*;
 pub use derived::*;
 pub use history::random_histories_match_the_model;
 pub use sequential::*;
+pub use undetermined::undetermined_commit_is_whole_or_nothing;
 
 use bytes::Bytes;
 use lazuli_engine::{
