@@ -199,6 +199,7 @@ impl World {
         self.call(0, whole(None)).await;
         let derived = self.engine.check_derived().await.err();
         *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = derived;
+        self.history.note(self.engine.end().await);
     }
 
     /// Turns faults on or off.
@@ -240,10 +241,11 @@ impl World {
         response
     }
 
-    /// Reclaims the space of deleted tables while the clients work.
+    /// Tends the engine and reclaims the space of deleted tables while the clients work.
     async fn reclaim(self) {
         for _ in 0..20 {
             self.handle.sleep(PATIENCE).await;
+            self.history.note(self.engine.look_after().await);
             if let Some(server) = self.servers.first() {
                 self.handle.within(PATIENCE, server.reclaim()).await;
             }
@@ -286,6 +288,12 @@ impl<C: Clone> Log<C> {
 
     fn fail(&self, failure: String) {
         self.entries().failure.get_or_insert(failure);
+    }
+
+    fn note(&self, outcome: Result<(), String>) {
+        if let Err(failure) = outcome {
+            self.fail(failure);
+        }
     }
 
     fn failure(&self) -> Option<String> {

@@ -1,6 +1,8 @@
 //! The memory engine behind a bad connection: late, busy, conflicting, silent; and with a planted
 //! bug, wrong.
 
+mod upkeep;
+
 use super::executor::Handle;
 use super::shadow::{self, Shadow};
 use lazuli_engine::{
@@ -30,12 +32,20 @@ pub struct FaultRates {
     pub expired_view: usize,
     /// A guard is reported as failed.
     pub failed_guard: usize,
+    /// The engine reports that it is not healthy.
+    pub unhealthy: usize,
+    /// Upkeep fails.
+    pub failed_tend: usize,
+    /// The engine does not close, or does not say so.
+    pub failed_close: usize,
 }
 
 impl FaultRates {
     /// Each fault is off in half of all runs, so that every combination occurs.
     pub(super) fn random(random: &mut Seeded) -> Self {
-        let mut rate = |max| if random.one_in(2) { 0 } else { 1 + random.below(max) };
+        let mut upkeep = random.stream(0);
+        let mut upkeep = |max| rate(&mut upkeep, max);
+        let mut rate = |max| rate(random, max);
         Self {
             conflict: rate(300),
             busy: rate(100),
@@ -45,8 +55,16 @@ impl FaultRates {
             failed_read: rate(40),
             expired_view: rate(60),
             failed_guard: rate(60),
+            unhealthy: upkeep(500),
+            failed_tend: upkeep(500),
+            failed_close: upkeep(500),
         }
     }
+}
+
+/// A rate of up to `max`; zero half of the time.
+fn rate(random: &mut Seeded, max: usize) -> usize {
+    if random.one_in(2) { 0 } else { 1 + random.below(max) }
 }
 
 /// A bug that breaks the engine contract, planted in tests of the simulation: if no seed detects
@@ -116,6 +134,8 @@ pub(super) struct FaultyEngine {
 struct Line {
     handle: Handle,
     random: Arc<Mutex<Seeded>>,
+    /// For the faults of upkeep.
+    upkeep: Arc<Mutex<Seeded>>,
     rates: FaultRates,
     is_bad: Arc<AtomicBool>,
     crashes: Arc<AtomicUsize>,
@@ -128,8 +148,10 @@ impl FaultyEngine {
         (rates, bug): (FaultRates, Option<Bug>),
         random: Seeded,
     ) -> Self {
+        let upkeep = Arc::new(Mutex::new(random.stream(0)));
         let random = Arc::new(Mutex::new(random));
-        let line = Line { handle, random, rates, is_bad: Arc::default(), crashes: Arc::default() };
+        let (is_bad, crashes) = Default::default();
+        let line = Line { handle, random, upkeep, rates, is_bad, crashes };
         Self { inner: Arc::new(inner), line, bug, previous: Mutex::default() }
     }
 
@@ -149,7 +171,7 @@ impl FaultyEngine {
     }
 
     fn has(&self, bug: Bug) -> bool {
-        self.bug == Some(bug) && self.line.is_bad.load(Ordering::SeqCst)
+        self.bug == Some(bug) && self.line.is_bad()
     }
 
     /// Plants the bug, if it is one of commits.
@@ -189,7 +211,11 @@ impl Line {
     fn draw(&self, rate: usize) -> bool {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         let drawn = random.below(1000) < rate;
-        drawn && self.is_bad.load(Ordering::SeqCst)
+        drawn && self.is_bad()
+    }
+
+    fn is_bad(&self) -> bool {
+        self.is_bad.load(Ordering::SeqCst)
     }
 
     fn crashes(&self) -> usize {
@@ -324,15 +350,26 @@ impl Engine for FaultyEngine {
     }
 
     fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        self.inner.health()
+        Box::pin(async {
+            self.line.fail_upkeep(self.line.rates.unhealthy)?;
+            self.inner.health().await
+        })
     }
 
     fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
-        self.inner.tend()
+        Box::pin(async {
+            self.line.fail_upkeep(self.line.rates.failed_tend)?;
+            self.inner.tend().await
+        })
     }
 
+    /// A failure comes before the engine is closed, or after.
     fn close(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        self.inner.close()
+        Box::pin(async {
+            self.line.fail_upkeep(self.line.rates.failed_close)?;
+            self.inner.close().await?;
+            self.line.fail_upkeep(self.line.rates.failed_close)
+        })
     }
 }
 

@@ -184,6 +184,7 @@ impl World {
         self.crash(0);
         self.crash(1);
         self.drain().await;
+        self.history.note(self.engine.end().await);
     }
 
     fn break_things(&self, bad: bool) {
@@ -295,6 +296,7 @@ impl World {
     async fn chores(self) {
         for number in 0..20 {
             self.handle.sleep(PATIENCE / 8).await;
+            self.history.note(self.engine.look_after().await);
             if let Some(server) = self.server(number) {
                 let chores = server.while_alive(server.client.chores());
                 self.handle.within(PATIENCE, chores).await;
