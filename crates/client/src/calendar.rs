@@ -188,7 +188,8 @@ dates! {
     };
 }
 
-#[cfg(all(test, feature = "chrono", feature = "jiff", feature = "time"))]
+#[cfg(test)]
+#[cfg(all(feature = "chrono", feature = "jiff", feature = "time"))]
 mod tests {
     use super::*;
 
