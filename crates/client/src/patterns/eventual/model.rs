@@ -131,7 +131,7 @@ fn two_clients_keep_copies_and_uniqueness_in_every_order() {
 fn three_clients_and_a_worker_keep_copies_and_uniqueness_in_drawn_orders() {
     let programs = programs();
     let seeds: u64 =
-        std::env::var("LAZULI_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(5_000);
+        std::env::var("LAZULI_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(5_000);
     for seed in 0..seeds {
         let mut drawn = Drawn::new(seed);
         let clients: Vec<Vec<Step>> = (0..3)
