@@ -152,7 +152,8 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) log_format: Option<LogFormat>,
 
-    /// Which requests to log: `off`, `errors` (5xx, throttled, slower than --slow-ms) or `all`
+    /// Which requests to log: `off`, `errors` (5xx, throttled, cut, unreadable, slower than
+    /// --slow-ms) or `all`
     #[arg(long, value_name = "WHICH", hide_possible_values = true, default_value = "errors")]
     pub(crate) access_log: AccessLinesName,
 

@@ -38,7 +38,8 @@ where
 /// The fields of an access line that people read.
 #[derive(Debug, Default)]
 struct AccessLine {
-    status: u64,
+    /// `None` if the request was cut before its response.
+    status: Option<u64>,
     us: u64,
     service: String,
     op: String,
@@ -55,7 +56,7 @@ struct AccessLine {
 impl Visit for AccessLine {
     fn record_u64(&mut self, field: &Field, value: u64) {
         match field.name() {
-            "status" => self.status = value,
+            "status" => self.status = Some(value),
             "us" => self.us = value,
             "examined" => self.examined = value,
             "returned" => self.returned = value,
@@ -83,7 +84,11 @@ impl Visit for AccessLine {
 /// `200   412µs  table  QueryEntity            Orders  devstoreaccount1  id 3c1f…  plan Point 1/1`
 impl fmt::Display for AccessLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}  {:>7}  ", self.status, duration(self.us))?;
+        match self.status {
+            Some(status) => write!(f, "{status}")?,
+            None => f.write_str("cut")?,
+        }
+        write!(f, "  {:>7}  ", duration(self.us))?;
         let operation = if self.op.is_empty() { "-" } else { &self.op };
         write!(f, "{:5}  {operation:22}", self.service)?;
         let names = [&self.resource, &self.account].into_iter().filter(|name| !name.is_empty());
@@ -126,7 +131,7 @@ mod tests {
     fn a_line_is_aligned() {
         let text = |value: &str| value.to_owned();
         let line = AccessLine {
-            status: 200,
+            status: Some(200),
             us: 412,
             service: text("table"),
             op: text("QueryEntity"),
@@ -141,7 +146,7 @@ mod tests {
         let expect = "200    412µs  table  QueryEntity             Orders  devstoreaccount1  id 3c1f  plan Point 1/1";
         assert_eq!(line.to_string(), expect);
         let failed = AccessLine {
-            status: 503,
+            status: Some(503),
             us: 12_345_678,
             service: text("table"),
             resource: text("a\u{1b}[31m"),
@@ -150,5 +155,9 @@ mod tests {
         };
         let expect = "503      12s  table  -                       a?[31m  id   ServerBusy";
         assert_eq!(failed.to_string(), expect);
+        let cut = AccessLine { service: text("table"), op: text("InsertEntity"), ..failed };
+        let cut = AccessLine { status: None, us: 7, code: None, ..cut };
+        let expect = "cut      7µs  table  InsertEntity            a?[31m  id ";
+        assert_eq!(cut.to_string(), expect);
     }
 }

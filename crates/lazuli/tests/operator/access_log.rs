@@ -1,7 +1,10 @@
 //! Which requests are logged, and what a line says.
 
-use crate::harness::{Logged, drive};
-use lazuli_testkit::http::Request;
+use crate::harness::{Logged, PATIENCE, account_token, drive, scrape, value};
+use lazuli_testkit::http::{Request, connect};
+use lazuli_testkit::server::ACCOUNT;
+use std::io::{Read, Write};
+use std::time::Instant;
 
 #[test]
 fn access_lines_have_their_fields_in_order() {
@@ -52,4 +55,58 @@ fn only_what_an_operator_should_see_is_logged_by_default() {
     let mut connection = slow.server.connect().unwrap();
     assert_eq!(connection.send(&Request::new("GET", "/Tables")).unwrap().status, 200);
     slow.wait_for(&[r#""msg":"request""#, r#""op":"QueryTables""#]);
+}
+
+/// O-4.2: hyper answers such a request by itself, so it never reaches the operations.
+#[test]
+fn a_request_that_cannot_be_read_is_counted_and_logged() {
+    let data = tempfile::tempdir().unwrap();
+    let logged = Logged::start(data.path(), &[]);
+    let mut stream = connect(logged.server.address()).unwrap();
+    let head = format!("GET /Tables HTTP/1.1\r\n{}\r\n", "X-More: 1\r\n".repeat(200));
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    let line = logged.wait_for(&[r#""msg":"request""#, r#""code":"InvalidHeaderValue""#]);
+    let (_, id) = answer.split_once("x-ms-request-id: ").unwrap();
+    assert!(line.contains(&format!(r#""id":"{}""#, id.get(..36).unwrap())), "{line}");
+    assert!(line.contains(r#""status":431"#) && line.contains(r#""peer":"#), "{line}");
+    for unknown in ["method", "path", "auth", "outcome"] {
+        assert!(!line.contains(&format!("\"{unknown}\":")), "{unknown}: {line}");
+    }
+    let samples = scrape(&logged.server);
+    let requests = |outcome| {
+        let labels = format!(r#"service="table",operation="Unknown",outcome="{outcome}""#);
+        value(&samples, &format!("lazuli_requests_total{{{labels}}}"))
+    };
+    assert_eq!((requests("client_error"), requests("cut")), (1.0, 0.0));
+    let code = r#"lazuli_errors_total{service="table",code="InvalidHeaderValue"}"#;
+    assert_eq!(value(&samples, code), 1.0);
+}
+
+/// O-4.2: a request that got no answer.
+#[test]
+fn a_request_that_is_cut_is_logged() {
+    let data = tempfile::tempdir().unwrap();
+    let logged = Logged::start(data.path(), &["--grace-seconds", "0"]);
+    let mut stream = connect(logged.server.address()).unwrap();
+    let head = format!(
+        "POST /{ACCOUNT}/Tables?{} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n",
+        account_token()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let in_flight = r#"lazuli_requests_in_flight{service="table"}"#;
+    while value(&scrape(&logged.server), in_flight) == 0.0 {
+        assert!(Instant::now() < deadline, "the request does not arrive");
+    }
+    let Logged { server, directory } = logged;
+    assert_eq!(server.terminate().unwrap().code(), Some(0));
+    let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
+    let line = log.lines().find(|line| line.contains(r#""outcome":"cut""#));
+    let line = line.unwrap_or_else(|| panic!("{log}"));
+    let path = format!(r#""method":"POST","path":"/{ACCOUNT}/Tables","outcome":"cut","us":"#);
+    assert!(line.contains(r#""op":"CreateTable""#) && line.contains(&path), "{line}");
+    assert!(!line.contains(r#""status":"#), "{line}");
 }

@@ -31,7 +31,7 @@ pub struct AccessLog {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessLines {
     Off,
-    /// Failures of the server, throttled requests, and slow ones.
+    /// Failures of the server, requests that were throttled, cut, or unreadable, and slow ones.
     Errors,
     All,
 }
@@ -48,7 +48,12 @@ impl AccessLog {
             AccessLines::Off => false,
             AccessLines::All => true,
             AccessLines::Errors => {
-                let failed = matches!(record.outcome(), Outcome::ServerError | Outcome::Throttled);
+                let failed = match record.outcome {
+                    Outcome::ServerError | Outcome::Throttled | Outcome::Cut => true,
+                    // Of a head that cannot be read, nothing else tells the operator.
+                    Outcome::ClientError => record.request.is_none(),
+                    Outcome::Ok => false,
+                };
                 failed || record.elapsed() >= self.slow
             }
         }
@@ -57,26 +62,26 @@ impl AccessLog {
     /// Logs a request. `resource` is the table, queue or container it names.
     pub(crate) fn write(&self, record: &Record<'_>, service: ServiceName, resource: Option<&str>) {
         let Record { context, request, work, .. } = record;
-        let headers = &request.headers;
-        let query = request.uri.query().filter(|_| self.query);
-        let path = match query {
+        let headers = request.map(|request| &request.headers);
+        let path = request.map(|request| match request.uri.query().filter(|_| self.query) {
             Some(query) => Cow::Owned(format!("{}?{}", request.uri.path(), masked(query))),
             None => Cow::Borrowed(request.uri.path()),
-        };
+        });
         let target = context.target.as_ref();
         tracing::info!(
             target: ACCESS,
             id = context.id.as_str(),
             client_id = context.client_request_id(),
-            trace_id = trace_id(headers),
+            trace_id = headers.and_then(trace_id),
             service = service.name(),
             account = target.map(|(account, _)| account.name.as_str()),
             op = context.operation.map(|facts| facts.name),
             resource,
-            method = request.method.as_str(),
-            path = path.as_ref(),
+            method = request.map(|request| request.method.as_str()),
+            path = path.as_deref(),
             status = record.status,
             code = record.failure.map(|failure| failure.code.name()),
+            outcome = (record.outcome == Outcome::Cut).then(|| record.outcome.name()),
             us = micros(record.elapsed()),
             commit_us = some(micros(context.committing)),
             "in" = some(record.context.bytes_in),
@@ -87,7 +92,7 @@ impl AccessLog {
             returned = work.plan.map(|_| work.returned),
             auth = credential(record).as_deref(),
             peer = address_text(record.peer.address).as_str(),
-            agent = agent(headers),
+            agent = headers.and_then(agent),
             api = context.version.as_ref().and_then(|version| version.text.to_str().ok()),
             would_fail = context.would_fail.map(|code| code.name()),
             "request"
@@ -139,10 +144,11 @@ fn credential(record: &Record<'_>) -> Option<Cow<'static, str>> {
     if let Some(place) = record.context.signing_key {
         return Some(Cow::Borrowed(if place == 0 { "key1" } else { "key2" }));
     }
-    if record.request.headers.contains_key(header::AUTHORIZATION) {
+    let request = record.request?;
+    if request.headers.contains_key(header::AUTHORIZATION) {
         return Some(Cow::Borrowed("bearer"));
     }
-    let query = record.request.uri.query().unwrap_or_default();
+    let query = request.uri.query().unwrap_or_default();
     let policy = query.split('&').find_map(|pair| pair.strip_prefix("si="));
     Some(policy.map_or(Cow::Borrowed("sas"), |policy| Cow::Owned(format!("sas:{policy}"))))
 }

@@ -26,6 +26,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body;
 use lazuli_meter::collect_commits;
+use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::sas::Caller;
@@ -82,11 +83,12 @@ impl<S: Service> Front<S> {
         let (parts, mut body) = request.into_parts();
         let headers = RequestHeaders::of(&parts.headers);
         let mut context = self.response_context(&parts, &headers);
+        let open = OpenRequest { front: self, request: &parts, peer, context: &mut context };
         let deadline = Duration::from_millis(REQUEST_MS_MAX);
         let mut committing = Duration::ZERO;
         let outcome = {
-            let span = tracing::debug_span!("request", request = context.id.as_str());
-            let mut answer = pin!(self.answer(&parts, &headers, &mut body, peer, &mut context));
+            let span = tracing::debug_span!("request", request = open.context.id.as_str());
+            let mut answer = pin!(self.answer(&parts, &headers, &mut body, peer, open.context));
             // `Instrument` would move the reply once more.
             let spanned = poll_fn(|task| {
                 let poll = || span.in_scope(|| answer.as_mut().poll(task));
@@ -94,24 +96,21 @@ impl<S: Service> Front<S> {
             });
             within(deadline, pin!(spanned)).await
         };
-        context.committing = committing;
+        open.context.committing = committing;
         // A client that sent `Expect: 100-continue` sees the refusal and does not send the body.
         if !body.is_end_stream() && !headers.has_expect {
             body::discard(&mut body).await;
         }
-        let mut reply =
-            outcome.unwrap_or_else(|error| self.error_reply(&error, &parts, &headers, &context));
-        let properties = match &context.target {
+        let mut reply = outcome
+            .unwrap_or_else(|error| self.error_reply(&error, &parts, &headers, open.context));
+        let properties = match &open.context.target {
             Some((account, _)) => self.service.properties(&account.name).await.ok(),
             None => None,
         };
-        if let (Some(properties), true) = (&properties, context.is_addressed) {
+        if let (Some(properties), true) = (&properties, open.context.is_addressed) {
             cors::decorate(&properties.cors, parts.method.as_str(), &parts.headers, &mut reply);
         }
-        let record = Record::new(&context, &parts, peer, &reply, self.shared.clock.now());
-        self.observe(&record);
-        let ended = record.ended;
-        context.flight.answered();
+        let ended = open.answered(&reply);
         let counts = properties.is_some_and(|properties| analytics::counts(&properties));
         let answered = if counts { Answered::new(&context, &reply) } else { None };
         let Some(answered) = answered else {
@@ -123,12 +122,16 @@ impl<S: Service> Front<S> {
         response
     }
 
-    /// Reports a finished request to metrics and the access log.
+    /// Reports an answered request to metrics and the access log.
     fn observe(&self, record: &Record<'_>) {
         self.meter.count(&record.measured());
+        self.log(record);
+    }
+
+    fn log(&self, record: &Record<'_>) {
         let log = &self.shared.options.access_log;
         if log.wants(record) {
-            let path = record.request.uri.path();
+            let path = record.request.map_or("", |request| request.uri.path());
             let account = record.context.target.as_ref().map(|(account, _)| account.name.as_str());
             // Path style has the account before the resource, host style has not.
             let after = account.and_then(|name| path.strip_prefix('/')?.strip_prefix(name));
@@ -144,12 +147,12 @@ impl<S: Service> Front<S> {
         let (parts, mut body) = request.into_parts();
         let headers = RequestHeaders::of(&parts.headers);
         let mut context = self.response_context(&parts, &headers);
+        let open = OpenRequest { front: self, request: &parts, peer, context: &mut context };
         body::discard(&mut body).await;
         let busy = ErrorCode::ServerBusy.into();
-        let reply = self.error_reply(&busy, &parts, &headers, &context);
+        let reply = self.error_reply(&busy, &parts, &headers, open.context);
         self.shared.connections_refused.increment();
-        self.observe(&Record::new(&context, &parts, peer, &reply, self.shared.clock.now()));
-        context.flight.answered();
+        open.answered(&reply);
         let mut response = context.respond(reply, S::SERVER, parts.headers);
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         response
@@ -159,16 +162,13 @@ impl<S: Service> Front<S> {
     pub(crate) fn refuse_unread(&self, status: StatusCode, peer: Peer) -> Vec<u8> {
         let (parts, ()) = Request::new(()).into_parts();
         let headers = RequestHeaders::of(&parts.headers);
-        let context = self.response_context(&parts, &headers);
-        let (id, now) = (context.id, context.now);
-        tracing::debug!(
-            id = id.as_str(),
-            peer = %peer.address,
-            status = status.as_u16(),
-            "refused: the head of the request cannot be read"
-        );
+        let mut context = self.response_context(&parts, &headers);
+        let now = context.now;
         let error = unread::error_code(status).into();
         let mut reply = self.error_reply(&error, &parts, &headers, &context);
+        let record = Record::new(&context, &parts, peer, &reply, now);
+        self.observe(&Record { request: None, status: Some(status.as_u16()), ..record });
+        context.flight.answered();
         let body = std::mem::take(&mut reply.body);
         let response = context.respond(reply, S::SERVER, HeaderMap::new());
         unread::write_answer(status, response.headers(), now, &body)
@@ -307,6 +307,34 @@ impl<S: Service> Front<S> {
         };
         response.would_fail = context.tolerance.would_fail();
         outcome
+    }
+}
+
+/// A request before its response. Dropped without one, it was cut: it is logged here, and its flight
+/// counts it.
+struct OpenRequest<'a, S: Service> {
+    front: &'a Front<S>,
+    request: &'a Parts,
+    peer: Peer,
+    context: &'a mut ResponseContext,
+}
+
+impl<S: Service> OpenRequest<'_, S> {
+    /// Reports the response, which is ready now.
+    fn answered(self, reply: &Reply) -> Timestamp {
+        let ended = self.front.shared.clock.now();
+        self.front.observe(&Record::new(self.context, self.request, self.peer, reply, ended));
+        self.context.flight.answered();
+        ended
+    }
+}
+
+impl<S: Service> Drop for OpenRequest<'_, S> {
+    fn drop(&mut self) {
+        if !self.context.flight.is_answered() {
+            let ended = self.front.shared.clock.now();
+            self.front.log(&Record::cut(self.context, self.request, self.peer, ended));
+        }
     }
 }
 

@@ -88,6 +88,10 @@ impl Flight {
     pub(crate) fn answered(&mut self) {
         self.is_answered = true;
     }
+
+    pub(crate) fn is_answered(&self) -> bool {
+        self.is_answered
+    }
 }
 
 impl Drop for Flight {

@@ -14,9 +14,12 @@ use std::time::Duration;
 /// A finished request.
 pub(crate) struct Record<'a> {
     pub(crate) context: &'a ResponseContext,
-    pub(crate) request: &'a Parts,
+    /// `None` if its head could not be read.
+    pub(crate) request: Option<&'a Parts>,
     pub(crate) peer: Peer,
-    pub(crate) status: u16,
+    pub(crate) outcome: Outcome,
+    /// `None` if it was cut before its response.
+    pub(crate) status: Option<u16>,
     /// Why it failed; a failed batch has the same status as a successful one.
     pub(crate) failure: Option<Failure>,
     /// Bytes of the response body.
@@ -37,12 +40,33 @@ impl<'a> Record<'a> {
     ) -> Self {
         Self {
             context,
-            request,
+            request: Some(request),
             peer,
-            status: reply.status,
+            outcome: outcome(reply.failure),
+            status: Some(reply.status),
             failure: reply.failure,
             bytes_out: if context.is_head { 0 } else { reply.body.len() as u64 },
             work: reply.work,
+            ended,
+        }
+    }
+
+    /// A request that was cut: its connection broke, or the server stopped.
+    pub(crate) fn cut(
+        context: &'a ResponseContext,
+        request: &'a Parts,
+        peer: Peer,
+        ended: Timestamp,
+    ) -> Self {
+        Self {
+            context,
+            request: Some(request),
+            peer,
+            outcome: Outcome::Cut,
+            status: None,
+            failure: None,
+            bytes_out: 0,
+            work: Work::default(),
             ended,
         }
     }
@@ -56,7 +80,7 @@ impl<'a> Record<'a> {
     pub(crate) fn measured(&self) -> Measured<'_> {
         Measured {
             slot: self.context.flight.slot,
-            outcome: self.outcome(),
+            outcome: self.outcome,
             elapsed: self.elapsed(),
             account: self.context.target.as_ref().map(|(account, _)| &**account),
             bytes_in: self.context.bytes_in,
@@ -65,13 +89,13 @@ impl<'a> Record<'a> {
             work: self.work,
         }
     }
+}
 
-    pub(crate) fn outcome(&self) -> Outcome {
-        match self.failure.map(|failure| failure.code) {
-            None => Outcome::Ok,
-            Some(ErrorCode::ServerBusy) => Outcome::Throttled,
-            Some(code) if code.status() >= 500 => Outcome::ServerError,
-            Some(_) => Outcome::ClientError,
-        }
+fn outcome(failure: Option<Failure>) -> Outcome {
+    match failure.map(|failure| failure.code) {
+        None => Outcome::Ok,
+        Some(ErrorCode::ServerBusy) => Outcome::Throttled,
+        Some(code) if code.status() >= 500 => Outcome::ServerError,
+        Some(_) => Outcome::ClientError,
     }
 }
