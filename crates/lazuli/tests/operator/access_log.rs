@@ -1,6 +1,6 @@
 //! Which requests are logged, and what a line says.
 
-use crate::harness::{Logged, PATIENCE, account_token, drive, scrape, value};
+use crate::harness::{Logged, PATIENCE, account_token, ask, drive, scrape, value};
 use lazuli_testkit::http::{Request, connect};
 use lazuli_testkit::server::ACCOUNT;
 use std::io::{Read, Write};
@@ -109,4 +109,26 @@ fn a_request_that_is_cut_is_logged() {
     let path = format!(r#""method":"POST","path":"/{ACCOUNT}/Tables","outcome":"cut","us":"#);
     assert!(line.contains(r#""op":"CreateTable""#) && line.contains(&path), "{line}");
     assert!(!line.contains(r#""status":"#), "{line}");
+}
+
+/// O-4.3.
+#[test]
+fn a_request_without_a_credential_is_anonymous() {
+    let data = tempfile::tempdir().unwrap();
+    let logged = Logged::start(data.path(), &["--access-log", "all"]);
+    let send = |request: (&str, &str), headers: &[(&str, &str)]| {
+        assert_eq!(ask(logged.server.address(), request, headers, "").0, 403);
+    };
+    send(("GET", "/Anonymous"), &[]);
+    send(("GET", "/Signed?sv=2019-02-02&sig=AAAA"), &[]);
+    send(("GET", "/Refused"), &[("Authorization", &format!("SharedKey {ACCOUNT}:AAAA"))]);
+    let origin = ("Origin", "http://a.test");
+    send(("OPTIONS", "/Preflight"), &[origin, ("Access-Control-Request-Method", "GET")]);
+    for (resource, is_anonymous) in
+        [("Anonymous", true), ("Signed", false), ("Refused", false), ("Preflight", true)]
+    {
+        let line = logged.wait_for(&[&format!(r#""resource":"{resource}""#)]);
+        assert_eq!(line.contains(r#""auth":"anonymous""#), is_anonymous, "{line}");
+        assert_eq!(line.contains(r#""auth":"#), is_anonymous, "{line}");
+    }
 }

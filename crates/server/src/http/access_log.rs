@@ -1,11 +1,12 @@
 //! The access log: one line per request, or only for those that an operator should see.
 
-use crate::http::meter::Outcome;
+use crate::http::meter::{Outcome, Slot};
 use crate::http::record::Record;
 use crate::operation::ServiceName;
 use http::header::{self, HeaderMap, HeaderName};
 use lazuli_meter::Label;
 use lazuli_model::digits::write_unsigned;
+use lazuli_wire::uri::percent_decode;
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -136,21 +137,29 @@ fn agent(headers: &HeaderMap) -> Option<&str> {
     agent.get(..agent.len().min(AGENT_BYTES_MAX))
 }
 
-/// How the request was authenticated; `None` if it was not.
+/// How the request was authenticated; `None` if its credential was refused, or not looked at.
 fn credential(record: &Record<'_>) -> Option<Cow<'static, str>> {
-    if !record.context.is_authenticated {
-        return None;
-    }
-    if let Some(place) = record.context.signing_key {
+    let (context, request) = (record.context, record.request?);
+    if let Some(place) = context.signing_key {
         return Some(Cow::Borrowed(if place == 0 { "key1" } else { "key2" }));
     }
-    let request = record.request?;
-    if request.headers.contains_key(header::AUTHORIZATION) {
+    let has_header = request.headers.contains_key(header::AUTHORIZATION);
+    let query = request.uri.query().unwrap_or_default();
+    if !context.is_authenticated {
+        let is_preflight = context.flight.slot == Slot::PREFLIGHT;
+        let is_anonymous = is_preflight || !has_header && !has_signature(query);
+        return is_anonymous.then_some(Cow::Borrowed("anonymous"));
+    }
+    if has_header {
         return Some(Cow::Borrowed("bearer"));
     }
-    let query = request.uri.query().unwrap_or_default();
     let policy = query.split('&').find_map(|pair| pair.strip_prefix("si="));
     Some(policy.map_or(Cow::Borrowed("sas"), |policy| Cow::Owned(format!("sas:{policy}"))))
+}
+
+fn has_signature(query: &str) -> bool {
+    let names = query.split('&').filter_map(|pair| Some(pair.split_once('=')?.0));
+    names.filter_map(|name| percent_decode(name).ok()).any(|name| name.eq_ignore_ascii_case("sig"))
 }
 
 /// A query with its signature, and anything that could be one, masked.
@@ -174,6 +183,16 @@ mod tests {
         assert_eq!(masked("SIG=abc"), "SIG=***");
         assert_eq!(masked("%73ig=abc"), "%73ig=***");
         assert_eq!(masked("$filter=a eq 'b'&x"), "$filter=a eq 'b'&x");
+    }
+
+    #[test]
+    fn a_signature_is_found_however_it_is_spelled() {
+        for query in ["sv=1&sig=a", "SIG=a", "%73ig=a"] {
+            assert!(has_signature(query), "{query}");
+        }
+        for query in ["", "sig", "%24filter=sig", "a=sig=b"] {
+            assert!(!has_signature(query), "{query}");
+        }
     }
 
     #[test]
