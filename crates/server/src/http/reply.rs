@@ -1,10 +1,10 @@
 //! The reply of a handler, before it becomes an HTTP response or a part of a batch.
 
 use crate::error::Failure;
+use crate::headers::DataServiceVersion;
 use crate::operation::Plan;
 use http::HeaderValue;
 use lazuli_model::ETag;
-use lazuli_wire::version::ApiVersion;
 use std::borrow::Cow;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -52,44 +52,6 @@ pub(crate) struct Work {
     pub(crate) returned: u32,
     /// Operations in a transaction.
     pub(crate) operations: u32,
-}
-
-/// A version of OData (T-2.16, T-2.20).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum DataServiceVersion {
-    #[default]
-    V1,
-    V2,
-    V3,
-}
-
-impl DataServiceVersion {
-    /// Reads `2.0`, `2.0;` or `2.0;NetFx`; text after the semicolon is ignored.
-    pub(crate) fn parse(header: &[u8]) -> Option<Self> {
-        match header.trim_ascii_start() {
-            [b'1', b'.', b'0', ..] => Some(Self::V1),
-            [b'2', b'.', b'0', ..] => Some(Self::V2),
-            [b'3', b'.', b'0', ..] => Some(Self::V3),
-            _ => None,
-        }
-    }
-
-    /// What a request without the header means (T-2.17).
-    pub(crate) fn highest_at(version: ApiVersion) -> Self {
-        match (version.has_json(), version.has_select()) {
-            (true, _) => Self::V3,
-            (false, true) => Self::V2,
-            (false, false) => Self::V1,
-        }
-    }
-
-    pub(crate) const fn text(self) -> &'static str {
-        match self {
-            Self::V1 => "1.0;",
-            Self::V2 => "2.0;",
-            Self::V3 => "3.0;",
-        }
-    }
 }
 
 impl Reply {

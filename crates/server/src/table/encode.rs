@@ -1,6 +1,7 @@
 //! Writes OData responses in the negotiated format.
 
-use crate::http::reply::{DataServiceVersion, Reply};
+use crate::headers::DataServiceVersion;
+use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use lazuli_model::{EntityKey, TableName, Timestamp, ValueRef};
 use lazuli_wire::media::{AtomForm, Format, MetadataLevel};

@@ -1,10 +1,11 @@
 //! Error responses of the Table service: OData JSON, OData XML or plain XML.
 
 use crate::error::{ApiError, Stage};
-use crate::http::reply::{DataServiceVersion, Reply};
+use crate::headers::{CallHeaders, DataServiceVersion};
+use crate::http::reply::Reply;
 use crate::http::service::Failed;
 use crate::http::trailer::Trailer;
-use crate::table::request::{CallHeaders, Preference};
+use crate::table::request::Preference;
 use lazuli_wire::error_body::{self, Shape};
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{self, Accepted, AtomForm, Format, MetadataLevel};

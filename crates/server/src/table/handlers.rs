@@ -2,8 +2,9 @@
 
 use crate::auth::permit::Principal;
 use crate::error::{ApiError, ApiResult};
+use crate::headers::{CallHeaders, DataServiceVersion};
 use crate::http::profile::Tolerance;
-use crate::http::reply::{DataServiceVersion, Reply, Work};
+use crate::http::reply::{Reply, Work};
 use crate::http::request::RequestContext;
 use crate::operation::{Answer, Plan};
 use crate::table::api::TableApi;
@@ -12,9 +13,7 @@ use crate::table::error::filter_error;
 use crate::table::faults::Fault;
 use crate::table::mutations;
 use crate::table::operation::{Operation, Resource};
-use crate::table::request::{
-    BodyFormat, CallHeaders, Preference, body_format, check_options, response_format,
-};
+use crate::table::request::{BodyFormat, Preference, body_format, check_options, response_format};
 use lazuli_model::limits::PAGE_ITEMS_MAX;
 use lazuli_model::{ETag, EntityKey, Filter, TableName};
 use lazuli_table::{Continuation, EntityQuery, KeyBounds, PlanKind, TableError, TablesQuery};

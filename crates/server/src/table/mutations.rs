@@ -1,6 +1,7 @@
 //! Entity changes, alone and in batches: from the call to the mutation, and to its reply.
 
 use crate::error::{ApiError, ApiResult};
+use crate::headers::CallHeaders;
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::table::api::TableApi;
@@ -8,7 +9,7 @@ use crate::table::encode;
 use crate::table::error::body_key_error;
 use crate::table::handlers::Call;
 use crate::table::operation::{Operation, Resource};
-use crate::table::request::{BodyFormat, CallHeaders, Preference, body_format, response_format};
+use crate::table::request::{BodyFormat, Preference, body_format, response_format};
 use lazuli_model::{
     ETag, EntityError, EntityKey, IfMatch, IfMatchError, PartitionKey, Properties, RowKey,
     TableName, Timestamp,

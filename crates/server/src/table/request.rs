@@ -1,72 +1,16 @@
 //! The request head of the Table service: conditions, preferences, formats, options.
 
 use crate::error::{ApiError, ApiResult};
-use crate::headers::{NO_ETAG, RequestHeaders};
+use crate::headers::CallHeaders;
 use crate::http::profile::Tolerance;
-use crate::http::reply::DataServiceVersion;
 use crate::operation::Answer;
 use crate::table::faults::Fault;
-use http::HeaderValue;
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{Accepted, Format, MetadataLevel};
 use lazuli_wire::uri::Query;
 use lazuli_wire::version::ApiVersion;
 
-/// The headers that change what an operation does, from a request or from a part of a batch.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CallHeaders<'a> {
-    pub(crate) accept: Option<&'a str>,
-    pub(crate) content_type: Option<&'a str>,
-    pub(crate) if_match: Option<&'a str>,
-    pub(crate) if_none_match: Option<&'a str>,
-    pub(crate) prefer: Option<&'a str>,
-    pub(crate) data_service_version: Option<DataServiceVersion>,
-    pub(crate) max_data_service_version: Option<DataServiceVersion>,
-}
-
-impl<'a> CallHeaders<'a> {
-    pub(crate) fn of_request(headers: &RequestHeaders<'a>) -> Self {
-        let RequestHeaders { accept, content_type, if_match, if_none_match, prefer, .. } = *headers;
-        let version = |value: Option<&HeaderValue>| {
-            value.and_then(|value| DataServiceVersion::parse(value.as_bytes()))
-        };
-        Self {
-            accept,
-            content_type,
-            if_match,
-            if_none_match,
-            prefer,
-            data_service_version: version(headers.data_service_version),
-            max_data_service_version: version(headers.max_data_service_version),
-        }
-    }
-
-    /// Adds one header of a part. If a header occurs twice, the first counts.
-    pub(crate) fn add(&mut self, name: &str, value: &'a str) {
-        let slot = match name.len() {
-            6 if name.eq_ignore_ascii_case("accept") => &mut self.accept,
-            6 if name.eq_ignore_ascii_case("prefer") => &mut self.prefer,
-            8 if name.eq_ignore_ascii_case("if-match") => {
-                self.if_match = Some(if self.if_match.is_none() { value } else { NO_ETAG });
-                return;
-            }
-            12 if name.eq_ignore_ascii_case("content-type") => &mut self.content_type,
-            13 if name.eq_ignore_ascii_case("if-none-match") => &mut self.if_none_match,
-            18 if name.eq_ignore_ascii_case("dataserviceversion") => {
-                let version = DataServiceVersion::parse(value.as_bytes());
-                self.data_service_version = self.data_service_version.or(version);
-                return;
-            }
-            21 if name.eq_ignore_ascii_case("maxdataserviceversion") => {
-                let version = DataServiceVersion::parse(value.as_bytes());
-                self.max_data_service_version = self.max_data_service_version.or(version);
-                return;
-            }
-            _ => return,
-        };
-        slot.get_or_insert(value);
-    }
-
+impl CallHeaders<'_> {
     /// A part of a batch inherits missing headers from the whole request.
     pub(crate) fn within(self, batch: &Self) -> Self {
         Self {

@@ -1,7 +1,7 @@
 //! One part of a batch: read once, and named through the router that lone requests pass.
 
 use crate::error::{ApiError, ApiResult, Stage};
-use crate::headers::TUNNEL;
+use crate::headers::{CallHeaders, TUNNEL};
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::operation::Verb;
@@ -9,7 +9,7 @@ use crate::table::batch_answer::Answered;
 use crate::table::error_reply::{ErrorForm, error_reply};
 use crate::table::handlers::Call;
 use crate::table::operation::{Operation, Resource};
-use crate::table::request::{CallHeaders, Preference};
+use crate::table::request::Preference;
 use crate::table::route;
 use lazuli_model::AccountName;
 use lazuli_wire::media;
