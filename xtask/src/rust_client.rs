@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 use std::{env, fs};
 
 /// What is published together (C-1.1), in the order of publication.
-const PUBLISHED: [&str; 4] =
-    ["lazuli-model", "lazuli-wire", "lazuli-client-derive", "lazuli-client"];
+const PUBLISHED: [&str; 5] =
+    ["lazuli-model", "lazuli-advice", "lazuli-wire", "lazuli-client-derive", "lazuli-client"];
 
 /// Seeds of a crash test, and cancelled futures of CS-25; plain `cargo test` runs fewer. The thousand seeds
 /// of P-0.7 take longer than a merge can wait: `LAZULI_SEEDS=1000 cargo xtask test --only client`.
