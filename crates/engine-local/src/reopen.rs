@@ -14,8 +14,8 @@ mod outage;
 use crate::{LocalEngine, LocalOptions, OpenError};
 use arc_swap::ArcSwapOption;
 use lazuli_engine::{
-    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits, Nature,
-    Reclaimed, Revision, View,
+    Acknowledged, BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange,
+    Limits, Nature, Reclaimed, Revision, View,
 };
 use lazuli_meter::{Family, Source, Value};
 use outage::Outage;
@@ -45,6 +45,8 @@ struct Shared {
     current: ArcSwapOption<LocalEngine>,
     signal: Arc<Signal>,
     reopens: AtomicU64,
+    /// How often a store was given up for another one.
+    given_up: AtomicU64,
     /// How long the first open took.
     recovery: Duration,
     /// Calls that were answered `Unavailable` and are not in the log yet.
@@ -72,6 +74,7 @@ impl ReopeningEngine {
             current: ArcSwapOption::from_pointee(engine),
             signal,
             reopens: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
             recovery,
             refused: AtomicU64::new(0),
         });
@@ -151,6 +154,13 @@ impl Engine for ReopeningEngine {
 
     fn nature(&self) -> Nature {
         self.shared.options.nature()
+    }
+
+    fn losses(&self) -> u64 {
+        match self.nature().acknowledged {
+            Acknowledged::Kept => 0,
+            Acknowledged::MayVanish => self.shared.given_up.load(Ordering::SeqCst),
+        }
     }
 
     fn read<'a>(

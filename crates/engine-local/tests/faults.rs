@@ -138,6 +138,25 @@ async fn store_is_reopened_when_the_disk_takes_writes_again() {
     engine.close().await.unwrap();
 }
 
+/// Those who remember what they wrote learn that it may be gone; what was synced stays.
+#[tokio::test]
+async fn reopening_is_a_loss_unless_commits_are_synced() {
+    for (durability, losses) in [(Durability::Memory, 1), (Durability::Sync, 0)] {
+        let dir = tempfile::tempdir().unwrap();
+        let faults = Arc::new(Broken::default());
+        let faulty = Some(faults.clone() as Arc<dyn Faults>);
+        let options = LocalOptions { faults: faulty, durability, ..LocalOptions::default() };
+        let engine = ReopeningEngine::open(dir.path(), options).unwrap();
+        engine.commit(insert("before")).await.unwrap();
+        faults.before_write.store(true, Ordering::SeqCst);
+        engine.commit(insert("failed")).await.unwrap_err();
+        assert_eq!(engine.losses(), 0, "the store can still be read");
+        faults.before_write.store(false, Ordering::SeqCst);
+        insert_at_last(&engine, "after").await;
+        assert_eq!(engine.losses(), losses);
+    }
+}
+
 /// Whether a write fails before it happens or after, alone or with others in its group.
 #[test]
 fn undetermined_commit_is_whole_or_nothing() {

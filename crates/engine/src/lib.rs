@@ -59,6 +59,14 @@ pub trait Engine: Send + Sync + 'static {
     /// What callers may rely on. It does not change while the engine is open.
     fn nature(&self) -> Nature;
 
+    /// How often acknowledged commits may have been lost since the engine was opened: callers forget
+    /// what they remember of the store when the number rises. It rises before anything can be read
+    /// from the recovered store, and after the last view of the earlier one was opened. Always zero
+    /// with [`Acknowledged::Kept`].
+    fn losses(&self) -> u64 {
+        0
+    }
+
     /// The values of `keys`, in their order, each as of some moment during the call; two keys may
     /// be from different moments. One round trip.
     fn read<'a>(

@@ -42,7 +42,8 @@ pub enum Writers {
 pub enum Acknowledged {
     /// It lasts.
     Kept,
-    /// It may be lost when the engine recovers, because it was acknowledged before it was durable.
+    /// It may be lost when the engine recovers, because it was acknowledged before it was durable;
+    /// [`Engine::losses`](crate::Engine::losses) tells when.
     MayVanish,
 }
 

@@ -140,14 +140,13 @@ impl QueueService {
         let refill = dispenser.begin_refill(now);
         let range = key::queue::visible_range(dispenser.generation, refill.start, refill.now);
         if range.start >= range.end || dispenser.is_empty(now) {
-            refill.finish(Vec::new(), None, claim, max);
-            return Ok(false);
+            return Ok(!refill.finish(Vec::new(), None, claim, max));
         }
         let view = self.store.engine.view().await?;
         let wanted = max.saturating_sub(claim.taken().len());
         let gathered = gather(&*view, range, now, wanted, SCAN_ROWS_MAX).await?;
-        refill.finish(gathered.taken, gathered.reached, claim, max);
-        Ok(gathered.reached.is_some())
+        let is_valid = refill.finish(gathered.taken, gathered.reached, claim, max);
+        Ok(!is_valid || gathered.reached.is_some())
     }
 
     /// Looks up messages in doubt.

@@ -13,6 +13,10 @@
 //! So a scan begins where the last one ended, and skips each deleted message once; if the queue is
 //! known to be empty, the cursor skips them without a scan. The state need only be complete, not
 //! exact: a message that is taken twice fails the check of the second commit, and is dropped there.
+//!
+//! If the engine has lost acknowledged commits ([`Losses`]), messages may be back where they were
+//! before: the dispenser forgets what it knew, and begins again with a scan of the whole queue. What
+//! requests hold from before is then worth nothing, and what they wrote is in doubt.
 
 mod buffer;
 mod holds;
@@ -51,8 +55,12 @@ pub(crate) struct Taken {
     pub(crate) stored: Stored,
 }
 
+/// [`Engine::losses`](lazuli_engine::Engine::losses) of the engine that has the messages.
+pub(crate) type Losses = Arc<dyn Fn() -> u64 + Send + Sync>;
+
 pub(crate) struct Dispenser {
     pub(crate) generation: Generation,
+    losses: Losses,
     state: Mutex<State>,
     /// Held by the request that scans for more messages.
     pub(crate) refilling: tokio::sync::Mutex<()>,
@@ -65,6 +73,8 @@ pub(crate) struct Dispenser {
 
 struct State {
     bounds: QueueBounds,
+    /// The losses of the engine when all this was learned.
+    losses: u64,
     /// The last tick issued.
     last: Timestamp,
     cursor: Position,
@@ -118,7 +128,7 @@ impl Hint {
 }
 
 impl Dispenser {
-    pub(crate) fn new(generation: Generation, memory: Arc<BufferMemory>) -> Self {
+    pub(crate) fn new(generation: Generation, memory: Arc<BufferMemory>, losses: Losses) -> Self {
         let hint = Hint {
             start: Timestamp::MIN,
             full_scan: Timestamp::MIN,
@@ -128,6 +138,7 @@ impl Dispenser {
         };
         let state = State {
             bounds: memory.bounds,
+            losses: losses(),
             last: Timestamp::MIN,
             cursor: Position::first_at(Timestamp::MIN),
             scanning: None,
@@ -140,6 +151,7 @@ impl Dispenser {
         };
         Self {
             generation,
+            losses,
             state: Mutex::new(state),
             refilling: tokio::sync::Mutex::default(),
             counting: tokio::sync::Mutex::default(),
@@ -174,7 +186,7 @@ impl Dispenser {
         let end = Position::first_at(next_tick(now));
         state.cursor = start.max(end);
         state.scanning = Some(start);
-        Refill::new(self, start, now)
+        Refill::new(self, start, now, state.losses)
     }
 
     /// Whether no message is live or being written: then there is nothing to scan for.
@@ -260,13 +272,31 @@ impl Dispenser {
         !self.state().doubts.is_empty()
     }
 
-    /// No code under the lock can panic halfway.
+    /// What is known of the store as it is now. No code under the lock can panic halfway.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let losses = (self.losses)();
+        if state.losses != losses {
+            state.begin_again(losses);
+        }
+        state
     }
 }
 
 impl State {
+    /// Forgets everything but the time. Commits that were in doubt are in the store by now, where the
+    /// next scan finds them, or never will be.
+    fn begin_again(&mut self, losses: u64) {
+        self.losses = losses;
+        self.cursor = Position::first_at(Timestamp::MIN);
+        self.scanning = None;
+        self.buffer.clear();
+        self.claimed.clear();
+        self.doubts.clear();
+        self.count = Count::Unknown;
+        self.hint.counted = None;
+    }
+
     fn is_empty(&self) -> bool {
         self.count.is_known_to_be(0) && self.doubts.is_empty()
     }

@@ -1,7 +1,7 @@
 //! Finds queues, and caches their records and dispensers.
 
 use crate::bounds::QueueBounds;
-use crate::dispenser::{BufferMemory, Dispenser};
+use crate::dispenser::{BufferMemory, Dispenser, Losses};
 use crate::error::QueueError;
 use crate::service::QueueService;
 use lazuli_engine::{Check, Expect, Found, Key};
@@ -65,10 +65,10 @@ impl KnownQueues {
 }
 
 /// The dispensers of queues in use.
-#[derive(Default)]
 pub(crate) struct OpenQueues {
     in_use: Mutex<InUse>,
     pub(crate) memory: Arc<BufferMemory>,
+    losses: Losses,
 }
 
 #[derive(Default)]
@@ -78,8 +78,8 @@ struct InUse {
 }
 
 impl OpenQueues {
-    pub(crate) fn new(bounds: QueueBounds) -> Self {
-        Self { in_use: Mutex::default(), memory: Arc::new(BufferMemory::new(bounds)) }
+    pub(crate) fn new(bounds: QueueBounds, losses: Losses) -> Self {
+        Self { in_use: Mutex::default(), memory: Arc::new(BufferMemory::new(bounds)), losses }
     }
 
     pub(crate) fn of(&self, generation: Generation) -> Arc<Dispenser> {
@@ -91,7 +91,10 @@ impl OpenQueues {
             // Several at once, because it looks at all of them.
             in_use.forget_idle(queues_max.div_ceil(4));
         }
-        let new = || (Arc::new(Dispenser::new(generation, self.memory.clone())), uses);
+        let new = || {
+            let dispenser = Dispenser::new(generation, self.memory.clone(), self.losses.clone());
+            (Arc::new(dispenser), uses)
+        };
         let (dispenser, used) = in_use.dispensers.entry(generation).or_insert_with(new);
         *used = uses;
         Arc::clone(dispenser)
@@ -184,7 +187,8 @@ mod tests {
     #[test]
     fn idle_queues_are_forgotten_and_those_in_use_are_not() {
         let active_queues_max = 10;
-        let queues = OpenQueues::new(QueueBounds { active_queues_max, ..QueueBounds::default() });
+        let bounds = QueueBounds { active_queues_max, ..QueueBounds::default() };
+        let queues = OpenQueues::new(bounds, Arc::new(|| 0));
         let held = queues.of(generation(0));
         (1..50).for_each(|queue| drop(queues.of(generation(queue))));
         assert!(queues.lock().dispensers.len() <= active_queues_max);

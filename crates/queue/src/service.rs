@@ -5,13 +5,13 @@
 //! `deliver.rs` delivers them, `expire.rs` and [`QueueService::reclaim_some`] free space.
 
 use crate::bounds::QueueBounds;
-use crate::dispenser::{Dispenser, Sending};
+use crate::dispenser::{Dispenser, Losses, Sending};
 use crate::error::QueueError;
 use crate::expire::Sweep;
 use crate::meter::MessageMeter;
 use crate::open::{KnownQueues, OpenQueues};
 use lazuli_engine::retry::{Attempt, Pace};
-use lazuli_engine::{Engine, Nature, Reclaimed};
+use lazuli_engine::{Engine, Nature, Reclaimed, Writers};
 use lazuli_layout::key;
 use lazuli_layout::queue::MessageRecord;
 use lazuli_layout::{Generation, Position};
@@ -24,8 +24,8 @@ pub type Random = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The queue service of every account, on one engine. Cheap to clone.
 ///
-/// On an engine that only this process writes to ([`Nature::only_we_change_it`]), the service and
-/// its clones must be the only writers of queues.
+/// On an engine that only this process writes to ([`Writers::Sole`]), the service and its clones must
+/// be the only writers of queues.
 #[derive(Clone)]
 pub struct QueueService {
     pub(crate) store: Store,
@@ -40,11 +40,12 @@ impl QueueService {
     /// A service on `engine` with the default bounds.
     pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, random: Random) -> Self {
         let bounds = QueueBounds::default();
+        let losses = losses_of(&engine);
         Self {
             store: Store::new(engine, clock),
             random,
             known: Arc::new(KnownQueues::new(bounds)),
-            dispensers: Arc::new(OpenQueues::new(bounds)),
+            dispensers: Arc::new(OpenQueues::new(bounds, losses)),
             sweep: Arc::default(),
             meter: Arc::default(),
         }
@@ -59,7 +60,8 @@ impl QueueService {
     /// The same service within other bounds. It has no clones yet: they would not share its memory.
     pub fn with_bounds(self, bounds: QueueBounds) -> Self {
         let known = Arc::new(KnownQueues::new(bounds));
-        Self { known, dispensers: Arc::new(OpenQueues::new(bounds)), ..self }
+        let losses = losses_of(&self.store.engine);
+        Self { known, dispensers: Arc::new(OpenQueues::new(bounds, losses)), ..self }
     }
 
     /// The nature of the service's engine.
@@ -98,9 +100,10 @@ impl QueueService {
         Ok(Reclaimed::Partly)
     }
 
-    /// Whether the in-memory state of messages is complete.
+    /// Whether the in-memory state of messages is complete. It is also if acknowledged commits may be
+    /// lost: a dispenser notices, and forgets what it knew.
     pub(crate) fn only_we_write(&self) -> bool {
-        self.nature().only_we_change_it()
+        self.nature().writers == Writers::Sole
     }
 
     pub(crate) fn clock(&self) -> Timestamp {
@@ -132,4 +135,9 @@ impl QueueService {
     {
         self.store.retry(attempt).await?
     }
+}
+
+fn losses_of(engine: &Arc<dyn Engine>) -> Losses {
+    let engine = engine.clone();
+    Arc::new(move || engine.losses())
 }

@@ -1,5 +1,4 @@
-//! Delivery if there are other writers, or acknowledged commits may be lost: the in-memory state is
-//! only a hint.
+//! Delivery if there are other writers: the in-memory state is only a hint.
 //!
 //! Each Get reads a view, from slightly before the last known first message, and takes messages on
 //! the condition that they are unchanged. A single consumer takes the first ones, so it gets

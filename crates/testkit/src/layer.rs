@@ -68,6 +68,10 @@ impl<L: Layer> Engine for Layered<L> {
         self.0.nature()
     }
 
+    fn losses(&self) -> u64 {
+        self.0.below().losses()
+    }
+
     fn read<'a>(
         &'a self,
         keys: &'a [Key],

@@ -73,6 +73,10 @@ impl Buffer {
         }
     }
 
+    pub(super) fn clear(&mut self) {
+        while self.pop_last().is_some() {}
+    }
+
     pub(super) fn pop_last(&mut self) -> Option<Position> {
         let (position, stored) = self.messages.pop_last()?;
         self.gone(&stored);
@@ -94,7 +98,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        while self.pop_last().is_some() {}
+        self.clear();
     }
 }
 

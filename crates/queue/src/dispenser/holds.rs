@@ -1,6 +1,6 @@
 //! What a request holds of a [`Dispenser`], and releases when it is dropped at any point.
 
-use super::{DOUBT_MS, Dispenser, Taken};
+use super::{DOUBT_MS, Dispenser, State, Taken};
 use crate::count::{Count, Delta, Tally};
 use lazuli_engine::{CommitError, Revision};
 use lazuli_layout::Position;
@@ -12,11 +12,13 @@ use std::sync::Arc;
 pub(crate) struct Claim {
     dispenser: Arc<Dispenser>,
     taken: Vec<Taken>,
+    /// The losses of the engine when they were taken.
+    losses: u64,
 }
 
 impl Claim {
     pub(super) fn new(dispenser: &Arc<Dispenser>, max: usize, now: Timestamp) -> Self {
-        let mut claim = Self { dispenser: Arc::clone(dispenser), taken: Vec::new() };
+        let mut claim = Self { dispenser: Arc::clone(dispenser), taken: Vec::new(), losses: 0 };
         claim.top_up(max, now);
         claim
     }
@@ -26,24 +28,39 @@ impl Claim {
     }
 
     pub(crate) fn top_up(&mut self, max: usize, now: Timestamp) {
+        let dispenser = self.dispenser.clone();
+        self.fill(&mut dispenser.state(), max, now);
+    }
+
+    /// Takes what it lacks. What was taken before a loss is worth nothing after it.
+    fn fill(&mut self, state: &mut State, max: usize, now: Timestamp) {
+        if self.losses != state.losses {
+            self.losses = state.losses;
+            self.taken.clear();
+        }
         let missing = max.saturating_sub(self.taken.len());
-        let more = self.dispenser.state().take(missing, now);
-        self.taken.extend(more);
+        self.taken.extend(state.take(missing, now));
     }
 
     /// The message has changed.
     pub(crate) fn forget(&mut self, index: usize) {
         if index < self.taken.len() {
             let stale = self.taken.remove(index);
-            self.dispenser.state().unclaim(stale.position);
+            let mut state = self.dispenser.state();
+            if self.losses == state.losses {
+                state.unclaim(stale.position);
+            }
         }
     }
 
     /// All messages were delivered.
     pub(crate) fn delivered(mut self) {
         let mut state = self.dispenser.state();
+        let is_current = self.losses == state.losses;
         for taken in self.taken.drain(..) {
-            state.unclaim(taken.position);
+            if is_current {
+                state.unclaim(taken.position);
+            }
         }
     }
 }
@@ -51,6 +68,9 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         let mut state = self.dispenser.state();
+        if self.losses != state.losses {
+            return;
+        }
         for Taken { position, stored } in self.taken.drain(..) {
             state.unclaim(position);
             state.buffer.insert(position, stored);
@@ -65,26 +85,37 @@ pub(crate) struct Refill<'d> {
     dispenser: &'d Dispenser,
     pub(crate) start: Position,
     pub(crate) now: Timestamp,
+    /// The losses of the engine when it began.
+    losses: u64,
     is_finished: bool,
 }
 
 impl<'d> Refill<'d> {
-    pub(super) fn new(dispenser: &'d Dispenser, start: Position, now: Timestamp) -> Self {
-        Self { dispenser, start, now, is_finished: false }
+    pub(super) fn new(
+        dispenser: &'d Dispenser,
+        start: Position,
+        now: Timestamp,
+        losses: u64,
+    ) -> Self {
+        Self { dispenser, start, now, losses, is_finished: false }
     }
 
     /// The scan found `found`, and all messages before `reached`; all that are visible if `None`.
     /// `claim` is filled up to `max` in the same step: if other requests could come between, they might
     /// take all that was found, and the request that scanned would take the queue for empty.
+    /// Returns false if the engine has lost commits meanwhile: then the scan found nothing.
     pub(crate) fn finish(
         mut self,
         found: Vec<Taken>,
         reached: Option<Position>,
         claim: &mut Claim,
         max: usize,
-    ) {
+    ) -> bool {
         self.is_finished = true;
         let mut state = self.dispenser.state();
+        if self.losses != state.losses {
+            return false;
+        }
         state.scanning = None;
         for Taken { position, stored } in found {
             // A claim that ends without delivery returns its messages itself.
@@ -95,15 +126,16 @@ impl<'d> Refill<'d> {
         if let Some(reached) = reached {
             state.cursor = state.cursor.min(reached);
         }
-        let missing = max.saturating_sub(claim.taken.len());
-        claim.taken.extend(state.take(missing, self.now));
+        claim.fill(&mut state, max, self.now);
         state.trim();
+        true
     }
 }
 
 impl Drop for Refill<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
+            // After a loss, the cursor is at the beginning.
             let mut state = self.dispenser.state();
             state.scanning = None;
             state.cursor = state.cursor.min(self.start);
@@ -142,6 +174,8 @@ pub(crate) struct Sending {
     written: Vec<(Position, MessageRecord)>,
     delta: Option<Delta>,
     clock: Timestamp,
+    /// The losses of the engine before it was sent.
+    losses: u64,
     is_known: bool,
 }
 
@@ -152,18 +186,23 @@ impl Sending {
         delta: Option<Delta>,
         clock: Timestamp,
     ) -> Self {
+        let mut state = dispenser.state();
         // Added before it can be removed, so that the count is never too low.
         if let Some(added @ Delta::Added(_)) = delta {
-            dispenser.counted(added);
+            state.change_count(added);
         }
-        Self { dispenser: Arc::clone(dispenser), written, delta, clock, is_known: false }
+        let losses = state.losses;
+        drop(state);
+        Self { dispenser: Arc::clone(dispenser), written, delta, clock, losses, is_known: false }
     }
 
-    /// The commit ended this way. Writes that may have happened anyway stay in doubt.
+    /// The commit ended this way. Writes that may have happened anyway stay in doubt, and so do those
+    /// that happened before or after a loss.
     pub(crate) fn ended(mut self, outcome: &Result<Revision, CommitError>) {
         let mut state = self.dispenser.state();
+        let is_current = self.losses == state.losses;
         match (outcome, self.delta) {
-            (Ok(revision), delta) => {
+            (Ok(revision), delta) if is_current => {
                 self.is_known = true;
                 state.happened(std::mem::take(&mut self.written), *revision);
                 if let Some(removed @ Delta::Removed(_)) = delta {
@@ -172,11 +211,11 @@ impl Sending {
             }
             (Err(error), delta) if did_not_happen(error) => {
                 self.is_known = true;
-                if let Some(Delta::Added(expires)) = delta {
+                if let Some(Delta::Added(expires)) = delta.filter(|_| is_current) {
                     state.change_count(Delta::Removed(expires));
                 }
             }
-            (Err(_), _) => {}
+            (Ok(_) | Err(_), _) => {}
         }
     }
 }

@@ -33,7 +33,7 @@ fn dispenser() -> Arc<Dispenser> {
 
 fn dispenser_within(bounds: QueueBounds) -> Arc<Dispenser> {
     let generation = Generation { queue: QueueId(1), epoch: 0 };
-    Arc::new(Dispenser::new(generation, Arc::new(BufferMemory::new(bounds))))
+    Arc::new(Dispenser::new(generation, Arc::new(BufferMemory::new(bounds)), Arc::new(|| 0)))
 }
 
 fn refill(dispenser: &Arc<Dispenser>, now: u64, found: &[u64]) {
@@ -236,4 +236,33 @@ fn who_scanned_gets_messages_before_all_others() {
     dispenser.begin_refill(at(9)).finish(found, None, &mut claim, 2);
     assert_eq!(claimed(&claim), [at(1), at(2)]);
     assert_eq!(claimed(&dispenser.claim(9, at(9))), [at(3)]);
+}
+
+/// What requests hold from before a loss changes nothing after it.
+#[test]
+fn after_a_loss_everything_is_found_again() {
+    let losses = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let lose = || losses.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    let generation = Generation { queue: QueueId(1), epoch: 0 };
+    let seen = losses.clone();
+    let seen = Arc::new(move || seen.load(std::sync::atomic::Ordering::SeqCst));
+    let dispenser = Arc::new(Dispenser::new(generation, Arc::default(), seen));
+    let beginning = Position::first_at(Timestamp::MIN);
+    dispenser.begins_empty();
+    refill(&dispenser, 20, &[3, 5]);
+    let claim = dispenser.claim(1, at(20));
+    let sending = send(&dispenser, 7, 20);
+    let scan = dispenser.begin_refill(at(30));
+    lose();
+    assert_eq!((dispenser.floor(), dispenser.known_count(at(30))), (beginning, None));
+    // The scan of the store as it was, its message and the one of the claim are worth nothing.
+    assert!(!scan.finish(vec![taken(9)], None, &mut dispenser.claim(0, at(0)), 0));
+    drop(claim);
+    assert!(dispenser.claim(9, at(30)).taken().is_empty());
+    assert_eq!(dispenser.floor(), beginning);
+    // The commit may have happened before the loss, or after it.
+    sending.ended(&Ok(Revision(7)));
+    assert_eq!(dispenser.doubts_to_look_up(at(30)), [position(7)]);
+    refill(&dispenser, 30, &[1, 3]);
+    assert_eq!(claimed(&dispenser.claim(9, at(30))), [at(1), at(3)]);
 }

@@ -7,6 +7,7 @@ mod engines;
 mod faults;
 mod fixture;
 mod histories;
+mod losses;
 mod messages;
 mod naive;
 mod queues;
