@@ -100,7 +100,15 @@ pub(crate) async fn handle(
             let text = message::number_of_keys(account.as_str(), table.as_str());
             Err(ApiError::invalid_input(text).while_parsing())
         }
-        _ => {
+        (
+            Operation::InsertEntity
+            | Operation::UpdateEntity
+            | Operation::InsertOrReplaceEntity
+            | Operation::MergeEntity
+            | Operation::InsertOrMergeEntity
+            | Operation::DeleteEntity,
+            _,
+        ) => {
             let (table, mutation) = match mutations::decode(context, call) {
                 Ok(decoded) => decoded,
                 Err(error) => {
@@ -114,6 +122,23 @@ pub(crate) async fn handle(
             let timestamp = mutations::apply(api, context, table, &mutation).await?;
             mutations::reply(context, call, table, &mutation, timestamp)
         }
+        // Routing gives these their resource, and the others to other handlers. They are listed, so
+        // that a new row does not compile before it has a handler.
+        (
+            Operation::QueryEntity
+            | Operation::QueryEntities
+            | Operation::QueryTable
+            | Operation::DeleteTable
+            | Operation::KeyedNested
+            | Operation::EntityGroupTransaction
+            | Operation::GetTableAcl
+            | Operation::SetTableAcl
+            | Operation::GetServiceProperties
+            | Operation::SetServiceProperties
+            | Operation::GetServiceStats
+            | Operation::GetUserDelegationKey,
+            _,
+        ) => Err(ErrorCode::MethodNotAllowed.into()),
     }
 }
 

@@ -343,33 +343,66 @@ impl service::Operation for Operation {
 }
 
 /// Whether an operation would drop or fill an analytics table; clients may only read it and delete
-/// entities (T-9.47).
+/// entities (T-9.47). Of the rows that write, the resource says which name a table.
 pub(crate) fn writes_metrics(operation: Operation, resource: &Resource) -> bool {
-    let table = match (operation, resource) {
-        (Operation::DeleteTable, Resource::Table { table }) => Some(table),
-        (
-            Operation::InsertEntity
-            | Operation::UpdateEntity
-            | Operation::InsertOrReplaceEntity
-            | Operation::MergeEntity
-            | Operation::InsertOrMergeEntity
-            | Operation::SetTableAcl,
-            resource,
-        ) => resource.table(),
-        _ => None,
+    let table = match resource {
+        Resource::Table { table } => Some(table),
+        resource => resource.table(),
     };
-    table.is_some_and(TableName::is_metrics)
+    let is_refused =
+        operation.facts().access == Access::Writes && operation != Operation::DeleteEntity;
+    is_refused && table.is_some_and(TableName::is_metrics)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::Verb;
     use std::collections::BTreeSet;
 
     #[test]
     fn names_are_unique() {
         let names: BTreeSet<_> = Operation::ALL.iter().map(|o| o.facts().name).collect();
         assert_eq!(names.len(), Operation::ALL.len());
+    }
+
+    /// T-9.47.
+    #[test]
+    fn an_analytics_table_can_be_read_and_emptied() {
+        let table = TableName::parse_any("$MetricsHourPrimaryTransactionsTable").unwrap();
+        let key = EntityKey::parse("p", "r").unwrap();
+        let entity = |has_if_match| Resource::Entity {
+            table: table.clone(),
+            key: key.clone(),
+            has_if_match,
+        };
+        let resources = [
+            Resource::Tables,
+            Resource::Table { table: table.clone() },
+            Resource::Entities { table: table.clone() },
+            entity(true),
+            entity(false),
+            Resource::Acl { table: table.clone() },
+            Resource::Batch,
+            Resource::ServiceProperties,
+        ];
+        let verbs = [Verb::Get, Verb::Post, Verb::Put, Verb::Merge, Verb::Delete];
+        let requests = resources.iter().flat_map(|resource| verbs.map(|verb| (verb, resource)));
+        let found = requests.filter_map(|(verb, it)| Some((Operation::find(verb, it)?, it)));
+        let refused: Vec<_> = found
+            .filter(|(operation, it)| writes_metrics(*operation, it))
+            .map(|(o, _)| o)
+            .collect();
+        let expect = [
+            Operation::DeleteTable,
+            Operation::InsertEntity,
+            Operation::UpdateEntity,
+            Operation::MergeEntity,
+            Operation::InsertOrReplaceEntity,
+            Operation::InsertOrMergeEntity,
+            Operation::SetTableAcl,
+        ];
+        assert_eq!(refused, expect);
     }
 
     /// The secondary location is read-only, and everything that writes counts as a write or a

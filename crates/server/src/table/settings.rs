@@ -48,7 +48,27 @@ pub(crate) async fn handle(
             settings::delegation_key::<TableApi>(context, call.body, principal)
         }
         (Operation::GetUserDelegationKey, _) => Err(ErrorCode::InvalidQueryParameterValue.into()),
-        _ => Err(ErrorCode::UnsupportedHttpVerb.into()),
+        // Routing gives these their resource, and the others to other handlers. They are listed, so
+        // that a new row does not compile before it has a handler.
+        (
+            Operation::GetTableAcl
+            | Operation::SetTableAcl
+            | Operation::QueryEntity
+            | Operation::InsertEntity
+            | Operation::UpdateEntity
+            | Operation::InsertOrReplaceEntity
+            | Operation::MergeEntity
+            | Operation::InsertOrMergeEntity
+            | Operation::DeleteEntity
+            | Operation::QueryEntities
+            | Operation::EntityGroupTransaction
+            | Operation::QueryTables
+            | Operation::QueryTable
+            | Operation::CreateTable
+            | Operation::DeleteTable
+            | Operation::KeyedNested,
+            _,
+        ) => Err(ErrorCode::UnsupportedHttpVerb.into()),
     }
 }
 
