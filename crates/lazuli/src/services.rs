@@ -123,12 +123,12 @@ impl Services {
         };
         let table = async {
             let Some(Bound { listener, front, connections }) = self.table else { return 0 };
-            let options = ListenOptions { meter: connections, ..options.clone() };
+            let options = ListenOptions { meter: Some(connections), ..options.clone() };
             lazuli_server::serve(listener, front, options, stopped()).await
         };
         let queue = async {
             let Some(Bound { listener, front, connections }) = self.queue else { return 0 };
-            let options = ListenOptions { meter: connections, ..options.clone() };
+            let options = ListenOptions { meter: Some(connections), ..options.clone() };
             lazuli_server::serve(listener, front, options, stopped()).await
         };
         let shutdown = async {

@@ -11,6 +11,7 @@ use crate::http::unread::UnreadGuard;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use lazuli_meter::Label;
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::Future;
@@ -48,8 +49,8 @@ pub struct ListenOptions {
     pub handshake_timeout: Duration,
     /// How long in-flight requests may continue after shutdown begins.
     pub shutdown_grace: Duration,
-    /// Counts the connections.
-    pub meter: Arc<ConnectionMeter>,
+    /// Counts the connections; without it they are counted under the name of the service.
+    pub meter: Option<Arc<ConnectionMeter>>,
 }
 
 impl Default for ListenOptions {
@@ -64,7 +65,7 @@ impl Default for ListenOptions {
             write_timeout: Duration::from_secs(60),
             handshake_timeout: Duration::from_secs(10),
             shutdown_grace: Duration::from_secs(30),
-            meter: Arc::new(ConnectionMeter::new("table")),
+            meter: None,
         }
     }
 }
@@ -115,8 +116,10 @@ pub async fn serve<S: Service>(
 ) -> usize {
     let slots = ConnectionSlots::new(options.connections_max, options.connection_bound.clone());
     let (stop, stopping) = watch::channel(false);
+    let own_meter = || Arc::new(ConnectionMeter::new(S::NAME.name()));
     let server = Arc::new(Server {
         front,
+        meter: options.meter.clone().unwrap_or_else(own_meter),
         options,
         tls_seen_on_plain: AtomicBool::new(false),
         full_seen: AtomicBool::new(false),
@@ -129,7 +132,7 @@ pub async fn serve<S: Service>(
         };
         let (stream, peer, slot) = accepted;
         let peer = Peer::new(peer, server.options.tls.is_some());
-        let open = OpenConnection::new(server.options.meter.clone());
+        let open = OpenConnection::new(server.meter.clone());
         let stopping = stopping.clone();
         let connection = Connection { server: server.clone(), peer, slot, stopping, open };
         tokio::spawn(connection.run(stream));
@@ -143,7 +146,7 @@ pub async fn serve<S: Service>(
         Ok(_) => 0,
         Err(_) => {
             let cut = options.connections_max - slots.served.available_permits();
-            options.meter.cut.of(CutReason::Shutdown).add(cut as u64);
+            server.meter.cut.of(CutReason::Shutdown).add(cut as u64);
             cut
         }
     }
@@ -226,6 +229,7 @@ async fn recover(error: &io::Error) {
 struct Server<S> {
     front: Arc<Front<S>>,
     options: ListenOptions,
+    meter: Arc<ConnectionMeter>,
     /// Whether a client that uses TLS on a plain port was logged already.
     tls_seen_on_plain: AtomicBool,
     /// Whether a refused connection was logged already.
@@ -359,7 +363,7 @@ impl<S> Server<S> {
                 let opened = Box::pin(handshake(stream, tls));
                 let opened = tokio::time::timeout(self.options.handshake_timeout, opened).await;
                 let opened = opened.map_err(io::Error::from).flatten();
-                self.options.meter.handshakes.of(Handshake::of(&opened)).increment();
+                self.meter.handshakes.of(Handshake::of(&opened)).increment();
                 opened
             }
             None => {
