@@ -2,6 +2,7 @@
 
 use crate::health::HealthArguments;
 use crate::options::{self, Defaults, ServeOptions};
+use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 use lazuli_cli::{DataCommand, EXIT_CODES};
 use std::ffi::OsString;
@@ -52,7 +53,9 @@ const ENVIRONMENT: &str = "Every option can also be set in the environment (--ca
 impl Cli {
     /// Parses a command line; `defaults` override the declared defaults.
     pub(crate) fn read(arguments: &[OsString], defaults: &Defaults) -> clap::error::Result<Self> {
-        let matches = options::command(defaults).try_get_matches_from(arguments)?;
+        let command = options::command(defaults);
+        check_hosts(arguments)?;
+        let matches = command.try_get_matches_from(arguments)?;
         Self::from_arg_matches(&matches)
     }
 
@@ -63,6 +66,33 @@ impl Cli {
             Some(Command::Serve(options)) => Some(*options),
             Some(_) => None,
         }
+    }
+}
+
+/// Refuses Azurite's two flags with two values: all services listen on one host, and the last flag
+/// would win without a word.
+fn check_hosts(arguments: &[OsString]) -> clap::error::Result<()> {
+    let given = |flag: &str| {
+        let mut arguments = arguments.iter().filter_map(|argument| argument.to_str());
+        let mut last = None;
+        while let Some(argument) = arguments.next() {
+            match argument.strip_prefix(flag) {
+                Some("") => last = arguments.next(),
+                Some(rest) => last = rest.strip_prefix('=').or(last),
+                None => {}
+            }
+        }
+        last
+    };
+    match (given("--tableHost"), given("--queueHost")) {
+        (Some(table), Some(queue)) if table != queue => Err(clap::Error::raw(
+            ErrorKind::ArgumentConflict,
+            format!(
+                "--tableHost '{table}' and --queueHost '{queue}' differ, but all services listen \
+                 on one host\nhint: give both the same value, or use --host\n"
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -40,6 +40,19 @@ fn azurite_spellings_work() {
 }
 
 #[test]
+fn two_hosts_are_refused() {
+    let read = |text| Cli::read(&arguments(text), &Defaults::default());
+    let error = read("lazuli --tableHost 0.0.0.0 --queueHost=127.0.0.1").unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    let text = error.to_string();
+    let expect = "--tableHost '0.0.0.0' and --queueHost '127.0.0.1' differ";
+    assert!(text.contains(expect) && text.contains("\nhint: "), "{text}");
+    assert!(read("lazuli serve --queueHost a --tableHost b").is_err());
+    assert_eq!(serve("lazuli --tableHost a --queueHost b --tableHost=b").host, "b");
+    assert_eq!(serve("lazuli --queueHost a").host, "a");
+}
+
+#[test]
 fn switches_turn_on_and_off_and_take_no_next_word() {
     assert!(serve("lazuli --tls -s").silent);
     assert_eq!(serve("lazuli --tls=false").tls, Some(false));
