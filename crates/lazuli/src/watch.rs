@@ -43,14 +43,27 @@ impl Https {
 
 impl Watch {
     pub(crate) async fn run(self: Arc<Self>) {
-        loop {
-            let watch = self.clone();
-            // A call to a hanging disk does not return.
-            let _ = tokio::task::spawn_blocking(move || watch.look_at_disk()).await;
-            self.look_at_engine().await;
-            self.look_at_certificate();
-            tokio::time::sleep(INTERVAL).await;
-        }
+        let disk = async {
+            loop {
+                let watch = self.clone();
+                let _ = tokio::task::spawn_blocking(move || watch.look_at_disk()).await;
+                tokio::time::sleep(INTERVAL).await;
+            }
+        };
+        self.run_beside(disk).await;
+    }
+
+    /// Checks the rest while `disk` runs. A call to a hanging disk does not return, and must not stop
+    /// the other checks.
+    async fn run_beside(&self, disk: impl Future<Output = ()>) {
+        let rest = async {
+            loop {
+                self.look_at_engine().await;
+                self.look_at_certificate();
+                tokio::time::sleep(INTERVAL).await;
+            }
+        };
+        tokio::join!(disk, rest);
     }
 
     /// Compares the free space with the reserve. If the free space is unknown, nothing is refused.
@@ -118,6 +131,9 @@ fn free_bytes(path: &Path) -> Option<u64> {
 mod tests {
     use super::*;
     use lazuli_engine::{MemoryEngine, MemoryOptions};
+    use std::future::{pending, poll_fn};
+    use std::pin::pin;
+    use std::task::Poll;
 
     fn watch(data: &Path, reserve_bytes: u64) -> Watch {
         let readiness = Arc::new(Readiness::new(Arc::new(SystemClock)));
@@ -155,6 +171,18 @@ mod tests {
     async fn an_engine_that_refuses_is_not_ready() {
         assert_eq!(look_at_closed(Writers::Sole).await, "{StoreRefusesWrites}");
         assert_eq!(look_at_closed(Writers::Many).await, "{EngineUnreachable}");
+    }
+
+    #[tokio::test]
+    async fn a_hanging_disk_does_not_hide_the_engine() {
+        let data = tempfile::tempdir().unwrap();
+        let watch = watch(data.path(), 0);
+        let engine = Arc::new(MemoryEngine::default());
+        engine.close().await.unwrap();
+        assert!(watch.engine.set(engine).is_ok());
+        let mut run = pin!(watch.run_beside(pending()));
+        poll_fn(|task| Poll::Ready(assert!(run.as_mut().poll(task).is_pending()))).await;
+        assert_eq!(format!("{:?}", watch.readiness), "{StoreRefusesWrites}");
     }
 
     #[test]
