@@ -181,7 +181,8 @@ mod tests {
         engine.close().await.unwrap();
         assert!(watch.engine.set(engine).is_ok());
         let mut run = pin!(watch.run_beside(pending()));
-        poll_fn(|task| Poll::Ready(assert!(run.as_mut().poll(task).is_pending()))).await;
+        let is_running = poll_fn(|task| Poll::Ready(run.as_mut().poll(task).is_pending())).await;
+        assert!(is_running);
         assert_eq!(format!("{:?}", watch.readiness), "{StoreRefusesWrites}");
     }
 
