@@ -1,6 +1,7 @@
-//! The steps of one client on its queue. Its messages are always visible, so that a peek shows them.
+//! The steps of one client on its queue. Messages are visible, so that a peek shows them, or hidden by
+//! a get for longer than any trial takes; an update shows them again.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use lazuli_testkit::acknowledged::{Entries, Name, Step, Stored};
 use lazuli_testkit::http::Connection;
 use lazuli_testkit::queue::{self, Held, PEEK_MAX};
@@ -10,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// Messages of one queue, those in doubt included: fewer than a peek shows.
 const MESSAGES_MAX: usize = PEEK_MAX - 8;
+/// How long a message that was got is hidden, in seconds: a peek that shows it shows a lost get.
+const HIDDEN_SECONDS: u32 = 7 * 24 * 3600;
 /// A text too long to be stored within its message.
 const LONG: usize = 900;
 
@@ -25,6 +28,8 @@ pub(super) struct Queues {
     texts: usize,
     /// The messages that it can change, by their marks.
     held: BTreeMap<String, Held>,
+    /// Those of them that are visible, in the order in which they became so.
+    visible: Vec<String>,
     /// Messages of the queue that are in doubt.
     in_doubt: usize,
 }
@@ -33,10 +38,28 @@ pub(super) struct Queues {
 #[derive(Debug)]
 pub(super) enum Asked {
     Create(String),
-    Put { queue: String, mark: String, text: String },
-    Update { queue: String, mark: String, text: String },
-    Delete { queue: String, mark: String },
-    Clear { queue: String },
+    Put {
+        queue: String,
+        mark: String,
+        text: String,
+    },
+    Update {
+        queue: String,
+        mark: String,
+        text: String,
+    },
+    Delete {
+        queue: String,
+        mark: String,
+    },
+    /// Hides the first visible message, which must be this one.
+    Get {
+        queue: String,
+        mark: String,
+    },
+    Clear {
+        queue: String,
+    },
 }
 
 impl Queues {
@@ -49,6 +72,7 @@ impl Queues {
             marks: 0,
             texts: 0,
             held: BTreeMap::new(),
+            visible: Vec::new(),
             in_doubt: 0,
         }
     }
@@ -59,9 +83,16 @@ impl Queues {
         let is_full = self.held.len() + self.in_doubt >= MESSAGES_MAX;
         match (self.random.below(8), self.random.below(self.held.len())) {
             (0, _) if self.in_doubt == 0 => {
-                let messages = entries.keys().filter(|name| is_message_of(&queue, name));
-                let step = messages.map(|name| (name.clone(), None)).collect();
+                let seen = entries.keys().filter(|name| is_message_of(&queue, name)).cloned();
+                let held = self.held.keys().map(|mark| Name::message(&queue, mark));
+                let step = seen.chain(held).map(|name| (name, None)).collect();
                 (Asked::Clear { queue }, step)
+            }
+            // A message in doubt may come first.
+            (4, _) if self.in_doubt == 0 && !self.visible.is_empty() => {
+                let mark = self.visible.first().cloned().unwrap_or_default();
+                let step = Step::from([(Name::message(&queue, &mark), None)]);
+                (Asked::Get { queue, mark }, step)
             }
             (1 | 2, chosen) => match self.mark(chosen) {
                 Some(mark) => {
@@ -91,14 +122,19 @@ impl Queues {
                 let outcome = queue::clear(connection, queue)?;
                 if matches!(outcome, Outcome::Done) {
                     self.held.clear();
+                    self.visible.clear();
                 }
                 return Ok(outcome);
             }
+            Asked::Get { queue, mark } => return self.get(queue, mark, connection),
             Asked::Delete { queue, mark } => {
-                return match self.held.remove(mark) {
-                    Some(held) => queue::delete(connection, queue, &held),
-                    None => Ok(Outcome::Done),
-                };
+                let Some(held) = self.held.get(mark) else { return Ok(Outcome::Done) };
+                let outcome = queue::delete(connection, queue, held)?;
+                if matches!(outcome, Outcome::Done) {
+                    self.held.remove(mark);
+                    self.visible.retain(|other| other != mark);
+                }
+                return Ok(outcome);
             }
             Asked::Put { queue, mark, text } => (mark, queue::put(connection, queue, text)?),
             Asked::Update { queue, mark, text } => match self.held.get(mark) {
@@ -109,10 +145,24 @@ impl Queues {
         match held {
             Ok(held) => {
                 self.held.insert(mark.clone(), held);
+                self.visible.retain(|other| other != mark);
+                self.visible.push(mark.clone());
                 Ok(Outcome::Done)
             }
             Err(outcome) => Ok(outcome),
         }
+    }
+
+    fn get(&mut self, queue: &str, mark: &str, connection: &mut Connection) -> Result<Outcome> {
+        let got = match queue::get(connection, queue, HIDDEN_SECONDS)? {
+            Ok(got) => got,
+            Err(outcome) => return Ok(outcome),
+        };
+        let came = got.as_ref().and_then(|(_, text)| text.split(' ').next());
+        ensure!(came == Some(mark), "{queue}: {mark} is first, and a get returned {came:?}");
+        self.visible.retain(|other| other != mark);
+        self.held.extend(got.map(|(held, _)| (mark.to_owned(), held)));
+        Ok(Outcome::Done)
     }
 
     /// Nothing that `step` names is touched any more.
@@ -125,6 +175,7 @@ impl Queues {
         for name in step.keys().filter(|name| is_message_of(queue, name)) {
             let mark = name.entity.as_ref().map_or("", |keys| &keys.row);
             self.held.remove(mark);
+            self.visible.retain(|other| other != mark);
             self.in_doubt += 1;
         }
     }
@@ -133,6 +184,7 @@ impl Queues {
     fn create(&mut self) -> (Asked, Step) {
         self.queues_made += 1;
         self.held.clear();
+        self.visible.clear();
         self.in_doubt = 0;
         let queue = format!("client{}-queue{}", self.client, self.queues_made);
         self.queue = Some(queue.clone());
