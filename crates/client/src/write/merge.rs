@@ -54,7 +54,21 @@ impl<T> Merge<T> {
         }
     }
 
-    /// Sets a property: a typed column, or a name if the entities have no type. A merge cannot remove one: replace the entity for that.
+    /// Sets a property: a typed column, or a name if the entities have no type. A merge cannot remove one, so
+    /// `None` does not compile (C-9.3): replace the entity for that.
+    ///
+    /// ```compile_fail,E0277
+    /// use lazuli_client::prelude::*;
+    ///
+    /// #[derive(TableEntity)]
+    /// #[table(partition = "{team}", row = "r")]
+    /// struct Player { team: String, nick: Option<String> }
+    ///
+    /// fn forget(players: &Table<Player>) -> Result<(), Error> {
+    ///     let _ = players.merge(Player::key("a")?).set(Player::NICK, None);
+    ///     Ok(())
+    /// }
+    /// ```
     pub fn set<C: Settable<T, V>, V>(mut self, column: C, value: V) -> Self {
         match column.property(value) {
             (name, Ok(value)) => self.properties.push(name, value),
