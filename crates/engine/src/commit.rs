@@ -127,6 +127,12 @@ pub trait Modify: Send + Sync + fmt::Debug {
     /// with [`CommitError::Refused`](crate::CommitError::Refused).
     fn modify(&self, current: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError>;
 
+    /// Whether the result depends on [`Current::revision`]. A function of the value alone can be applied to
+    /// what another commit is about to write, whose revision nobody knows yet.
+    fn reads_revision(&self) -> bool {
+        true
+    }
+
     /// Its memory use in bytes, which counts against the bound of the engine's queue.
     fn held_bytes(&self) -> usize;
 }

@@ -24,9 +24,11 @@
 //!
 //! `lazuli-testkit` holds one suite that every engine passes.
 
+pub mod chunks;
 mod commit;
 mod error;
 mod memory;
+pub mod meter;
 mod nature;
 pub mod optimistic;
 pub mod queue;
@@ -254,7 +256,8 @@ mod tests {
             let hex = line.split("  ").next().unwrap();
             hex.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap())
         });
-        let prefix = Key::from([b"Lf".as_slice(), &7_u64.to_be_bytes()].concat());
+        let (table, feed) = (7_u64.to_be_bytes(), 1_u32.to_be_bytes());
+        let prefix = Key::from([b"Lf".as_slice(), &table, &feed].concat());
         // 2025-01-01T00:00:00Z in ticks of 100 ns since the year 1.
         let revision = Revision(638_712_864_000_000_000);
         let made = Key::appended(&prefix, revision, 1);

@@ -258,18 +258,13 @@ fn walk(map: &Map, scan: Scan, visitor: &mut Visitor<'_>) -> ScanEnd {
 
 fn walk_entries<'m>(
     entries: impl Iterator<Item = (&'m Key, &'m Found)>,
-    mut scan: Scan,
+    scan: Scan,
     visitor: &mut Visitor<'_>,
 ) -> ScanEnd {
     let (mut rows, mut bytes) = (0, 0);
     for (key, found) in entries {
         if rows > 0 && (rows >= scan.rows_max || bytes >= scan.bytes_max) {
-            match scan.direction {
-                Direction::Forward => scan.range.start = key.as_slice().to_vec(),
-                // The end is exclusive: one zero byte more includes the key itself.
-                Direction::Backward => scan.range.end = [key.as_slice(), &[0]].concat(),
-            }
-            return ScanEnd::More(scan.range);
+            return ScanEnd::More(scan.range.starting_with(scan.direction, key.as_slice()));
         }
         if visitor(key.as_slice(), &found.value, found.revision) == Visit::StopBefore {
             return ScanEnd::Stopped;

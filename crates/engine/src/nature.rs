@@ -63,7 +63,8 @@ pub struct Limits {
 
 impl Limits {
     /// Enough for one transaction of the Table service, with 4 MiB of body and 100 operations, and
-    /// the writes derived for 16 unique indexes, a change feed and expiry: 67 writes per operation.
+    /// the writes derived for 16 unique indexes, a change feed and expiry: at most 71 writes per
+    /// operation.
     pub const DEFAULT: Self = Self {
         key_bytes_max: 16 * 1024,
         value_bytes_max: 8 * 1024 * 1024,

@@ -49,8 +49,14 @@ impl KeyQueue {
     /// place is free.
     pub async fn enter(&self, commit: &Commit) -> Result<Turn<'_>, CommitError> {
         let modified = commit.writes.iter().filter(|write| matches!(write, Write::Modify(..)));
-        let mut keys: Vec<&Key> = modified.filter_map(Write::key).collect();
+        self.enter_keys(modified.filter_map(Write::key).collect()).await
+    }
+
+    /// Waits until no earlier commit of this process uses one of these keys. For a commit that has
+    /// conflicted: from now on it conflicts with other processes only.
+    pub async fn enter_keys(&self, mut keys: Vec<&Key>) -> Result<Turn<'_>, CommitError> {
         keys.sort();
+        keys.dedup();
         let mut turn = Turn { queue: self, places: Vec::with_capacity(keys.len()) };
         for key in keys {
             let ticket = self.join(key)?;
@@ -92,12 +98,12 @@ impl KeyQueue {
         let Some(line) = lines.by_key.get_mut(key) else { return };
         let before = line.len();
         line.retain(|place| place.ticket != ticket);
-        let left = before - line.len();
+        let gone = before - line.len();
         let next = line.front_mut().and_then(|first| first.waker.take());
         if line.is_empty() {
             lines.by_key.remove(key);
         }
-        lines.places -= left;
+        lines.places -= gone;
         drop(lines);
         if let Some(next) = next {
             next.wake();
@@ -176,6 +182,19 @@ mod tests {
         assert!(poll(pin!(queue.enter(&other))).is_some());
         let plain = Commit::new(Revision(0), vec![Write::Delete(b"a".to_vec().into())]);
         assert!(poll(pin!(queue.enter(&plain))).is_some());
+    }
+
+    #[test]
+    fn keys_given_one_by_one_are_taken_once_and_in_order() {
+        let queue = KeyQueue::new(10);
+        let modified = modifies(&["a"]);
+        let turn = poll(pin!(queue.enter(&modified))).unwrap().unwrap();
+        let (a, b): (Key, Key) = (b"a".to_vec().into(), b"b".to_vec().into());
+        let mut waits = pin!(queue.enter_keys(vec![&b, &a, &b]));
+        assert!(poll(waits.as_mut()).is_none());
+        drop(turn);
+        drop(poll(waits.as_mut()).unwrap().unwrap());
+        assert!(queue.lines().by_key.is_empty());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Half-open ranges of keys.
 
+use crate::Direction;
+
 /// The keys from `start`, inclusive, to `end`, exclusive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRange {
@@ -30,6 +32,29 @@ impl KeyRange {
     pub fn intersect(self, other: Self) -> Self {
         Self { start: self.start.max(other.start), end: self.end.min(other.end) }
     }
+
+    /// What a scan in `direction` has left when it stops before `key`.
+    #[must_use]
+    pub fn starting_with(self, direction: Direction, key: &[u8]) -> Self {
+        match direction {
+            Direction::Forward => Self { start: key.to_vec(), ..self },
+            Direction::Backward => Self { end: next_key(key), ..self },
+        }
+    }
+
+    /// What a scan in `direction` has left when it stops after `key`.
+    #[must_use]
+    pub fn after(self, direction: Direction, key: &[u8]) -> Self {
+        match direction {
+            Direction::Forward => Self { start: next_key(key), ..self },
+            Direction::Backward => Self { end: key.to_vec(), ..self },
+        }
+    }
+}
+
+/// The least key greater than `key`.
+fn next_key(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
 }
 
 /// The least key greater than every key that begins with `prefix`.
@@ -52,6 +77,21 @@ mod tests {
         assert!(range.contains(b"La\xFF") && range.contains(b"La\xFF\xFF\xFF"));
         assert!(!range.contains(b"La\xFE\xFF") && !range.contains(b"Lb"));
         assert!(KeyRange::prefix(b"\xFF").is_empty());
+    }
+
+    #[test]
+    fn a_stopped_scan_leaves_the_rest_of_its_range() {
+        let range = KeyRange::new(*b"a", *b"m");
+        let left = |direction, key| {
+            let with = range.clone().starting_with(direction, key);
+            let after = range.clone().after(direction, key);
+            assert!(with.contains(key) && !after.contains(key));
+            (with, after)
+        };
+        let forward = (KeyRange::new(*b"c", *b"m"), KeyRange::new(*b"c\0", *b"m"));
+        assert_eq!(left(Direction::Forward, b"c"), forward);
+        let backward = (KeyRange::new(*b"a", *b"c\0"), KeyRange::new(*b"a", *b"c"));
+        assert_eq!(left(Direction::Backward, b"c"), backward);
     }
 
     #[test]

@@ -91,6 +91,19 @@ pub fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
+/// The status and everything else that a plain listener sends for an unsigned `GET path`. `header` is
+/// empty, or whole header lines.
+pub fn get(address: SocketAddr, path: &str, header: &str) -> io::Result<(u16, String)> {
+    let mut stream = connect(address)?;
+    let head =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n");
+    stream.write_all(head.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let status = answer.get(9..12).and_then(|status| status.parse().ok());
+    Ok((status.ok_or_else(|| io::Error::other(answer.clone()))?, answer))
+}
+
 impl<S: Read + Write> Connection<S> {
     /// Uses a stream that is already connected; `host` is the value of the Host header.
     pub fn over(stream: S, host: String) -> io::Result<Self> {

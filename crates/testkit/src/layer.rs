@@ -26,6 +26,15 @@ pub trait Layer: Send + Sync + 'static {
         self.below().view()
     }
 
+    /// A read of one key of a view of the engine below.
+    fn get<'a>(
+        &'a self,
+        view: &'a dyn View,
+        key: &'a [u8],
+    ) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
+        view.get(key)
+    }
+
     /// A scan of a view of the engine below.
     fn scan<'a>(
         &'a self,
@@ -38,6 +47,10 @@ pub trait Layer: Send + Sync + 'static {
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         self.below().commit(commit)
+    }
+
+    fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+        self.below().health()
     }
 }
 
@@ -95,7 +108,7 @@ impl<L: Layer> Engine for Layered<L> {
     }
 
     fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
-        self.0.below().health()
+        self.0.health()
     }
 
     fn tend(&self) -> BoxFuture<'_, Result<Reclaimed, EngineError>> {
@@ -114,7 +127,7 @@ struct LayeredView<L> {
 
 impl<L: Layer> View for LayeredView<L> {
     fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
-        self.below.get(key)
+        self.layer.get(&*self.below, key)
     }
 
     fn multi_get<'a>(

@@ -1,22 +1,39 @@
-//! What the tests share: the engine suite, layers on engines, seeds, a server on a free port (the real binary, or one
-//! in the test process), Azurite beside it, a signing client, the lost-write checker, and an issuer of bearer tokens.
+//! What the tests share: the engine suite, histories of tables with indexes and feeds, layers on engines, seeds, a server on a free port (the real binary, or one
+//! in the test process), Azurite beside it, a signing client, the lost-write checker, a proxy that makes a line bad,
+//! an issuer of bearer tokens, the costs of processes, and stores of others that engines run on.
 
 #[cfg(feature = "acknowledged")]
 pub mod acknowledged;
 #[cfg(feature = "server")]
 pub mod azurite;
 pub mod engine_suite;
+#[cfg(feature = "tables")]
+pub mod expiry_histories;
+#[cfg(feature = "tables")]
+pub mod feed_histories;
+#[cfg(feature = "acknowledged")]
+pub mod feeds;
+#[cfg(feature = "server")]
+pub mod held_store;
 #[cfg(feature = "server")]
 pub mod http;
+#[cfg(feature = "tables")]
+pub mod index_histories;
+#[cfg(feature = "acknowledged")]
+pub mod indexes;
 #[cfg(feature = "issuer")]
 pub mod issuer;
 pub mod layer;
 #[cfg(feature = "live")]
 pub mod live;
+pub mod processes;
 #[cfg(feature = "acknowledged")]
 pub mod queue;
 pub mod seed;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "stores")]
+pub mod stores;
 #[cfg(feature = "acknowledged")]
 pub mod table;
+pub mod wire_cut;

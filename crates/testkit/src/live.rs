@@ -6,9 +6,10 @@ use lazuli_model::{Clock, SystemClock};
 use lazuli_queue::QueueService;
 use lazuli_server::{
     Accounts, Front, FrontOptions, ListenOptions, QueueApi, QueueOptions, Shared, TableApi,
-    TableOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
+    TableOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY, serve,
 };
 use lazuli_table::TableService;
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -60,11 +61,10 @@ impl LiveServer {
         listen: ListenOptions,
     ) -> io::Result<Self> {
         let runtime = runtime(threads)?;
-        let clock = Arc::new(SystemClock);
-        let tables = TableService::new(engine, clock.clone());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let (tables, _) = services(engine, &clock);
         let front = Arc::new(Front::of_tables(tables, accounts()?, clock, front));
-        let (listener, address) = listen_on_loopback(&runtime)?;
-        runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));
+        let address = spawn(&runtime, |listener| serve(listener, front, listen, pending()))?;
         Ok(Self { address, queues: None, to_queues: false, runtime })
     }
 
@@ -76,20 +76,17 @@ impl LiveServer {
     ) -> io::Result<Self> {
         let runtime = runtime(threads)?;
         let LiveOptions { clock, accounts, tables: table_options } = options;
-        let tables = TableService::new(engine.clone(), clock.clone());
-        let queues = QueueService::new(engine, clock.clone(), random());
+        let (tables, queues) = services(engine, &clock);
         let shared = Arc::new(Shared::new(accounts, clock, FrontOptions::default()));
         let queue_api = QueueApi::new(&shared, queues, tables.clone(), QueueOptions::default());
         let table_front =
             Arc::new(Front::new(shared.clone(), TableApi::new(&shared, tables, table_options)));
         let queue_front = Arc::new(Front::new(shared, queue_api));
-        let (listener, address) = listen_on_loopback(&runtime)?;
-        let (queue_listener, queue_address) = listen_on_loopback(&runtime)?;
         let listen = ListenOptions::default;
-        let never = std::future::pending;
-        runtime.spawn(lazuli_server::serve(listener, table_front, listen(), never()));
-        runtime.spawn(lazuli_server::serve(queue_listener, queue_front, listen(), never()));
-        Ok(Self { address, queues: Some(queue_address), to_queues: false, runtime })
+        let address =
+            spawn(&runtime, |listener| serve(listener, table_front, listen(), pending()))?;
+        let queues = spawn(&runtime, |listener| serve(listener, queue_front, listen(), pending()))?;
+        Ok(Self { address, queues: Some(queues), to_queues: false, runtime })
     }
 
     /// As [`LiveServer::start`], but a server of queues.
@@ -105,12 +102,10 @@ impl LiveServer {
         listen: ListenOptions,
     ) -> io::Result<Self> {
         let runtime = runtime(threads)?;
-        let clock = Arc::new(SystemClock);
-        let tables = TableService::new(engine.clone(), clock.clone());
-        let queues = QueueService::new(engine, clock.clone(), random());
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let (tables, queues) = services(engine, &clock);
         let front = Arc::new(Front::of_queues(queues, tables, accounts()?, clock, front));
-        let (listener, address) = listen_on_loopback(&runtime)?;
-        runtime.spawn(lazuli_server::serve(listener, front, listen, std::future::pending()));
+        let address = spawn(&runtime, |listener| serve(listener, front, listen, pending()))?;
         Ok(Self { address, queues: Some(address), to_queues: true, runtime })
     }
 
@@ -135,10 +130,10 @@ impl LiveServer {
     }
 }
 
-/// Numbers that do not repeat, for the ids of messages.
+/// Numbers that do not repeat, for the ids of messages, in any server of the process.
 fn random() -> Arc<dyn Fn() -> u64 + Send + Sync> {
-    let numbers = AtomicU64::new(1);
-    Arc::new(move || numbers.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed))
+    static NUMBERS: AtomicU64 = AtomicU64::new(1);
+    Arc::new(|| NUMBERS.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed))
 }
 
 fn runtime(threads: &str) -> io::Result<Runtime> {
@@ -152,8 +147,19 @@ fn accounts() -> io::Result<Arc<Accounts>> {
     accounts.and_then(Accounts::new).map(Arc::new).map_err(io::Error::other)
 }
 
-fn listen_on_loopback(runtime: &Runtime) -> io::Result<(TcpListener, SocketAddr)> {
+/// The services of `engine`.
+fn services(engine: Arc<dyn Engine>, clock: &Arc<dyn Clock>) -> (TableService, QueueService) {
+    let tables = TableService::new(engine.clone(), clock.clone());
+    (tables, QueueService::new(engine, clock.clone(), random()))
+}
+
+/// Runs what `serve` makes of a free port.
+fn spawn<F>(runtime: &Runtime, serve: impl FnOnce(TcpListener) -> F) -> io::Result<SocketAddr>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0"))?;
     let address = listener.local_addr()?;
-    Ok((listener, address))
+    runtime.spawn(serve(listener));
+    Ok(address)
 }

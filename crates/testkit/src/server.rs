@@ -1,9 +1,10 @@
 //! Starts, watches, stops or kills the real binary on a free port.
 
-use crate::http::Connection;
+use crate::http::{Connection, get};
+use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -55,11 +56,17 @@ impl Server {
     }
 
     /// Starts a server with `command`, to which the server's arguments are added.
-    pub fn start_command(
-        mut command: Command,
-        data: &Path,
-        arguments: &[&str],
-    ) -> io::Result<Self> {
+    pub fn start_command(command: Command, data: &Path, arguments: &[&str]) -> io::Result<Self> {
+        Self::start_on(command, [OsStr::new("--data"), data.as_os_str()], arguments)
+    }
+
+    /// Starts a gateway with `command`, to which the server's arguments are added, on the store that
+    /// `engine` names.
+    pub fn start_gateway(command: Command, engine: &str, arguments: &[&str]) -> io::Result<Self> {
+        Self::start_on(command, ["--engine", engine].map(OsStr::new), arguments)
+    }
+
+    fn start_on(mut command: Command, store: [&OsStr; 2], arguments: &[&str]) -> io::Result<Self> {
         let scratch = tempfile::tempdir()?;
         let port_file = scratch.path().join("ports.json");
         // Servers of many tests run concurrently. Set in the environment, because older binaries
@@ -71,8 +78,8 @@ impl Server {
             command.env("LAZULI_QUEUE_PORT", "0");
         }
         command
-            .args(["serve", "--host", "127.0.0.1", "--table-port", "0", "--data"])
-            .arg(data)
+            .args(["serve", "--host", "127.0.0.1", "--table-port", "0"])
+            .args(store)
             .arg("--port-file")
             .arg(&port_file)
             .args(arguments)
@@ -126,14 +133,7 @@ impl Server {
 
     fn ask_admin_sending(&self, path: &str, header: &str) -> io::Result<(u16, String)> {
         let address = self.admin.ok_or_else(|| self.failure("has no admin listener"))?;
-        let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        let head =
-            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n");
-        stream.write_all(head.as_bytes())?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let status = answer.get(9..12).and_then(|status| status.parse().ok());
-        Ok((status.ok_or_else(|| io::Error::other(answer.clone()))?, answer))
+        get(address, path, header)
     }
 
     pub fn pid(&self) -> u32 {
@@ -142,11 +142,16 @@ impl Server {
 
     /// What an SDK needs to connect.
     pub fn connection_string(&self) -> String {
+        self.connection_string_of(ACCOUNT)
+    }
+
+    /// The same for another account, whose key is the same.
+    pub fn connection_string_of(&self, account: &str) -> String {
         let Self { address, scheme, .. } = self;
-        let queue = self.queue.map(|queue| format!("QueueEndpoint={scheme}://{queue}/{ACCOUNT};"));
+        let queue = self.queue.map(|queue| format!("QueueEndpoint={scheme}://{queue}/{account};"));
         format!(
-            "DefaultEndpointsProtocol={scheme};AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};\
-             TableEndpoint={scheme}://{address}/{ACCOUNT};{}",
+            "DefaultEndpointsProtocol={scheme};AccountName={account};AccountKey={ACCOUNT_KEY};\
+             TableEndpoint={scheme}://{address}/{account};{}",
             queue.unwrap_or_default()
         )
     }

@@ -190,11 +190,11 @@ fn check_that_fails_meanwhile_is_named_and_not_tried_again() {
 }
 
 #[test]
-fn store_that_always_conflicts_ends_in_a_conflict_after_sixteen_attempts() {
+fn store_that_always_conflicts_ends_in_a_conflict_after_64_attempts() {
     run(async {
         let engine = Shared::new(1);
         assert!(matches!(engine.commit(increment()).await, Err(CommitError::Conflict)));
-        assert_eq!(engine.store.commits.load(Ordering::SeqCst), 16);
+        assert_eq!(engine.store.commits.load(Ordering::SeqCst), 64);
     });
 }
 

@@ -55,6 +55,39 @@ pub fn concurrent_modifies_lose_nothing(make: Make<'_>) {
     });
 }
 
+/// Two commits that share a revision would share an ETag, and one could be overwritten unseen.
+pub fn concurrent_modifies_have_revisions_of_their_own(make: Make<'_>) {
+    run(async {
+        let fixture = make();
+        let first = write(fixture.engine.as_ref(), [put("counter", 0_u64.to_be_bytes())]).await;
+        let mut tasks = JoinSet::new();
+        for writer in 0..32 {
+            let engine = fixture.engine.clone();
+            tasks.spawn(async move {
+                // One of four relies on a revision that is soon overwritten.
+                let expect = if writer % 4 == 0 { Expect::At(first) } else { Expect::Present };
+                let commit = commit([check("counter", expect)], [modify("counter", Increment)]);
+                engine.commit(commit).await
+            });
+        }
+        let (mut revisions, mut failed) = (BTreeSet::new(), 0);
+        for result in tasks.join_all().await {
+            match result {
+                Ok(revision) => assert!(revision > first && revisions.insert(revision)),
+                Err(CommitError::CheckFailed { index: 0, found: Some(found) }) => {
+                    assert!(found > first);
+                    failed += 1;
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        assert!(failed >= 7, "of those that relied on the first revision one can succeed");
+        let found = find(fixture.engine.as_ref(), "counter").await.unwrap();
+        assert_eq!(number(&found.value), revisions.len() as u64);
+        assert_eq!(Some(&found.revision), revisions.last());
+    });
+}
+
 pub fn concurrent_compare_and_swap_loses_nothing(make: Make<'_>) {
     run(async {
         let fixture = make();

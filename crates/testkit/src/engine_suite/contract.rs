@@ -46,7 +46,7 @@ pub fn guard_is_not_a_lock(make: Make<'_>) {
                 for n in 0..10 {
                     let guard = check("table", Expect::At(alive));
                     let insert = commit([], [put(format!("row{writer}/{n}"), "x")]);
-                    engine.commit(guarded([guard], insert)).await.unwrap();
+                    settle(engine.as_ref(), guarded([guard], insert)).await.unwrap();
                 }
             });
         }

@@ -300,7 +300,8 @@ pub fn index_never_differs_from_rows_under_races(make: Make<'_>) {
                         2 => modify(name, Append(b"+".to_vec())),
                         _ => delete(name),
                     };
-                    engine.commit(with(ByValue, commit([], [write]))).await.unwrap();
+                    let commit = with(ByValue, commit([], [write]));
+                    settle(engine.as_ref(), commit).await.unwrap();
                 }
             });
         }
@@ -344,7 +345,7 @@ pub fn feed_replays_to_the_rows_under_races(make: Make<'_>) {
                     let second =
                         if round % 3 == 0 { delete(name(1)) } else { put(name(1), &*value) };
                     let commit = commit([], [put(name(0), &*value), second]);
-                    engine.commit(with(Feed, commit)).await.unwrap();
+                    settle(engine.as_ref(), with(Feed, commit)).await.unwrap();
                 }
             });
         }

@@ -1,7 +1,7 @@
 //! Promises that a single caller can test.
 
 use super::*;
-use lazuli_engine::Reclaimed;
+use lazuli_engine::{ClockSource, Reclaimed};
 
 pub fn view_sees_every_acknowledged_commit(make: Make<'_>) {
     run(async {
@@ -228,9 +228,34 @@ pub fn revisions_increase_across_deletion(make: Make<'_>) {
     });
 }
 
+/// K-3.1: of engines that use the caller's clock.
+/// K-2.5: gateways whose clocks are 10 s apart take turns. An engine with a clock of its own does not look
+/// at theirs.
+pub fn revisions_increase_for_callers_with_different_clocks(make: Make<'_>) {
+    const TEN_SECONDS: u64 = 100_000_000;
+    run(async {
+        let fixture = make();
+        let engine = fixture.engine.as_ref();
+        let first = write(engine, [put("k", "v")]).await;
+        let mut last = first;
+        for round in 0..20 {
+            let wrong = if round % 2 == 0 { last.0 + TEN_SECONDS } else { last.0 / 2 };
+            let commit = Commit { not_before: Revision(wrong), ..commit([], [put("k", "v")]) };
+            let revision = engine.commit(commit).await.unwrap();
+            assert!(revision > last, "{revision:?} after {last:?}");
+            last = revision;
+        }
+        let followed = last.0 - first.0 >= 10 * TEN_SECONDS;
+        assert_eq!(followed, engine.nature().clock == ClockSource::Caller);
+    });
+}
+
 pub fn revision_does_not_lie_before_the_clock(make: Make<'_>) {
     run(async {
         let fixture = make();
+        if fixture.engine.nature().clock == ClockSource::Store {
+            return;
+        }
         for clock in [10, 1_000_000, 999_999_999_999] {
             let commit = Commit { not_before: Revision(clock), ..commit([], [put("k", "v")]) };
             let revision = fixture.engine.commit(commit).await.unwrap();
@@ -326,5 +351,93 @@ pub fn reclaim_of_nothing_is_full(make: Make<'_>) {
         for range in [KeyRange::prefix(b"Lnone"), KeyRange::new("b", "a"), KeyRange::new("", "")] {
             assert_eq!(fixture.engine.reclaim(range).await.unwrap(), Reclaimed::Fully);
         }
+    });
+}
+
+/// K-3.5: a view may take its snapshot at its first read, but not before it was opened.
+pub fn lazy_view_sees_what_was_acknowledged_before_it(make: Make<'_>) {
+    run(async {
+        let fixture = make();
+        let engine = fixture.engine.as_ref();
+        let early = engine.view().await.unwrap();
+        write(engine, [put("a", "1")]).await;
+        let view = engine.view().await.unwrap();
+        assert_eq!(view.get(key("a").as_slice()).await.unwrap().unwrap().value, "1");
+        write(engine, [put("a", "2"), put("b", "2")]).await;
+        let found = view.multi_get(&["a", "b"].map(key)).await.unwrap();
+        let values: Vec<_> = found.into_iter().map(|found| found.map(|f| f.value)).collect();
+        assert_eq!(values, [Some("1".into()), None]);
+        // Whichever moment it chose, it stays with it.
+        let seen = entries(early.as_ref(), everything()).await;
+        write(engine, [put("c", "3")]).await;
+        assert_eq!(entries(early.as_ref(), everything()).await, seen);
+    });
+}
+
+/// Rows of very different sizes are shown up to the bound and not beyond, whatever an engine
+/// fetches ahead.
+pub fn wide_scan_stays_within_its_bytes(make: Make<'_>) {
+    run(async {
+        let fixture = make();
+        let engine = fixture.engine.as_ref();
+        for n in 0..40 {
+            let size = if n % 8 == 7 { 300_000 } else { 10 };
+            write(engine, [put(format!("{n:02}"), vec![b'v'; size])]).await;
+        }
+        let view = engine.view().await.unwrap();
+        let forward = entries(view.as_ref(), everything()).await;
+        let backward: Vec<Entry> = forward.iter().rev().cloned().collect();
+        for bytes_max in [1, 299_000, 301_000, 700_000] {
+            let bounds = (1000, bytes_max);
+            let shown = collect(view.as_ref(), everything(), Direction::Forward, bounds).await;
+            assert!(shown == forward, "within {bytes_max}");
+            let shown = collect(view.as_ref(), everything(), Direction::Backward, bounds).await;
+            assert!(shown == backward, "backward within {bytes_max}");
+        }
+    });
+}
+
+/// Keys that differ only beyond what a store may index (K-7.0), as keys of the services can.
+pub fn keys_that_begin_alike_for_long_are_in_order(make: Make<'_>) {
+    run(async {
+        let fixture = make();
+        let engine = fixture.engine.as_ref();
+        let long = |length: usize, rest: &str| [&vec![b'm'; length][..], rest.as_bytes()].concat();
+        let mut texts = vec![b"a".to_vec(), b"z".to_vec()];
+        for length in [1998, 1999, 2000, 2001, 3000] {
+            texts.extend(["", "a", "b", "c", "mb", "z"].map(|rest| long(length, rest)));
+        }
+        texts.sort();
+        texts.dedup();
+        // In another order than that of the keys.
+        for text in texts.iter().rev().step_by(2).chain(texts.iter().rev().skip(1).step_by(2)) {
+            write(engine, [put(text, text.as_slice())]).await;
+        }
+        let expected: Vec<_> = texts.iter().map(|text| key(text).as_slice().to_vec()).collect();
+        let view = engine.view().await.unwrap();
+        for bounds in [(1, usize::MAX), (3, usize::MAX), (1000, usize::MAX), (1000, 5000)] {
+            let names = |shown: Vec<Entry>| shown.into_iter().map(|e| e.0).collect::<Vec<_>>();
+            let shown = collect(view.as_ref(), everything(), Direction::Forward, bounds).await;
+            assert!(names(shown) == expected, "within {bounds:?}");
+            let shown = collect(view.as_ref(), everything(), Direction::Backward, bounds).await;
+            assert!(names(shown).into_iter().rev().eq(expected.iter().cloned()), "{bounds:?}");
+        }
+        let (from, to) = (key(long(2000, "a")), key(long(2000, "c")));
+        let range = KeyRange::new(from.as_slice(), to.as_slice());
+        let part = entries(view.as_ref(), range.clone()).await;
+        let inside = expected.iter().filter(|key| range.contains(key));
+        assert!(part.iter().map(|entry| &entry.0).eq(inside));
+        let keys: Vec<Key> = texts.iter().map(key).collect();
+        let found = engine.read(&keys).await.unwrap();
+        let values = found.iter().map(|found| found.as_ref().map(|found| found.value.to_vec()));
+        assert!(values.eq(texts.iter().cloned().map(Some)));
+        let swap = |text: &Vec<u8>| put(text, "new");
+        write(engine, texts.iter().map(swap)).await;
+        write(engine, [delete(long(2000, "b"))]).await;
+        assert_eq!(find(engine, long(2000, "b")).await, None);
+        assert_eq!(value(engine, long(2000, "c")).await.unwrap(), "new");
+        while engine.reclaim(range.clone()).await.unwrap() == Reclaimed::Partly {}
+        assert_eq!(find(engine, long(2000, "a")).await, None);
+        assert!(find(engine, long(2000, "c")).await.is_some());
     });
 }

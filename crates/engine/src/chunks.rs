@@ -1,0 +1,144 @@
+//! Scans over a network: the engine fetches a chunk of rows, then shows them one by one (K-3.3).
+
+mod memory;
+
+pub use memory::{ChunkMemory, Room};
+
+use crate::Scan;
+
+/// Rows of the first chunk, because the size of a row is not known yet: 32 of the largest are 32 MiB.
+const FIRST_ROWS_MAX: usize = 32;
+
+/// A chunk has at most this many times the rows of the chunk before.
+const GROWTH_MAX: usize = 4;
+
+/// The largest row of a table.
+const ROW_BYTES_MAX: usize = 1024 * 1024;
+
+/// How much of its store an engine fetches at once.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkLimits {
+    /// By the sizes of the rows fetched before.
+    pub bytes_max: usize,
+    pub rows_max: usize,
+}
+
+/// How much of a scan has been shown, and how many rows to fetch next (K-3.4).
+#[derive(Debug)]
+pub struct Progress {
+    limits: ChunkLimits,
+    rows_left: usize,
+    bytes_left: usize,
+    rows_expected: usize,
+    /// The number of rows in the last chunk, and the largest mean size of a row in any chunk.
+    seen: Option<(usize, usize)>,
+}
+
+impl Progress {
+    pub fn new(scan: &Scan, limits: ChunkLimits) -> Self {
+        Self {
+            limits,
+            rows_left: scan.rows_max.max(1),
+            bytes_left: scan.bytes_max.max(1),
+            rows_expected: scan.rows_expected,
+            seen: None,
+        }
+    }
+
+    /// The number of rows to fetch next: one more than will be shown, because that one says whether
+    /// any are left.
+    pub fn rows_wanted(&self) -> usize {
+        let rows_left = self.rows_left.saturating_add(1);
+        let Some((last_rows, row_bytes)) = self.seen else {
+            return rows_left.min(self.rows_expected.saturating_add(1)).min(FIRST_ROWS_MAX);
+        };
+        let by_size = self.bytes_left.min(self.limits.bytes_max) / row_bytes + 1;
+        let by_growth = last_rows.saturating_mul(GROWTH_MAX);
+        rows_left.min(by_size).min(by_growth).clamp(1, self.limits.rows_max)
+    }
+
+    /// The memory that a chunk of so many rows may need.
+    pub fn bytes_of(&self, rows: usize) -> usize {
+        let row_bytes = self.seen.map_or(ROW_BYTES_MAX, |(_, row_bytes)| row_bytes);
+        rows.saturating_mul(row_bytes)
+    }
+
+    /// A chunk has arrived.
+    pub fn note_chunk(&mut self, rows: usize, bytes: usize) {
+        if rows > 0 {
+            let mean = bytes.div_ceil(rows).max(1);
+            self.seen = Some((rows, self.seen.map_or(mean, |(_, most)| most.max(mean))));
+        }
+    }
+
+    /// A row has been shown.
+    pub fn note_shown(&mut self, bytes: usize) {
+        self.rows_left = self.rows_left.saturating_sub(1);
+        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+    }
+
+    /// Whether the scan has shown as much as it may. It always shows one row.
+    pub fn is_full(&self) -> bool {
+        self.rows_left == 0 || self.bytes_left == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Direction, KeyRange};
+
+    const LIMITS: ChunkLimits = ChunkLimits { bytes_max: 32 << 20, rows_max: 4096 };
+
+    fn progress(rows_max: usize, bytes_max: usize, rows_expected: usize) -> Progress {
+        let (range, direction) = (KeyRange::prefix(b"L"), Direction::Forward);
+        Progress::new(&Scan { range, direction, rows_max, bytes_max, rows_expected }, LIMITS)
+    }
+
+    /// K-3.4
+    #[test]
+    fn first_chunk_asks_for_what_is_expected() {
+        assert_eq!(progress(1000, usize::MAX, 1).rows_wanted(), 2);
+        assert_eq!(progress(1000, usize::MAX, 0).rows_wanted(), 1);
+        assert_eq!(progress(1000, usize::MAX, 1000).rows_wanted(), FIRST_ROWS_MAX);
+        assert_eq!(progress(1, usize::MAX, 1000).rows_wanted(), 2);
+    }
+
+    /// K-3.4
+    #[test]
+    fn later_chunks_grow_up_to_the_bytes_that_are_left() {
+        let mut small = progress(10_000, usize::MAX, 10_000);
+        let mut sizes = Vec::new();
+        for _ in 0..5 {
+            let rows = small.rows_wanted();
+            sizes.push(rows);
+            (0..rows).for_each(|_| small.note_shown(100));
+            small.note_chunk(rows, rows * 100);
+        }
+        assert_eq!(sizes, [32, 128, 512, 2048, 4096]);
+
+        let mut large = progress(10_000, usize::MAX, 10_000);
+        large.note_chunk(32, 32 << 20);
+        assert!(large.bytes_of(large.rows_wanted()) <= 40 << 20);
+        let mut nearly_full = progress(10_000, 4_000, 10_000);
+        (0..32).for_each(|_| nearly_full.note_shown(100));
+        nearly_full.note_chunk(32, 3_200);
+        assert_eq!(nearly_full.rows_wanted(), 9);
+    }
+
+    #[test]
+    fn a_scan_shows_at_least_one_row() {
+        let mut progress = progress(0, 0, 0);
+        assert!(!progress.is_full());
+        progress.note_shown(1);
+        assert!(progress.is_full());
+    }
+
+    /// A chunk may be empty: a region without rows. It says nothing about sizes.
+    #[test]
+    fn an_empty_chunk_leaves_the_next_one_as_it_was() {
+        let mut progress = progress(1000, usize::MAX, 5);
+        progress.note_chunk(0, 0);
+        assert_eq!((progress.rows_wanted(), progress.bytes_of(1)), (6, ROW_BYTES_MAX));
+    }
+}
