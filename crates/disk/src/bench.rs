@@ -12,6 +12,7 @@ use lazuli_testkit::queue;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::Server;
 use lazuli_testkit::table::Outcome;
+use lazuli_testkit::{feeds, indexes};
 use std::path::{Path, PathBuf};
 
 /// Small write buffers, so that flushes and compactions happen within hundreds of requests.
@@ -133,10 +134,15 @@ pub struct Opened {
 }
 
 impl Running {
-    /// Reads all, compares, and writes.
+    /// Reads all, compares, verifies the indexes, replays the feeds, and writes.
     pub fn look(&self, account: &Acknowledged) -> Result<Entries> {
         let mut lines = Lines::to(&self.server)?;
-        let found = read_all(&mut lines)?;
+        let mut found = acknowledged::read_all(&mut lines.tables)?;
+        for name in found.keys().filter(|name| name.entity.is_none()) {
+            indexes::verify(&mut lines.tables, &name.table)?;
+            feeds::replay(&mut lines.tables, &name.table, &found)?;
+        }
+        found.extend(queue::read_all(&mut lines.queues)?);
         account.check(&found)?;
         let newest = found.values().filter_map(|stored| stored.etag.as_ref()).max();
         let etag = probe(&mut lines)?;

@@ -1,7 +1,7 @@
 //! A disk on which one call fails, for each call of a small run.
 //!
-//! Whatever fails, the server responds, logs the reason, acknowledges nothing that is not durable,
-//! and serves reads. When the disk works again, so does the server, without a restart. Then it is
+//! Whatever fails, the server responds, logs the reason, says on its admin listener that it refuses
+//! writes, acknowledges nothing that is not durable, and serves reads. When the disk works again, so does the server, without a restart. Then it is
 //! killed and restarted, loses power and is restarted again: everything acknowledged is there. By
 //! then the data of a failed sync is lost for good.
 //!
@@ -320,8 +320,15 @@ impl Trial<'_> {
                 }
             }
         }
+        let is_down = self.kind.lasts && !account.doubts.is_empty();
+        if is_down {
+            wait_for_readiness(running, 503, r#""code":"store-refuses-writes""#)?;
+        }
         control.clear()?;
         write_at_last(&mut lines)?;
+        if is_down {
+            wait_for_readiness(running, 200, r#""ready":true"#)?;
+        }
         if !account.doubts.is_empty() {
             let log = self.log_with_reason(running)?;
             let errors = log.lines().filter(|line| is_error_of_a_request(line)).count();
@@ -357,6 +364,19 @@ impl Trial<'_> {
         let image = Loss::Everything.of(&disk, &mut Seeded::new(0));
         let account = Acknowledged::new(opened.entries, Vec::new());
         self.bench.open(&image, None, &account).context("after the loss of power").map(drop)
+    }
+}
+
+/// Waits until the admin listener answers so (O-2.2).
+fn wait_for_readiness(running: &Running, status: u16, part: &str) -> Result<()> {
+    let give_up = Instant::now() + PATIENCE;
+    loop {
+        let (got, answer) = running.server.ask_admin("/readyz")?;
+        if got == status && answer.contains(part) {
+            return Ok(());
+        }
+        ensure!(Instant::now() < give_up, "not {status} with {part}: {answer}");
+        std::thread::park_timeout(Duration::from_millis(20));
     }
 }
 

@@ -8,6 +8,7 @@ use lazuli_testkit::acknowledged::{Entries, Name, Step, Stored};
 use lazuli_testkit::http::Operation;
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::table::{self, Outcome};
+use lazuli_testkit::{feeds, indexes};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -17,6 +18,9 @@ const FILL_ROWS: usize = 100;
 const BULK_BYTES: usize = 30_000;
 /// The partition of every entity.
 const PARTITION: &str = "p";
+/// The indexes of tables: on a number that no other write has, and on text.
+const INDEXES: &str =
+    r#"[{"name":"byN","on":["n"],"unique":true},{"name":"byText","on":["nText","n"]}]"#;
 /// Rows of another batch, at most.
 const BATCH_ROWS_MAX: usize = 8;
 
@@ -26,6 +30,8 @@ pub struct Workload {
     client: usize,
     random: Seeded,
     tables: Vec<String>,
+    /// Tables whose indexes are not yet declared.
+    unindexed: Vec<String>,
     tables_made: usize,
     rows: usize,
     values: u32,
@@ -47,6 +53,7 @@ pub struct Chosen {
 enum Asked {
     CreateTable(String),
     DeleteTable(String),
+    DeclareIndexes(String),
     /// Operations, and the entity that each of them names.
     Write(Vec<Operation>, Vec<Name>),
     OfQueue(queues::Asked),
@@ -61,6 +68,7 @@ impl Workload {
             client,
             random: random.stream(client as u64),
             tables: Vec::new(),
+            unindexed: Vec::new(),
             tables_made: 0,
             rows: 0,
             values: 0,
@@ -84,6 +92,11 @@ impl Workload {
 
     /// The next step, given what is stored now.
     pub fn choose(&mut self, entries: &Entries) -> Chosen {
+        if self.random.one_in(3)
+            && let Some(table) = self.unindexed.pop()
+        {
+            return Chosen { request: Asked::DeclareIndexes(table), step: Step::new() };
+        }
         match self.tables.as_slice() {
             [] => return self.create_table(),
             [table, ..] if self.bulk > 0 => {
@@ -121,6 +134,13 @@ impl Workload {
         let (operations, names) = match &chosen.request {
             Asked::CreateTable(table) => return table::create(&mut lines.tables, table),
             Asked::DeleteTable(table) => return table::delete(&mut lines.tables, table),
+            Asked::DeclareIndexes(table) => {
+                // Both are settings of the table, which a fault may leave with either or none.
+                return match indexes::declare(&mut lines.tables, table, INDEXES)? {
+                    Outcome::Done => feeds::turn_on(&mut lines.tables, table),
+                    failed => Ok(failed),
+                };
+            }
             Asked::OfQueue(request) => return self.queues.send(request, &mut lines.queues),
             Asked::Write(operations, names) => (operations, names),
         };
@@ -143,6 +163,7 @@ impl Workload {
             self.frozen.insert(name.clone());
             if name.entity.is_none() {
                 self.tables.retain(|table| *table != name.table);
+                self.unindexed.retain(|table| *table != name.table);
             }
         }
     }
@@ -157,12 +178,14 @@ impl Workload {
         let known = (0..4).map(|ahead| name((self.tables_made + ahead) % 4));
         let table = known.into_iter().find(is_free).unwrap_or_else(|| name(self.tables_made + 4));
         self.tables.push(table.clone());
+        self.unindexed.push(table.clone());
         let step = Step::from([(Name::table(&table), Some(Stored::default()))]);
         Chosen { request: Asked::CreateTable(table), step }
     }
 
     fn delete_table(&mut self, table: &str, entries: &Entries) -> Chosen {
         self.tables.retain(|kept| kept != table);
+        self.unindexed.retain(|kept| kept != table);
         let of_table = entries.keys().filter(|name| name.table == table);
         let step = of_table.map(|name| (name.clone(), None)).collect();
         Chosen { request: Asked::DeleteTable(table.to_owned()), step }

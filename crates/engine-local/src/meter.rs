@@ -1,39 +1,13 @@
 //! The engine's metrics.
 
 use crate::view::Snapshot;
-use lazuli_engine::{CommitError, EngineError, Revision};
-use lazuli_meter::{Counter, Family, Histogram, PerLabel, Value};
+use lazuli_engine::meter::CommitMeter;
+use lazuli_engine::{CommitError, Revision};
+use lazuli_meter::{Counter, Family, Histogram, Value};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-
-lazuli_meter::label! {
-    /// The outcome of a commit.
-    enum CommitOutcome {
-        Done => "done",
-        CheckFailed => "check_failed",
-        Refused => "refused",
-        Busy => "busy",
-        Undetermined => "undetermined",
-        Unavailable => "unavailable",
-    }
-}
-
-impl CommitOutcome {
-    fn of(result: &Result<Revision, CommitError>) -> Self {
-        match result {
-            Ok(_) => Self::Done,
-            Err(CommitError::CheckFailed { .. } | CommitError::GuardFailed { .. }) => {
-                Self::CheckFailed
-            }
-            Err(CommitError::Busy | CommitError::Conflict) => Self::Busy,
-            Err(CommitError::Undetermined(_)) => Self::Undetermined,
-            Err(CommitError::Engine(EngineError::Unavailable(_))) => Self::Unavailable,
-            Err(_) => Self::Refused,
-        }
-    }
-}
 
 /// Histogram bounds for the number of commits per sync.
 const GROUP_BOUNDS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
@@ -43,8 +17,7 @@ const REPLACED_MAX: usize = 1024;
 
 /// The metrics of an engine. They outlive the engine, which may be reopened.
 pub struct EngineMeter {
-    commits: PerLabel<CommitOutcome, Counter>,
-    commit_wait: Histogram,
+    commits: CommitMeter,
     group_commits: Histogram,
     sync: Histogram,
     flushes: Counter,
@@ -55,8 +28,7 @@ pub struct EngineMeter {
 impl Default for EngineMeter {
     fn default() -> Self {
         Self {
-            commits: PerLabel::default(),
-            commit_wait: Histogram::of_durations(),
+            commits: CommitMeter::default(),
             group_commits: Histogram::of_numbers(&GROUP_BOUNDS),
             sync: Histogram::of_durations(),
             flushes: Counter::default(),
@@ -73,9 +45,7 @@ impl fmt::Debug for EngineMeter {
 
 impl EngineMeter {
     pub(crate) fn committed(&self, result: &Result<Revision, CommitError>, waited: Duration) {
-        self.commits.of(CommitOutcome::of(result)).increment();
-        self.commit_wait.observe_duration(waited);
-        lazuli_meter::record_commit(waited);
+        self.commits.committed(result, waited);
     }
 
     pub(crate) fn grouped(&self, commits: usize) {
@@ -118,19 +88,11 @@ impl EngineMeter {
     pub(crate) fn report(&self) -> Vec<Family> {
         let (open, oldest) = self.held_views();
         let oldest = oldest.map_or(0.0, |replaced| replaced.elapsed().as_secs_f64());
-        let busy = self.commits.of(CommitOutcome::Busy);
-        vec![
-            Family::by("lazuli_commits", "Commits by outcome", "outcome", &self.commits),
-            Family::of(
-                "lazuli_commit_wait_seconds",
-                "Duration of a commit, from call to result",
-                &self.commit_wait,
-            ),
+        let mut families = self.commits.report();
+        families.extend([
             Family::of("lazuli_commit_group_commits", "Commits per group", &self.group_commits),
             Family::of("lazuli_sync_seconds", "Time to write and sync one group", &self.sync),
             Family::of("lazuli_flushes", "Write buffer flushes", &self.flushes),
-            Family::new("lazuli_busy", "Requests refused with ServerBusy, by exhausted bound")
-                .with(vec![("bound", "commit_queue".into())], busy),
             Family::of(
                 "lazuli_views_open",
                 "Snapshots held after a newer one was published",
@@ -141,7 +103,8 @@ impl EngineMeter {
                 "Age of the oldest of them since it was replaced",
                 &Value::Gauge(oldest),
             ),
-        ]
+        ]);
+        families
     }
 }
 
@@ -154,20 +117,6 @@ mod tests {
     use super::*;
     use crate::{LocalEngine, LocalOptions};
     use lazuli_engine::{Commit, Engine, Key, Write};
-    use lazuli_meter::Label;
-
-    #[test]
-    fn outcomes_of_commits_are_told_apart() {
-        let check = |error: CommitError, expect: &str| {
-            assert_eq!(CommitOutcome::of(&Err(error)).name(), expect);
-        };
-        assert_eq!(CommitOutcome::of(&Ok(Revision(1))).name(), "done");
-        check(CommitError::CheckFailed { index: 0, found: None }, "check_failed");
-        check(CommitError::Busy, "busy");
-        check(CommitError::Undetermined("lost".into()), "undetermined");
-        check(EngineError::Unavailable("closed".into()).into(), "unavailable");
-        check(CommitError::TooLarge { what: "x", max: 1, got: 2 }, "refused");
-    }
 
     #[tokio::test]
     async fn views_are_open_from_their_replacement_to_their_end() {

@@ -144,12 +144,9 @@ impl Walk<'_, '_> {
             }
             let full = self.rows >= self.scan.rows_max || self.bytes >= self.scan.bytes_max;
             if self.rows > 0 && (full || self.rows >= rows_max) {
-                match self.scan.direction {
-                    Direction::Forward => self.scan.range.start = key.to_vec(),
-                    // The end is exclusive: one zero byte more includes the key itself.
-                    Direction::Backward => self.scan.range.end = [key.as_ref(), &[0]].concat(),
-                }
-                return Ok(full.then(|| ScanEnd::More(self.scan.range.clone())));
+                let rest = self.scan.range.clone().starting_with(self.scan.direction, &key);
+                self.scan.range = rest.clone();
+                return Ok(full.then_some(ScanEnd::More(rest)));
             }
             let (revision, value) = decode_ref(&stored)?;
             if (self.visitor)(&key, value, revision) == Visit::StopBefore {

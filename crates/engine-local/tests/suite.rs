@@ -39,6 +39,55 @@ mod reopening {
     lazuli_testkit::engine_suite!(fixture);
 }
 
+/// random histories of tables with indexes, on a directory as the server keeps it.
+#[test]
+fn an_index_changes_no_answer() {
+    let make = || fixture(Durability::Sync);
+    lazuli_testkit::index_histories::an_index_changes_no_answer(&make, 64);
+}
+
+/// random histories, replayed from the feed of their table.
+#[test]
+fn a_feed_replays_to_the_table() {
+    let make = || fixture(Durability::Sync);
+    lazuli_testkit::feed_histories::a_feed_replays_to_the_table(&make, 32);
+}
+
+/// random histories of a table whose entities expire.
+#[test]
+fn expired_entities_do_not_exist() {
+    let make = || fixture(Durability::Sync);
+    lazuli_testkit::expiry_histories::expired_entities_do_not_exist(&make, 32);
+}
+
+///
+#[test]
+fn racing_writers_leave_one_order() {
+    let make = || fixture(Durability::Sync);
+    lazuli_testkit::feed_histories::racing_writers_leave_one_order(&make, 8);
+}
+
+/// readers go on where they were when the directory is opened again.
+#[test]
+fn a_feed_goes_on_after_reopening() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || -> std::sync::Arc<dyn Engine> {
+        std::sync::Arc::new(LocalEngine::open(dir.path(), LocalOptions::default()).unwrap())
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut engine = open();
+        let mut history = lazuli_testkit::feed_histories::History::new(&engine, 7).await;
+        for _ in 0..6 {
+            history.go_on(&engine, 20).await;
+            engine.close().await.unwrap();
+            drop(engine);
+            engine = open();
+        }
+        history.end(&engine).await;
+    });
+}
+
 /// Without a life at all, a view expires when a commit replaces what it shows.
 #[test]
 fn expired_view_says_so() {

@@ -30,8 +30,12 @@ impl Writer {
     }
 
     pub(crate) fn text(&mut self, text: &str) {
-        self.count(text.len());
-        self.0.extend_from_slice(text.as_bytes());
+        self.bytes(text.as_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.0.extend_from_slice(bytes);
     }
 }
 
@@ -80,10 +84,15 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn text(&mut self) -> Result<String, CorruptRecord> {
-        let len = self.u32()? as usize;
-        let (text, rest) = self.bytes.split_at_checked(len).ok_or(self.corrupt())?;
-        self.bytes = rest;
+        let text = self.bytes()?;
         self.utf8(text)
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], CorruptRecord> {
+        let len = self.u32()? as usize;
+        let (bytes, rest) = self.bytes.split_at_checked(len).ok_or(self.corrupt())?;
+        self.bytes = rest;
+        Ok(bytes)
     }
 
     /// A list after its count. Memory is allocated only as items are read, never for a bogus count.

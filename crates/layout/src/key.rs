@@ -5,24 +5,40 @@
 //! | kind | then | holds |
 //! | --- | --- | --- |
 //! | `a` | table or queue id | the access policies of a table or queue |
+//! | `b` | table id, index number | the progress of an index being built |
 //! | `c` | account, 00, table name | the catalog record of a table |
 //! | `d` | queue id, epoch | the tombstone of dropped messages whose space is not yet reclaimed |
 //! | `e` | table id, partition key, 00, row key | an entity |
+//! | `f` | table id, feed number, revision, place | a change of an entity |
+//! | `g` | gateway id | what a gateway of a shared store says of itself |
+//! | `h` | table id, feed number | the head of a feed, which orders its commits on a store with many writers |
+//! | `i` | table id, index number, values, partition key, 00, row key | an index entry |
+//! | `j` | table id, index number | the tombstone of a dropped index |
+//! | `k` | table id, feed number | the record of a feed: since when, and what is dropped |
+//! | `l` | | the lease under which one gateway at a time runs the chores |
 //! | `m` | queue id, epoch, next-visible time, message id | a message |
 //! | `n` | | the next id of a table or queue |
+//! | `o` | table id, feed number, revision | the tombstone of dropped changes |
 //! | `p` | account | the properties of an account's table service |
 //! | `q` | account, 00, queue name | the catalog record of a queue |
 //! | `r` | table id | the tombstone of a dropped table whose space is not yet reclaimed |
 //! | `s` | account | the properties of an account's queue service |
 //! | `t` | queue id, epoch, message id | the text of a message, if it is long |
+//! | `u` | table id, index number, hash of values | the owner of unique values |
+//! | `v` | account, 00, table name as given | what the advice on a table rests on |
+//! | `x` | table id, expiry number, bucket, partition key, 00, row key | the moment at which an entity expires |
+//! | `y` | table id, expiry number | the record of an expiry |
 //!
-//! Ids and times are eight bytes, epochs four, big-endian. The keys of an entity and the lower-case
+//! Ids and times are eight bytes, epochs and index numbers four, big-endian. The keys of an entity and the lower-case
 //! name of a table are written as *text*: UTF-8 with each byte replaced by its `utf16_rank`, 00
 //! becoming 01 01 and 01 becoming 01 02. Text therefore sorts by UTF-16 code unit (T-3.19), and
 //! contains no 00 that could be mistaken for the terminator and no byte above F6.
 //!
 //! Range bounds accept any text, because filters and continuation tokens can contain any.
 
+pub mod expiry;
+pub mod feed;
+pub mod index;
 pub mod queue;
 
 use crate::CorruptRecord;
@@ -37,9 +53,14 @@ const LAZULI: u8 = b'L';
 const KIND_ACCESS_POLICIES: u8 = b'a';
 const KIND_CATALOG: u8 = b'c';
 const KIND_ENTITY: u8 = b'e';
+const KIND_GATEWAY: u8 = b'g';
+/// An engine may keep a record of its own, such as its format, under this kind.
+const KIND_OF_ENGINE: u8 = 0;
+const KIND_CHORE_LEASE: u8 = b'l';
 const KIND_NEXT_TABLE_ID: u8 = b'n';
 const KIND_SERVICE_PROPERTIES: u8 = b'p';
 const KIND_RECLAIM: u8 = b'r';
+const KIND_ADVICE: u8 = b'v';
 
 const TERMINATOR: u8 = 0x00;
 const ESCAPE: u8 = 0x01;
@@ -87,9 +108,66 @@ pub fn next_table_id() -> Vec<u8> {
     vec![LAZULI, KIND_NEXT_TABLE_ID]
 }
 
+/// The key of the lease under which one gateway at a time runs the chores.
+pub fn chore_lease() -> Vec<u8> {
+    vec![LAZULI, KIND_CHORE_LEASE]
+}
+
+/// The key of what the gateway `id` says of itself.
+pub fn gateway(id: &str) -> Vec<u8> {
+    [&[LAZULI, KIND_GATEWAY], id.as_bytes()].concat()
+}
+
+/// What all gateways say of themselves.
+pub fn gateways() -> Range<Vec<u8>> {
+    vec![LAZULI, KIND_GATEWAY]..vec![LAZULI, KIND_GATEWAY + 1]
+}
+
+/// Every key.
+pub fn all() -> Range<Vec<u8>> {
+    vec![LAZULI]..vec![LAZULI + 1]
+}
+
+/// Whether a key holds what engines keep of themselves, or gateways leave for each other: nothing of it
+/// belongs to the data.
+pub fn is_of_gateways(key: &[u8]) -> bool {
+    matches!(key, [LAZULI, KIND_OF_ENGINE | KIND_GATEWAY | KIND_CHORE_LEASE, ..])
+}
+
+/// The gateway that a key within [`gateways`] names.
+pub fn decode_gateway(key: &[u8]) -> Result<&str, CorruptRecord> {
+    let id = key.strip_prefix(&[LAZULI, KIND_GATEWAY]);
+    id.and_then(|id| std::str::from_utf8(id).ok()).ok_or(CorruptRecord("gateway key"))
+}
+
 /// The key of the properties of an account's table service.
 pub fn service_properties(account: &AccountName) -> Vec<u8> {
     [&[LAZULI, KIND_SERVICE_PROPERTIES], account.as_str().as_bytes()].concat()
+}
+
+/// The key of what advice on a table of `account` rests on; of all tables together, with an empty name.
+pub fn advice(account: &AccountName, table: &str) -> Vec<u8> {
+    let mut key = advice_prefix(account);
+    push_text(&mut key, table);
+    key
+}
+
+/// What advice on the tables of `account` rests on.
+pub fn advice_range(account: &AccountName) -> Range<Vec<u8>> {
+    text_range(advice_prefix(account), Bound::Unbounded, Bound::Unbounded)
+}
+
+/// The table that a key within [`advice_range`] names.
+pub fn decode_advice<'k>(
+    account: &AccountName,
+    key: &'k [u8],
+) -> Result<Cow<'k, str>, CorruptRecord> {
+    let name = key.strip_prefix(advice_prefix(account).as_slice());
+    name.and_then(decode_text).ok_or(CorruptRecord("advice key"))
+}
+
+fn advice_prefix(account: &AccountName) -> Vec<u8> {
+    [&[LAZULI, KIND_ADVICE], account.as_str().as_bytes(), &[TERMINATOR]].concat()
 }
 
 /// The key of the tombstone that requests reclaiming the space of `table`.

@@ -4,9 +4,12 @@
 //! agreement. Keys preserve order and their format never changes; values start with a version byte.
 //! This crate uses the types of the model and knows nothing about engines.
 
+pub mod cluster;
 pub mod entity;
+pub mod feed;
 pub mod key;
 pub mod queue;
+pub mod settings;
 pub mod table;
 
 mod codec;
@@ -15,6 +18,8 @@ mod format_test;
 
 pub use entity::EntityRecord;
 pub use key::TableId;
+pub use key::feed::FeedId;
+pub use key::index::IndexId;
 pub use key::queue::{Generation, Position, QueueId};
 
 /// Stored bytes that no version of this code has written: an operator must investigate.

@@ -2,43 +2,71 @@
 //! tombstones. Each starts with a version byte. Queues share all but the first.
 
 use crate::codec::{Reader, Writer};
+use crate::settings::TableSettings;
 use crate::{CorruptRecord, TableId};
 use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
 use lazuli_model::{AccessPolicies, AccessPolicy, ServiceProperties, TableName, Timestamp};
 
 const VERSION: u8 = 1;
 
-/// The catalog record of a table. Written once, when the table is created.
+/// The version of a catalog record with settings.
+const WITH_SETTINGS: u8 = 2;
+
+/// The catalog record of a table. Written when the table is created, and again when its settings
+/// change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogRecord {
     pub id: TableId,
     /// In the case given at creation.
     pub name: TableName,
     pub created: Timestamp,
+    pub settings: TableSettings,
 }
 
 impl CatalogRecord {
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = begin();
+        let has_settings = !self.settings.is_none();
+        let mut out = if has_settings { Writer(vec![WITH_SETTINGS]) } else { begin() };
         out.u64(self.id.0);
         out.u64(self.created.ticks());
+        if has_settings {
+            self.settings.encode(&mut out);
+        }
         out.0.extend_from_slice(self.name.as_str().as_bytes());
         out.0
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, CorruptRecord> {
-        let mut reader = Reader::new("catalog record", VERSION, bytes)?;
+        let (mut reader, has_settings) = Self::reader(bytes)?;
         let id = TableId(reader.u64()?);
         let created = reader.timestamp()?;
+        let settings = match has_settings {
+            true => TableSettings::decode(&mut reader)?,
+            false => TableSettings::default(),
+        };
         let name = reader.rest()?;
         let name = TableName::parse_any(&name).map_err(|_| reader.corrupt())?;
-        Ok(Self { id, name, created })
+        Ok(Self { id, name, created, settings })
     }
 
-    /// Only the id, which is all that most operations need.
-    pub fn decode_id(bytes: &[u8]) -> Result<TableId, CorruptRecord> {
-        let mut reader = Reader::new("catalog record", VERSION, bytes)?;
-        Ok(TableId(reader.u64()?))
+    /// Only id and settings, which is all that most operations need.
+    pub fn decode_facts(bytes: &[u8]) -> Result<(TableId, Option<TableSettings>), CorruptRecord> {
+        let (mut reader, has_settings) = Self::reader(bytes)?;
+        let id = TableId(reader.u64()?);
+        if !has_settings {
+            return Ok((id, None));
+        }
+        reader.timestamp()?;
+        Ok((id, Some(TableSettings::decode(&mut reader)?)))
+    }
+
+    /// Starts after the version, which says whether there are settings.
+    fn reader(bytes: &[u8]) -> Result<(Reader<'_>, bool), CorruptRecord> {
+        const WHAT: &str = "catalog record";
+        match bytes.first() {
+            Some(&WITH_SETTINGS) => Ok((Reader::new(WHAT, WITH_SETTINGS, bytes)?, true)),
+            _ => Ok((Reader::new(WHAT, VERSION, bytes)?, false)),
+        }
     }
 }
 
@@ -56,18 +84,38 @@ pub fn decode_next_table_id(bytes: &[u8]) -> Result<TableId, CorruptRecord> {
     Ok(next)
 }
 
-/// The drop time of a table whose space is not yet reclaimed.
-pub fn encode_reclaim(dropped: Timestamp) -> Vec<u8> {
-    let mut out = begin();
-    out.u64(dropped.ticks());
-    out.0
+/// The tombstone of a dropped table, or of dropped messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReclaimMark {
+    pub dropped: Timestamp,
+    /// Whether the space was reclaimed once, on a store with many writers: the tombstone stays for a
+    /// second pass, which finds what a slow commit wrote after the first.
+    pub is_swept: bool,
 }
 
-pub fn decode_reclaim(bytes: &[u8]) -> Result<Timestamp, CorruptRecord> {
-    let mut reader = Reader::new("reclaim mark", VERSION, bytes)?;
-    let dropped = reader.timestamp()?;
-    reader.end()?;
-    Ok(dropped)
+/// The version of a [`ReclaimMark`] that is swept.
+const SWEPT_VERSION: u8 = 2;
+
+impl ReclaimMark {
+    pub fn encode(self) -> Vec<u8> {
+        let mut out = Writer(vec![if self.is_swept { SWEPT_VERSION } else { VERSION }]);
+        out.u64(self.dropped.ticks());
+        out.0
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self, CorruptRecord> {
+        let is_swept = bytes.first() == Some(&SWEPT_VERSION);
+        let version = if is_swept { SWEPT_VERSION } else { VERSION };
+        let mut reader = Reader::new("reclaim mark", version, bytes)?;
+        let dropped = reader.timestamp()?;
+        reader.end()?;
+        Ok(Self { dropped, is_swept })
+    }
+}
+
+/// The tombstone of what is dropped at a time.
+pub fn encode_reclaim(dropped: Timestamp) -> Vec<u8> {
+    ReclaimMark { dropped, is_swept: false }.encode()
 }
 
 const POLICY_HAS_START: u8 = 1;

@@ -1,5 +1,9 @@
 //! `$filter` as a tree, without its text, and what it means for one row.
 
+mod extended;
+
+pub use extended::{Case, Extended, Term, TextFunction, TextTest};
+
 use crate::time::Timestamp;
 use crate::value::{Value, ValueRef};
 use std::cmp::Ordering;
@@ -17,6 +21,8 @@ pub enum Filter {
     },
     /// A bare property: true where it is the Boolean `true`.
     IsTrue(Property),
+    /// A condition that only extensions have.
+    Extended(Extended),
     Not(Box<Self>),
     /// True when every part is; the parts are at least two.
     And(Vec<Self>),
@@ -149,13 +155,37 @@ impl Filter {
         }))
     }
 
-    /// The number of comparisons, including bare properties.
+    /// The number of comparisons, including bare properties and functions. `in` counts for none
+    ///
     pub fn comparisons(&self) -> usize {
         match self {
-            Self::Constant(_) => 0,
-            Self::Compare { .. } | Self::IsTrue(_) => 1,
+            Self::Constant(_) | Self::Extended(Extended::In { .. }) => 0,
+            Self::Compare { .. } | Self::IsTrue(_) | Self::Extended(_) => 1,
             Self::Not(inner) => inner.comparisons(),
             Self::And(parts) | Self::Or(parts) => parts.iter().map(Self::comparisons).sum(),
+        }
+    }
+
+    /// The conditions in it that only extensions have.
+    pub fn extended(&self) -> Vec<&Extended> {
+        match self {
+            Self::Extended(extended) => vec![extended],
+            Self::Constant(_) | Self::Compare { .. } | Self::IsTrue(_) => Vec::new(),
+            Self::Not(inner) => inner.extended(),
+            Self::And(parts) | Self::Or(parts) => parts.iter().flat_map(Self::extended).collect(),
+        }
+    }
+
+    /// Whether it names no property but the two keys.
+    pub fn names_keys_only(&self) -> bool {
+        let is_key =
+            |property: &Property| matches!(property, Property::PartitionKey | Property::RowKey);
+        match self {
+            Self::Constant(_) => true,
+            Self::Compare { property, .. } | Self::IsTrue(property) => is_key(property),
+            Self::Extended(extended) => is_key(&extended.term().property),
+            Self::Not(inner) => inner.names_keys_only(),
+            Self::And(parts) | Self::Or(parts) => parts.iter().all(Self::names_keys_only),
         }
     }
 
@@ -170,6 +200,7 @@ impl Filter {
                 row.value(property).is_some_and(|found| operator.holds(found, value.as_ref()))
             }
             Self::IsTrue(property) => row.value(property) == Some(ValueRef::Boolean(true)),
+            Self::Extended(extended) => extended.matches(row),
             Self::Not(inner) => !inner.matches(row),
             Self::And(parts) => parts.iter().all(|part| part.matches(row)),
             Self::Or(parts) => parts.iter().any(|part| part.matches(row)),

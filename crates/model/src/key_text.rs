@@ -2,6 +2,7 @@
 //!
 //! Stored keys depend on every function here. Their results must never change.
 
+use crate::digits::{digits8, zeros_at_front};
 use crate::key::is_forbidden;
 use crate::time::Timestamp;
 use std::fmt::Write;
@@ -119,6 +120,12 @@ pub fn parse_inverted_ticks(text: &str) -> Option<Timestamp> {
 /// Appends `value` with zeros in front, so that keys sort by the number. A value of more than
 /// `width` digits is written in full: the caller decides what that means.
 pub fn write_padded(out: &mut String, value: u128, width: usize) {
+    // Most numbers have few digits, and need no formatter.
+    if let (Ok(value @ ..100_000_000), width @ ..=8) = (u32::try_from(value), width.max(1)) {
+        let digits = digits8(value);
+        let wanted = digits.get(zeros_at_front(digits).min(8 - width)..).unwrap_or_default();
+        return out.push_str(std::str::from_utf8(wanted).unwrap_or_default());
+    }
     // Writing to a String does not fail.
     let _ = write!(out, "{value:0width$}");
 }
@@ -186,6 +193,16 @@ mod tests {
     /// Texts around the boundaries of UTF-16 order and of the allowed characters.
     fn key_text() -> impl Strategy<Value = String> {
         "[ !\"$.0>@\\[\\]a`~\u{A0}\u{D7FE}\u{D7FF}\u{10000}\u{10FFFF}\u{E000}\u{FFFE}\u{FFFF}]{0,4}"
+    }
+
+    #[test]
+    fn a_number_is_padded_and_never_cut() {
+        for value in [0, 1, 9, 10, 12_345_678, 99_999_999, 100_000_000, u128::from(u64::MAX)] {
+            for width in 0..=20 {
+                let text = written(|out| write_padded(out, value, width));
+                assert_eq!(text, format!("{value:0width$}"), "{value} {width}");
+            }
+        }
     }
 
     proptest! {

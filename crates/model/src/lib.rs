@@ -10,6 +10,7 @@ pub mod digits;
 pub mod entity;
 pub mod etag;
 pub mod filter;
+pub mod index;
 pub mod key;
 pub mod key_text;
 pub mod limits;
@@ -18,6 +19,7 @@ pub mod metadata;
 pub mod metrics;
 pub mod name;
 pub mod service_properties;
+pub mod settings;
 pub mod time;
 pub mod value;
 
@@ -25,6 +27,7 @@ pub use access_policy::{AccessPolicies, AccessPolicy};
 pub use entity::{EntityError, Properties, PropertyLimits};
 pub use etag::{ETag, IfMatch, IfMatchError};
 pub use filter::{Filter, Operator, Property, Row};
+pub use index::{IndexDefinition, IndexDefinitions, IndexError, IndexName};
 pub use key::{EntityKey, KeyError, PartitionKey, RowKey};
 pub use message::{
     MessageId, MessageText, MessageTooLarge, PopReceipt, PutTimes, TimeToLive,
@@ -36,5 +39,6 @@ pub use name::{
     QueueName, QueueNameError, TableName,
 };
 pub use service_properties::{ServiceProperties, ServicePropertiesPatch};
+pub use settings::{ChangeOperation, Expiry, Feed, FeedRetention, Images};
 pub use time::{Clock, Interval, SystemClock, Timestamp};
 pub use value::{EdmType, Guid, Value, ValueRef};

@@ -118,5 +118,25 @@ pub const FILTER_DEPTH_MAX: usize = 64;
 /// beyond what a request line of the permitted length can reach.
 pub const FILTER_COMPARISONS_MAX: usize = 4096;
 
+/// Literals of one `in`.
+pub const FILTER_IN_LITERALS_MAX: usize = 1000;
+
 /// Bytes of entities one page may hold before it ends with a continuation.
 pub const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Characters of an index name.
+pub const INDEX_NAME_CHARS_MIN: usize = 3;
+pub const INDEX_NAME_CHARS_MAX: usize = 63;
+/// Properties of one index.
+pub const INDEX_PROPERTIES_MAX: usize = 4;
+/// Indexes of one table.
+pub const TABLE_INDEXES_MAX: usize = 16;
+/// Hours for which a change feed keeps changes.
+pub const FEED_RETENTION_HOURS_MIN: u64 = 1;
+pub const FEED_RETENTION_HOURS_MAX: u64 = 8760;
+/// Changes in one page of a feed.
+pub const FEED_PAGE_CHANGES_MAX: usize = 1000;
+/// Bytes of changes after which a page of a feed ends with the transaction.
+pub const FEED_PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Seconds for which a request may wait for changes.
+pub const FEED_WAIT_SECONDS_MAX: u64 = 60;

@@ -263,7 +263,9 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since_epoch =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let ticks = u64::try_from(since_epoch.as_nanos() / 100).unwrap_or(u64::MAX);
+        // Not from `as_nanos`: each request reads the clock several times, and divides no 128 bits.
+        let whole = since_epoch.as_secs().saturating_mul(TICKS_PER_SECOND);
+        let ticks = whole.saturating_add(u64::from(since_epoch.subsec_nanos() / 100));
         Timestamp(Timestamp::UNIX_EPOCH.0.saturating_add(ticks).min(Timestamp::MAX.0))
     }
 }

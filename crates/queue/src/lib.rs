@@ -22,6 +22,7 @@ mod dispense;
 mod dispenser;
 mod error;
 mod expire;
+mod joined;
 mod list;
 mod messages;
 mod meter;
@@ -32,6 +33,7 @@ mod spread;
 
 pub use bounds::QueueBounds;
 pub use error::QueueError;
+pub use joined::{NewMessage, PutFailure};
 pub use lazuli_engine::Reclaimed;
 pub use list::{ListEnd, ListQueues, QueueItem};
 pub use messages::{PeekedMessage, PutMessage, ReceivedMessage, UpdatedMessage};

@@ -2,7 +2,7 @@
 
 use crate::count::Delta;
 use crate::deliver::{free_tick, revoid};
-use crate::dispenser::{Dispenser, Stored};
+use crate::dispenser::{Dispenser, Sending, Stored};
 use crate::error::QueueError;
 use crate::meter::Event;
 use crate::open::OpenQueue;
@@ -52,6 +52,15 @@ pub struct UpdatedMessage {
     pub receipt: PopReceipt,
 }
 
+/// A message that is about to be put.
+pub(crate) struct Prepared {
+    pub(crate) put: PutMessage,
+    /// Its key.
+    pub(crate) stored: Key,
+    pub(crate) writes: Vec<Write>,
+    pub(crate) sending: Sending,
+}
+
 /// A message found by its receipt.
 struct Held {
     queue: OpenQueue,
@@ -87,6 +96,31 @@ impl QueueService {
         };
         let dispenser = self.dispenser(queue.generation);
         let _counted = dispenser.gate.read().await;
+        let Prepared { put, stored, writes, sending } =
+            self.prepare(&dispenser, queue.generation, text, times);
+        let guards = vec![queue.lives.clone()];
+        let commit = Commit { guards, ..Commit::new(self.store.now(), writes) };
+        let outcome = self.store.engine.commit(commit).await;
+        sending.ended(&outcome);
+        match outcome {
+            Ok(_) => Attempt::Done(Ok(put)),
+            // No other message has this key: if it is there, it was put.
+            Err(CommitError::Undetermined(_)) => match self.store.read_one(&stored).await {
+                Ok(Some(_)) => Attempt::Done(Ok(put)),
+                _ => Attempt::Done(Err(StoreError::Undetermined.into())),
+            },
+            Err(error) => self.after_failure(&queue, error),
+        }
+    }
+
+    /// A new message, about to be sent to its queue, whose gate is passed.
+    pub(crate) fn prepare(
+        &self,
+        dispenser: &Arc<Dispenser>,
+        generation: Generation,
+        text: &MessageText,
+        times: PutTimes,
+    ) -> Prepared {
         let inserted = dispenser.tick(self.clock());
         let id = MessageId::new(inserted, (self.random)());
         let position = Position { next_visible: times.visibility().end_after(inserted), id };
@@ -103,24 +137,12 @@ impl QueueService {
             expires: record.expires,
             receipt: PopReceipt::of_get(position.next_visible),
         };
-        let stored = Key::from(key::queue::message(queue.generation, position));
+        let stored = Key::from(key::queue::message(generation, position));
         let mut writes = vec![Write::Put(stored.clone(), record.encode().into())];
-        writes.extend(text_apart(queue.generation, id, &record.text, text));
+        writes.extend(text_apart(generation, id, &record.text, text));
         let delta = Delta::Added(record.expires);
-        let sending = self.sending(&dispenser, vec![(position, record)], Some(delta));
-        let guards = vec![queue.lives.clone()];
-        let commit = Commit { guards, ..Commit::new(self.store.now(), writes) };
-        let outcome = self.store.engine.commit(commit).await;
-        sending.ended(&outcome);
-        match outcome {
-            Ok(_) => Attempt::Done(Ok(put)),
-            // No other message has this key: if it is there, it was put.
-            Err(CommitError::Undetermined(_)) => match self.store.read_one(&stored).await {
-                Ok(Some(_)) => Attempt::Done(Ok(put)),
-                _ => Attempt::Done(Err(StoreError::Undetermined.into())),
-            },
-            Err(error) => self.after_failure(&queue, error),
-        }
+        let sending = self.sending(dispenser, vec![(position, record)], Some(delta));
+        Prepared { put, stored, writes, sending }
     }
 
     /// Update Message: makes a message invisible for `visibility`, and replaces its text if one is

@@ -89,12 +89,12 @@ impl QueueService {
     }
 
     /// Reclaims some of the space of deleted and cleared queues. Returns [`Reclaimed::Fully`] if
-    /// nothing can be reclaimed now.
-    pub async fn reclaim_some(&self) -> Result<Reclaimed, QueueError> {
-        let Some(mark) = self.store.settled_mark(key::queue::reclaim_range()).await? else {
+    /// nothing can be reclaimed at `now`, the time of the clock that stamps the revisions.
+    pub async fn reclaim_some(&self, now: Timestamp) -> Result<Reclaimed, QueueError> {
+        let Some(mark) = self.store.settled_mark(key::queue::reclaim_range(), now).await? else {
             return Ok(Reclaimed::Fully);
         };
-        let dropped = key::queue::decode_reclaim(&mark)?;
+        let dropped = key::queue::decode_reclaim(&mark.key)?;
         let ranges = [key::queue::message_range(dropped), key::queue::text_keys(dropped)];
         self.store.reclaim_marked(mark, ranges).await?;
         Ok(Reclaimed::Partly)

@@ -19,18 +19,24 @@ pub type Visitor<'v> =
 pub struct Rows {
     max: usize,
     expected: usize,
+    direction: Direction,
 }
 
 impl Rows {
     /// At most this many, usually all of them.
     pub fn at_most(rows: usize) -> Self {
         let max = rows.clamp(1, STEP_ROWS_MAX);
-        Self { max, expected: max }
+        Self { max, expected: max, direction: Direction::Forward }
     }
 
     /// A full step, though the visitor will probably stop after this many.
     pub fn expecting(expected: usize) -> Self {
-        Self { max: STEP_ROWS_MAX, expected }
+        Self { max: STEP_ROWS_MAX, expected, direction: Direction::Forward }
+    }
+
+    /// The same, from the end of the range.
+    pub fn toward(self, direction: Direction) -> Self {
+        Self { direction, ..self }
     }
 }
 
@@ -39,7 +45,7 @@ pub fn key_range(range: Range<Vec<u8>>) -> KeyRange {
     KeyRange::new(range.start, range.end)
 }
 
-/// Shows a bounded number of entries from the beginning of `range`.
+/// Shows a bounded number of entries from the beginning of `range`, or from its end.
 pub async fn step(
     view: &dyn View,
     range: KeyRange,
@@ -48,7 +54,7 @@ pub async fn step(
 ) -> Result<ScanEnd, StoreError> {
     let scan = Scan {
         range,
-        direction: Direction::Forward,
+        direction: rows.direction,
         rows_max: rows.max,
         bytes_max: STEP_BYTES_MAX,
         rows_expected: rows.expected,

@@ -1,6 +1,9 @@
 //! Errors of the table service.
 
-use lazuli_engine::{CommitError, EngineError};
+use crate::expiry::write::Unmet;
+use crate::feed::FeedToken;
+use crate::index::IndexConflict;
+use lazuli_engine::{BoxError, CommitError, EngineError};
 use lazuli_layout::CorruptRecord;
 use lazuli_model::EntityError;
 use lazuli_service::StoreError;
@@ -20,6 +23,21 @@ pub enum TableError {
     /// The entity does not have the version that the write requires.
     #[error("the update condition does not hold")]
     ConditionNotMet,
+    /// The write would give two entities the same unique values.
+    #[error(transparent)]
+    IndexConflict(IndexConflict),
+    #[error("the table has no change feed")]
+    NoFeed,
+    #[error("entities of the table do not expire")]
+    NoExpiry,
+    #[error("the token is of another table")]
+    TokenOfOtherFeed,
+    /// Changes after the place of the token are no longer kept.
+    #[error("the changes after the token are no longer kept")]
+    ChangesDropped {
+        /// From where one can go on.
+        oldest: FeedToken,
+    },
     #[error(transparent)]
     Entity(#[from] EntityError),
     #[error("the batch has no operation")]
@@ -84,11 +102,24 @@ impl From<EngineError> for TableError {
 impl From<CommitError> for TableError {
     fn from(error: CommitError) -> Self {
         match error {
-            CommitError::Refused { reason, index } => match reason.downcast::<EntityError>() {
-                Ok(error) => Self::Entity(*error),
-                Err(reason) => StoreError::from(CommitError::Refused { reason, index }).into(),
-            },
+            CommitError::Refused { reason, index } => refused(index, reason),
             error => StoreError::from(error).into(),
         }
+    }
+}
+
+/// What the refusal of write `index` means.
+fn refused(index: usize, reason: BoxError) -> TableError {
+    let reason = match reason.downcast::<EntityError>() {
+        Ok(error) => return TableError::Entity(*error),
+        Err(reason) => reason,
+    };
+    let reason = match reason.downcast::<Unmet>() {
+        Ok(unmet) => return unmet.into_error(),
+        Err(reason) => reason,
+    };
+    match reason.downcast::<IndexConflict>() {
+        Ok(conflict) => TableError::IndexConflict(*conflict),
+        Err(reason) => StoreError::from(CommitError::Refused { reason, index }).into(),
     }
 }

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of cached tables; small, because adding one copies all.
+/// Default maximum number of cached tables; small, because adding one copies all.
 const TABLES_MAX: usize = 1024;
 /// After this many tables that did not fit, the cache is cleared, to make room for the tables in
 /// use now.
@@ -29,8 +29,8 @@ const CROWDED_OUT_MAX: usize = 64 * 1024;
 /// With this many tables under a guard, nothing is cached any more.
 const GUARDED_MAX: usize = 1024;
 
-#[derive(Default)]
 pub(crate) struct KnownTables {
+    tables_max: usize,
     tables: ArcSwap<Tables>,
     /// How often a guard was taken or released. Changes only under the lock.
     changes: AtomicU64,
@@ -59,7 +59,19 @@ pub(crate) struct DeletionGuard {
     table: (AccountName, Box<str>),
 }
 
+impl Default for KnownTables {
+    fn default() -> Self {
+        Self::new(TABLES_MAX)
+    }
+}
+
 impl KnownTables {
+    /// An empty cache with room for `tables_max` tables.
+    pub(crate) fn new(tables_max: usize) -> Self {
+        let (tables, changes, deletions) = Default::default();
+        Self { tables_max, tables, changes, deletions }
+    }
+
     /// The current moment; take it before the view or the read.
     pub(crate) fn now(&self) -> Moment {
         Moment(self.changes.load(Ordering::SeqCst))
@@ -92,7 +104,7 @@ impl KnownTables {
             return;
         }
         let known = self.tables.load();
-        let is_full = known.values().map(BTreeMap::len).sum::<usize>() >= TABLES_MAX;
+        let is_full = known.values().map(BTreeMap::len).sum::<usize>() >= self.tables_max;
         if is_full && deletions.crowded_out < CROWDED_OUT_MAX {
             deletions.crowded_out += 1;
             return;
@@ -169,7 +181,7 @@ mod tests {
 
     fn open(id: u64) -> OpenTable {
         let lives = Check { key: Key::from(vec![b'L', b'c']), expect: Expect::At(Revision(id)) };
-        OpenTable { id: TableId(id), lives }
+        OpenTable { id: TableId(id), lives, settings: None, derive: None }
     }
 
     fn find(known: &KnownTables, text: &str) -> Option<u64> {
@@ -230,12 +242,13 @@ mod tests {
 
     #[test]
     fn there_is_room_for_some_tables() {
-        let known = KnownTables::default();
+        const MAX: usize = 7;
+        let known = KnownTables::new(MAX);
         let count = || known.tables.load().values().map(BTreeMap::len).sum::<usize>();
-        for id in 0..TABLES_MAX + 10 {
+        for id in 0..MAX + 10 {
             remember(&known, known.now(), &format!("Table{id}"), id as u64);
         }
-        assert_eq!(count(), TABLES_MAX);
+        assert_eq!(count(), MAX);
         // Those asked for later get their turn.
         for _ in 0..CROWDED_OUT_MAX {
             remember(&known, known.now(), "Late", 1);

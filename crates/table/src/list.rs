@@ -7,6 +7,7 @@ use crate::service::TableService;
 use lazuli_engine::{KeyRange, Revision, Visit};
 use lazuli_layout::table::CatalogRecord;
 use lazuli_layout::{CorruptRecord, key};
+use lazuli_model::filter::{Case, Extended, Term, TextTest};
 use lazuli_model::limits::PAGE_ITEMS_MAX;
 use lazuli_model::{AccountName, Filter, Property, Row, TableName, Timestamp, Value, ValueRef};
 use std::ops::Bound;
@@ -96,12 +97,38 @@ fn by_lower_name(filter: &Filter) -> Filter {
                 },
             }
         }
+        Filter::Extended(extended) => extended_by_lower_name(extended),
         Filter::Compare { .. } | Filter::IsTrue(_) => Filter::Constant(false),
         Filter::Constant(value) => Filter::Constant(*value),
         Filter::Not(inner) => Filter::Not(Box::new(by_lower_name(inner))),
         Filter::And(parts) => Filter::And(all(parts)),
         Filter::Or(parts) => Filter::Or(all(parts)),
     }
+}
+
+/// Names have no case, so what a case is asked of is the lower-case name too.
+fn extended_by_lower_name(extended: &Extended) -> Filter {
+    if !matches!(&extended.term().property, Property::Custom(name) if &**name == "TableName") {
+        return Filter::Constant(false);
+    }
+    let term = Term::new(Property::PartitionKey, Case::AsIs);
+    Filter::Extended(match extended {
+        Extended::Text(test) => {
+            let text = test.text().to_ascii_lowercase();
+            Extended::Text(TextTest::new(test.function, term, text))
+        }
+        Extended::In { values, .. } => {
+            let lower = |value: &Value<'static>| match value {
+                Value::String(text) => Value::String(text.to_ascii_lowercase().into()),
+                other => other.clone(),
+            };
+            Extended::In { term, values: values.iter().map(lower).collect() }
+        }
+        Extended::Compare { operator, text, .. } => {
+            let text = text.to_ascii_lowercase().into();
+            Extended::Compare { term, operator: *operator, text }
+        }
+    })
 }
 
 /// Names of analytics tables sort before those of clients, which begin with a letter, and are not

@@ -11,13 +11,18 @@
 //!
 //! None of them reads the entity first: the engine decides when it orders the commit.
 
+use crate::derive::{Derivation, WriteKind, entity_of};
 use crate::error::{BatchFailure, TableError};
+use crate::expiry::write::{Judged, JudgedEffect};
+use crate::index::IndexConflict;
 use crate::service::{OpenTable, TableService, timestamp};
 use bytes::Bytes;
 use lazuli_engine::retry::Attempt;
 use lazuli_engine::{
-    BoxError, Check, Commit, CommitError, Current, Expect, Key, Modify, Revision, Write,
+    BoxError, Change, Check, Commit, CommitError, Current, Derive, Derived, Expect, Key, Modify,
+    Refusal, Revision, Write, Writers,
 };
+use lazuli_layout::feed::HEAD;
 use lazuli_layout::{EntityRecord, TableId, entity, key};
 use lazuli_model::entity::{check_size, merge};
 use lazuli_model::{
@@ -120,9 +125,16 @@ impl TableService {
         };
         let keys: Vec<Key> = steps.iter().map(|step| step.stored_key(table.id)).collect();
         let not_before = self.store.now();
-        let commit = commit_of(steps, &keys, not_before, table);
+        let recorded = table.feed_id();
+        let expiring = table.expiring().then(|| table.clone());
+        let commit = self.commit_of(steps, &keys, not_before, [table]);
         match self.store.engine.commit(commit).await {
-            Ok(revision) => Attempt::Done(Ok(timestamp(revision))),
+            Ok(revision) => {
+                if let Some(feed) = recorded {
+                    self.news.tell(feed.table);
+                }
+                Attempt::Done(Ok(timestamp(revision)))
+            }
             // The table was dropped, and perhaps recreated.
             Err(CommitError::GuardFailed { .. }) => {
                 self.forget(account, name);
@@ -134,28 +146,144 @@ impl TableService {
             {
                 Attempt::Again
             }
-            Err(error) => Attempt::Done(Err(failure_of(steps, error))),
+            Err(error) => {
+                let failure = failure_of(steps, error);
+                match self.frees_values(expiring.as_slice(), &failure).await {
+                    true => Attempt::Again,
+                    false => Attempt::Done(Err(failure)),
+                }
+            }
+        }
+    }
+
+    /// Whether a commit failed only because of the unique values of an expired entity, which is gone
+    /// now.
+    pub(crate) async fn frees_values(&self, tables: &[OpenTable], failure: &BatchFailure) -> bool {
+        let TableError::IndexConflict(IndexConflict { owner: Some(owner), .. }) = &failure.error
+        else {
+            return false;
+        };
+        let table = tables.iter().find(|table| entity_of(table.id, owner).is_some());
+        match table {
+            Some(table) => self.sweep_one(table, owner).await.unwrap_or(false),
+            None => false,
         }
     }
 }
 
-/// The commit of `steps`, to be stored under `keys`, guarded by the existence of the table.
-fn commit_of(steps: &[Step<'_>], keys: &[Key], not_before: Revision, table: OpenTable) -> Commit {
-    let with_keys = || steps.iter().zip(keys);
-    let check = |(step, key): (&Step<'_>, &Key)| {
-        let key = key.clone();
-        step.expect.map(|expect| Check { key, expect })
-    };
-    Commit {
-        guards: vec![table.lives],
-        checks: with_keys().filter_map(check).collect(),
-        ..Commit::new(not_before, with_keys().map(|(step, key)| step.write(key.clone())).collect())
+impl TableService {
+    /// The commit of `steps`, to be stored under `keys`, guarded by the existence of their tables.
+    pub(crate) fn commit_of(
+        &self,
+        steps: &[Step<'_>],
+        keys: &[Key],
+        not_before: Revision,
+        tables: impl IntoIterator<Item = OpenTable, IntoIter: ExactSizeIterator>,
+    ) -> Commit {
+        let with_keys = || steps.iter().zip(keys);
+        let check = |(step, key): (&Step<'_>, &Key)| {
+            let key = key.clone();
+            step.expect.map(|expect| Check { key, expect })
+        };
+        let mut commit = Commit {
+            checks: with_keys().filter_map(check).collect(),
+            ..Commit::new(
+                not_before,
+                with_keys().map(|(step, key)| step.write(key.clone())).collect(),
+            )
+        };
+        let tables = tables.into_iter();
+        commit.guards.reserve_exact(tables.len());
+        let mut derivations = Derivations::new(not_before);
+        for table in tables {
+            if table.expiring() {
+                judge_in_commit(&mut commit, steps, keys, &table);
+            }
+            if let Some(feed) = table.feed_id()
+                && self.nature().writers == Writers::Many
+            {
+                // It puts the commits that append to the feed in an order.
+                commit.writes.push(Write::Put(feed.head().into(), Bytes::from_static(HEAD)));
+            }
+            derivations.add(table.derive, steps);
+            commit.guards.push(table.lives);
+        }
+        commit.derive = derivations.into_derive();
+        commit
+    }
+}
+
+/// Has the commit judge the conditions of the steps of `table`, whose entities expire: to a check, an
+/// expired entity exists.
+fn judge_in_commit(commit: &mut Commit, steps: &[Step<'_>], keys: &[Key], table: &OpenTable) {
+    let Some(settings) = &table.settings else { return };
+    let now = timestamp(commit.not_before);
+    let is_of_table = |key: &Key| entity_of(table.id, key.as_slice()).is_some();
+    commit.checks.retain(|check| !is_of_table(&check.key));
+    let writes = commit.writes.iter_mut().zip(steps.iter().zip(keys));
+    for (write, (step, key)) in writes.filter(|(_, (_, key))| is_of_table(key)) {
+        let judged = Judged {
+            expect: step.expect,
+            effect: step.effect.judged(),
+            settings: settings.clone(),
+            now,
+        };
+        *write = Write::Modify(key.clone(), Arc::new(judged));
+    }
+}
+
+/// The derivations of the tables of a commit.
+struct Derivations {
+    now: Timestamp,
+    kinds: Option<Arc<[WriteKind]>>,
+    all: Option<Arc<dyn Derive>>,
+}
+
+impl Derivations {
+    fn new(now: Revision) -> Self {
+        Self { now: timestamp(now), kinds: None, all: None }
+    }
+
+    fn add(&mut self, derivation: Option<Arc<Derivation>>, steps: &[Step<'_>]) {
+        let Some(derivation) = derivation else { return };
+        let derive: Arc<dyn Derive> = match derivation.needs_kinds() {
+            false => derivation,
+            true => {
+                let kinds = || steps.iter().map(Step::kind).collect();
+                derivation.of_commit(self.kinds.get_or_insert_with(kinds), self.now)
+            }
+        };
+        self.all = Some(match self.all.take() {
+            None => derive,
+            Some(earlier) => Arc::new(Both(earlier, derive)),
+        });
+    }
+
+    fn into_derive(self) -> Option<Arc<dyn Derive>> {
+        self.all
+    }
+}
+
+/// What follows from changes of several tables; each passes over keys of the others.
+#[derive(Debug)]
+struct Both(Arc<dyn Derive>, Arc<dyn Derive>);
+
+impl Derive for Both {
+    fn derive(&self, changes: &[Change<'_>], derived: &mut Derived) -> Result<(), Refusal> {
+        self.0.derive(changes, derived)?;
+        self.1.derive(changes, derived)
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.0.held_bytes() + self.1.held_bytes()
     }
 }
 
 /// Finds the step that made a commit fail: writes are the steps in order, checks are those of the
 /// steps that have one.
-fn failure_of(steps: &[Step<'_>], error: CommitError) -> BatchFailure {
+///
+/// The checks of a table whose entities expire are part of its writes.
+pub(crate) fn failure_of(steps: &[Step<'_>], error: CommitError) -> BatchFailure {
     match error {
         CommitError::CheckFailed { index, found } => {
             let mut checked = steps.iter().enumerate().filter(|(_, step)| step.expect.is_some());
@@ -180,6 +308,16 @@ enum Effect {
     Put(Bytes),
     Modify(Arc<dyn Modify>),
     Delete,
+}
+
+impl Effect {
+    fn judged(&self) -> JudgedEffect {
+        match self {
+            Self::Put(value) => JudgedEffect::Put(value.clone()),
+            Self::Modify(function) => JudgedEffect::Modify(Arc::clone(function)),
+            Self::Delete => JudgedEffect::Delete,
+        }
+    }
 }
 
 impl<'a> From<&'a Mutation<'_>> for Step<'a> {
@@ -208,7 +346,15 @@ impl<'a> From<&'a Mutation<'_>> for Step<'a> {
 }
 
 impl Step<'_> {
-    fn write(&self, key: Key) -> Write {
+    fn kind(&self) -> WriteKind {
+        match self.effect {
+            Effect::Put(_) => WriteKind::Put,
+            Effect::Modify(_) => WriteKind::Merge,
+            Effect::Delete => WriteKind::Delete,
+        }
+    }
+
+    pub(crate) fn write(&self, key: Key) -> Write {
         match &self.effect {
             Effect::Put(value) => Write::Put(key, value.clone()),
             Effect::Modify(function) => Write::Modify(key, Arc::clone(function)),
@@ -225,7 +371,7 @@ impl Step<'_> {
         }
     }
 
-    fn stored_key(&self, table: TableId) -> Key {
+    pub(crate) fn stored_key(&self, table: TableId) -> Key {
         key::entity(table, self.key).into()
     }
 }
@@ -255,6 +401,10 @@ impl Modify for MergePatch {
         let merged = merge(stored.iter(), &self.patch)?;
         check_size(&self.key, merged.iter().copied())?;
         Ok(Some(entity::encode(merged.iter().copied())))
+    }
+
+    fn reads_revision(&self) -> bool {
+        false
     }
 
     fn held_bytes(&self) -> usize {

@@ -6,10 +6,12 @@
 //! too much, never too little; conditions that the reads do not ensure are evaluated for each
 //! entity.
 
+use crate::explain::{KeyInterval, ReadKeys};
 use lazuli_engine::{Key, KeyRange};
 use lazuli_layout::{TableId, key};
+use lazuli_model::filter::{Case, Extended};
 use lazuli_model::key::compare;
-use lazuli_model::{Filter, Operator, Property, Value};
+use lazuli_model::{Filter, Operator, Property, Row, Timestamp, Value, ValueRef};
 use std::cmp::Ordering;
 use std::ops::Bound;
 
@@ -32,6 +34,8 @@ pub enum PlanKind {
     PartitionRange,
     /// The whole table.
     Table,
+    /// Entities that an index names.
+    Index,
 }
 
 impl PlanKind {
@@ -43,6 +47,7 @@ impl PlanKind {
             Self::Partition => "Partition",
             Self::PartitionRange => "PartitionRange",
             Self::Table => "Table",
+            Self::Index => "Index",
         }
     }
 }
@@ -62,13 +67,28 @@ pub(crate) enum Reads {
     Ranges(Vec<KeyRange>),
 }
 
+impl Reads {
+    /// The same in falling key order.
+    pub(crate) fn reverse(&mut self) {
+        match self {
+            Self::Points(keys) => keys.reverse(),
+            Self::Ranges(ranges) => ranges.reverse(),
+        }
+    }
+}
+
 impl<'f> Plan<'f> {
     /// Plans a query of `table` within `limits`.
     pub(crate) fn new(table: TableId, filter: Option<&'f Filter>, limits: &KeyRange) -> Self {
         let conditions = filter.map(conjuncts).unwrap_or_default();
         let blocks = filter.map_or_else(|| vec![Block::ALL], |filter| confine(filter, false));
-        let points: Option<Vec<Key>> = blocks.iter().map(|block| block.point(table)).collect();
-        if let Some(mut keys) = points {
+        if blocks.iter().all(Block::is_point) {
+            // What names keys alone is decided here, for each of the points.
+            let (of_keys, conditions): (Vec<_>, Vec<_>) =
+                conditions.into_iter().partition(|condition| condition.names_keys_only());
+            let selected = |block: &&Block<'_>| of_keys.iter().all(|c| c.matches(*block));
+            let points = blocks.iter().filter(selected);
+            let mut keys: Vec<Key> = points.filter_map(|block| block.point(table)).collect();
             keys.sort_unstable();
             keys.dedup();
             let kind = match keys.len() {
@@ -87,6 +107,34 @@ impl<'f> Plan<'f> {
             conditions: conditions.into_iter().filter(open).collect(),
         }
     }
+
+    /// The reads of a query in readable form, each with its keys, in key order: several may
+    /// overlap.
+    pub(crate) fn blocks(table: TableId, filter: Option<&Filter>) -> Vec<(KeyRange, ReadKeys)> {
+        let mut blocks = filter.map_or_else(|| vec![Block::ALL], |filter| confine(filter, false));
+        if let (true, Some(filter)) = (blocks.iter().all(Block::is_point), filter) {
+            let conditions = conjuncts(filter);
+            let of_keys = || conditions.iter().filter(|condition| condition.names_keys_only());
+            blocks.retain(|block| of_keys().all(|condition| condition.matches(block)));
+        }
+        let read = |block: &Block<'_>| {
+            let keys = ReadKeys::new(block.partition.to_owned(), block.row.to_owned());
+            (block.range(table), keys)
+        };
+        let mut reads: Vec<_> = blocks.iter().map(read).collect();
+        reads.sort_by(|(a, _), (b, _)| a.start.cmp(&b.start));
+        reads
+    }
+}
+
+/// The kind of the same query on Azure, which reads one range: only what `and` joins at the top
+/// confines it, so that an `or` of keys is a scan.
+pub(crate) fn azure_kind(filter: Option<&Filter>) -> PlanKind {
+    let conditions = filter.map(conjuncts).unwrap_or_default();
+    let plain = conditions.into_iter().filter(|c| matches!(c, Filter::Compare { .. }));
+    let mut confined = plain.flat_map(|condition| confine(condition, false));
+    let block = confined.try_fold(Block::ALL, Block::intersect);
+    block.map_or(PlanKind::MultiPoint, |block| block.kind())
 }
 
 /// The conditions that `filter` joins by `and`.
@@ -100,13 +148,17 @@ fn conjuncts(filter: &Filter) -> Vec<&Filter> {
 /// Whether every key within the range of the only block satisfies `condition`, one of those that
 /// produced it.
 fn blocks_ensure(blocks: &[Block<'_>], condition: &Filter) -> bool {
-    let ([block], Filter::Compare { property, operator, value: Value::String(_) }) =
-        (blocks, condition)
-    else {
-        return false;
+    let [block] = blocks else { return false };
+    let property = match condition {
+        Filter::Compare { property, operator, value: Value::String(_) }
+            if *operator != Operator::Ne =>
+        {
+            property
+        }
+        Filter::Extended(Extended::Text(test)) if test.interval().is_some() => &test.term.property,
+        _ => return false,
     };
     match property {
-        _ if *operator == Operator::Ne => false,
         Property::PartitionKey => true,
         // Ranges that span partitions include other rows between the ends of the block.
         Property::RowKey => block.partition.point().is_some(),
@@ -151,6 +203,10 @@ impl<'f> Block<'f> {
         })
     }
 
+    fn is_point(&self) -> bool {
+        self.partition.point().is_some() && self.row.point().is_some()
+    }
+
     fn point(&self, table: TableId) -> Option<Key> {
         let (partition, row) = (self.partition.point()?, self.row);
         row.point()?;
@@ -175,6 +231,25 @@ impl<'f> Block<'f> {
             None => key::partition_range(table, partition.low, partition.high),
         };
         KeyRange::new(range.start, range.end)
+    }
+}
+
+/// A block of one point is an entity of which only the keys are known.
+impl Row for Block<'_> {
+    fn partition_key(&self) -> &str {
+        self.partition.point().unwrap_or_default()
+    }
+
+    fn row_key(&self) -> &str {
+        self.row.point().unwrap_or_default()
+    }
+
+    fn timestamp(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    fn custom(&self, _: &str) -> Option<ValueRef<'_>> {
+        None
     }
 }
 
@@ -228,6 +303,11 @@ impl<'f> Interval<'f> {
     fn is_all(self) -> bool {
         self == Self::ALL
     }
+
+    fn to_owned(self) -> KeyInterval {
+        let (low, high) = (self.low.map(str::to_owned), self.high.map(str::to_owned));
+        KeyInterval { low, high }
+    }
 }
 
 /// The tighter bound; `toward` is the direction in which bounds get tighter.
@@ -260,13 +340,42 @@ fn confine(filter: &Filter, negated: bool) -> Vec<Block<'_>> {
             let operator = if negated { opposite(*operator) } else { *operator };
             vec![confine_key(property, Interval::of(operator, text))]
         }
+        Filter::Extended(extended) if !negated => confine_extended(extended),
         // A comparison of a key with anything but text is left to the filter itself.
-        Filter::Constant(_) | Filter::Compare { .. } | Filter::IsTrue(_) => vec![Block::ALL],
+        Filter::Constant(_) | Filter::Compare { .. } | Filter::IsTrue(_) | Filter::Extended(_) => {
+            vec![Block::ALL]
+        }
         Filter::Not(inner) => confine(inner, !negated),
         Filter::And(parts) if negated => union(parts, negated),
         Filter::And(parts) => intersection(parts, negated),
         Filter::Or(parts) if negated => intersection(parts, negated),
         Filter::Or(parts) => union(parts, negated),
+    }
+}
+
+/// `startswith` is an interval, and `in` one key for each literal.
+fn confine_extended(extended: &Extended) -> Vec<Block<'_>> {
+    match extended {
+        Extended::Text(test) => {
+            let interval = test.interval().map(|(low, high)| Interval { low, high });
+            vec![confine_key(&test.term.property, interval.unwrap_or(Interval::ALL))]
+        }
+        Extended::In { term, values } if term.case == Case::AsIs => match term.property {
+            Property::PartitionKey | Property::RowKey => {
+                let block = |value| confine_key(&term.property, only(value));
+                values.iter().map(block).collect()
+            }
+            Property::Timestamp | Property::Custom(_) => vec![Block::ALL],
+        },
+        Extended::In { .. } | Extended::Compare { .. } => vec![Block::ALL],
+    }
+}
+
+/// The interval of one literal, if it is text.
+fn only<'f>(value: &'f Value<'static>) -> Interval<'f> {
+    match value {
+        Value::String(text) => Interval::of(Operator::Eq, text),
+        _ => Interval::ALL,
     }
 }
 

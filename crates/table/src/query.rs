@@ -1,21 +1,23 @@
-//! Reads entities: point reads, and pages of a query.
+//! Reads entities: point reads, and queries.
 
 use crate::error::TableError;
+use crate::expiry::Judge;
+use crate::explain::PlanReport;
+use crate::index::IndexUse;
+use crate::index::read::{index_access, read_by_index};
+use crate::page::{Page, fetch};
 use crate::plan::{Plan, PlanKind, Reads};
-use crate::scan::{FILTERED_ROWS_EXPECTED, Gather, Timer, rows_missing, walk};
-use crate::service::{TableService, timestamp};
+use crate::scan::{join, walk_toward};
+use crate::service::{OpenTable, TableService, TableView, timestamp};
 use bytes::Bytes;
-use lazuli_engine::retry::{Attempt, give_way};
-use lazuli_engine::{Found, Key, KeyRange, Revision, View, Visit};
-use lazuli_layout::key::StoredEntityKey;
-use lazuli_layout::{CorruptRecord, EntityRecord, TableId, key};
-use lazuli_model::limits::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX};
-use lazuli_model::{AccountName, Clock, EntityKey, Filter, Row, TableName, Timestamp, ValueRef};
-use std::cell::OnceCell;
+use lazuli_engine::retry::Attempt;
+use lazuli_engine::{Direction, Found, KeyRange};
+use lazuli_layout::settings::TableSettings;
+use lazuli_layout::{EntityRecord, TableId, key};
+use lazuli_model::limits::{PAGE_ITEMS_MAX, QUERY_EXECUTION_MS_MAX};
+use lazuli_model::{AccountName, EntityKey, Filter, TableName, Timestamp, ValueRef};
 use std::ops::Bound;
-
-/// Entities fetched by key per step; each may be larger than 1 MiB.
-const FETCH_ROWS_MAX: usize = 32;
+use std::sync::OnceLock;
 
 /// An entity as stored.
 #[derive(Clone, Debug)]
@@ -25,6 +27,11 @@ pub struct StoredEntity {
 }
 
 impl StoredEntity {
+    /// Bytes of the stored record.
+    pub fn bytes(&self) -> u64 {
+        self.value.len() as u64
+    }
+
     /// The properties, in the order stored.
     pub fn properties(&self) -> Result<Vec<(&str, ValueRef<'_>)>, TableError> {
         Ok(EntityRecord::parse(&self.value)?.decode()?)
@@ -51,6 +58,14 @@ pub struct EntityQuery {
     pub bounds: KeyBounds,
     /// Entities that the page may examine, including those that the filter rejects.
     pub rows_read_max: u64,
+    /// Whether the end of the page reports the plan.
+    pub explain: bool,
+    /// Whether entities come in falling key order; a continuation then ends the query.
+    pub reverse: bool,
+    /// Whether entities are only counted, without any limit but time.
+    pub count_only: bool,
+    /// When the page ends, whatever it holds.
+    pub ms_max: u64,
 }
 
 impl Default for EntityQuery {
@@ -61,6 +76,10 @@ impl Default for EntityQuery {
             from: None,
             bounds: KeyBounds::default(),
             rows_read_max: u64::MAX,
+            explain: false,
+            reverse: false,
+            count_only: false,
+            ms_max: QUERY_EXECUTION_MS_MAX,
         }
     }
 }
@@ -82,13 +101,19 @@ pub struct KeyBounds {
 }
 
 /// How a page ended, and what it cost.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct QueryEnd {
     /// `None` at the end of the query.
     pub next: Option<Continuation>,
     pub plan: PlanKind,
+    /// The indexes that served the query.
+    pub index: Option<IndexUse>,
     pub rows_read: u64,
     pub rows_returned: u64,
+    /// Entities that the conditions rejected before the first that they did not.
+    pub rows_skipped: u64,
+    /// If the query asked for it.
+    pub report: Option<Box<PlanReport>>,
 }
 
 impl TableService {
@@ -103,16 +128,26 @@ impl TableService {
             return self.retry(|| self.try_to_get(account, table, key)).await?;
         }
         let view = self.view().await?;
-        let table = view.table_id(account, table).await?;
-        stored(view.entries.get(&key::entity(table, key)).await?)
+        let (table, settings) = view.table_to_get(account, table).await?;
+        let found = view.entries.get(&key::entity(table, key)).await?;
+        self.stored(found, settings.as_deref())
+    }
+
+    /// An entity that was read, if it is there and not expired.
+    fn stored(
+        &self,
+        found: Option<Found>,
+        settings: Option<&TableSettings>,
+    ) -> Result<StoredEntity, TableError> {
+        stored(found, Judge::of(settings, || self.store.clock.now()))
     }
 
     /// Reads an entity together with the catalog record that verifies its table: one round trip.
     ///
-    /// The two may be from different moments. Ids are never reused and a catalog record is never
-    /// rewritten, so a table that exists at one moment existed at every earlier one since its
-    /// creation: the entity is from a moment at which the table existed, or from a write concurrent
-    /// with its drop.
+    /// The two may be from different moments. The record must still have the revision that was cached,
+    /// and no revision occurs twice, not even when new settings rewrite the record: so the table
+    /// existed unchanged until the record was read. The entity is from before that, or from a write
+    /// concurrent with the table's drop.
     async fn try_to_get(
         &self,
         account: &AccountName,
@@ -129,7 +164,7 @@ impl TableService {
             Ok(mut found) => {
                 let entity = found.pop().flatten();
                 if table.is_proven_by(found.pop().flatten().as_ref()) {
-                    return Attempt::Done(stored(entity));
+                    return Attempt::Done(self.stored(entity, table.settings.as_deref()));
                 }
                 self.forget(account, name);
                 Attempt::Again
@@ -149,46 +184,124 @@ impl TableService {
         sink: &mut (dyn FnMut(EntityRef<'_>) + Send),
     ) -> Result<QueryEnd, TableError> {
         let view = self.view().await?;
-        let id = view.table_id(account, table).await?;
-        let plan = Plan::new(id, query.filter.as_ref(), &limits(id, &query));
-        let Plan { kind, reads, conditions } = plan;
-        let mut page = Page::new(&query, conditions, &*self.store.clock, sink);
+        if let Some(hint) = self.hint(account, table) {
+            match self.query_hinted(&view, &hint, &query, sink).await? {
+                Hinted::Page(end) => return Ok(end),
+                Hinted::TooEarly => {}
+                Hinted::Misled => self.forget(account, table),
+            }
+        }
+        let (id, settings) = view.table(account, table).await?;
+        let (end, _) =
+            self.page(&view, (id, settings.as_deref()), None, &query, sink, None).await?;
+        Ok(end)
+    }
+
+    /// Reads a page of a cached table, and beside its first entities the catalog record that verifies
+    /// the table: one round trip for both (K-4.3). No entity is passed on before the record is seen.
+    async fn query_hinted(
+        &self,
+        view: &TableView<'_>,
+        hint: &OpenTable,
+        query: &EntityQuery,
+        sink: &mut (dyn FnMut(EntityRef<'_>) + Send),
+    ) -> Result<Hinted, TableError> {
+        let lives = OnceLock::new();
+        let look = async {
+            let found = view.entries.get(hint.lives.key.as_slice()).await?;
+            // Set once, here.
+            let _ = lives.set(hint.is_proven_by(found.as_ref()));
+            Ok::<_, TableError>(())
+        };
+        let table = (hint.id, hint.settings.as_deref());
+        let (looked, page) =
+            join(look, self.page(view, table, None, query, sink, Some(&lives))).await;
+        looked?;
+        Ok(match (lives.get(), page?) {
+            (Some(true), (end, IsEarly(false))) => Hinted::Page(end),
+            (Some(true), (_, IsEarly(true))) => Hinted::TooEarly,
+            _ => Hinted::Misled,
+        })
+    }
+
+    /// Reads a page, in which entities are expired that are at `at`, or now. With `lives` it takes
+    /// entities only once that says that the table exists.
+    pub(crate) async fn page(
+        &self,
+        view: &TableView<'_>,
+        (id, settings): (TableId, Option<&TableSettings>),
+        at: Option<Timestamp>,
+        query: &EntityQuery,
+        sink: &mut (dyn FnMut(EntityRef<'_>) + Send),
+        lives: Option<&OnceLock<bool>>,
+    ) -> Result<(QueryEnd, IsEarly), TableError> {
+        let plan = Plan::new(id, query.filter.as_ref(), &limits(id, query));
+        let judge = Judge::of(settings, || at.unwrap_or_else(|| self.store.clock.now()));
+        // Entries of an index come in rising order.
+        let settings = settings.filter(|_| !query.reverse);
+        let access = index_access(id, settings, &plan, query.filter.as_ref());
+        let report = query.explain.then(|| Box::new(self.report((id, settings), query, &plan)));
+        let Plan { kind, mut reads, conditions } = plan;
+        let direction = match query.reverse {
+            true => Direction::Backward,
+            false => Direction::Forward,
+        };
+        if query.reverse {
+            reads.reverse();
+        }
+        let mut used = None;
+        let mut page = Page::new(query, conditions, &*self.store.clock, sink, lives).judging(judge);
         if page.top > 0 {
             match reads {
                 Reads::Points(keys) => fetch(&*view.entries, &keys, &mut page).await?,
-                Reads::Ranges(ranges) => walk(&*view.entries, ranges, &mut page).await?,
+                Reads::Ranges(ranges) => {
+                    if let Some(access) = access {
+                        used =
+                            read_by_index(&*view.entries, id, access, &ranges, &mut page).await?;
+                    }
+                    if used.is_none() {
+                        walk_toward(&*view.entries, ranges, direction, &mut page).await?;
+                    }
+                }
             }
         }
-        Ok(page.end(kind))
+        let is_early = IsEarly(page.is_early());
+        let end = page.end(kind, used, report);
+        if !is_early.0 {
+            self.statistics.note(id, end.plan, end.rows_read, end.rows_returned);
+        }
+        Ok((end, is_early))
     }
 }
 
-fn stored(found: Option<Found>) -> Result<StoredEntity, TableError> {
+/// What became of a query of a cached table.
+enum Hinted {
+    Page(QueryEnd),
+    /// The entities came before the catalog record, and were thrown away.
+    TooEarly,
+    /// The table is not the one that was cached.
+    Misled,
+}
+
+/// Whether a page met an entity before its table was verified, and took none.
+pub(crate) struct IsEarly(bool);
+
+/// An entity that was read, if it is there and not expired.
+pub(crate) fn stored(
+    found: Option<Found>,
+    judge: Option<Judge<'_>>,
+) -> Result<StoredEntity, TableError> {
     let found = found.ok_or(TableError::EntityNotFound)?;
+    if let Some(judge) = judge
+        && judge.is_expired(&found.value, found.revision)?
+    {
+        return Err(TableError::EntityNotFound);
+    }
     Ok(StoredEntity { timestamp: timestamp(found.revision), value: found.value })
 }
 
-/// Reads entities by their keys, a few at a time.
-async fn fetch(view: &dyn View, keys: &[Key], page: &mut Page<'_>) -> Result<(), TableError> {
-    let mut chunks = keys.chunks(FETCH_ROWS_MAX);
-    while let Some(keys) = chunks.next() {
-        let found = view.multi_get(keys).await?;
-        for (key, found) in keys.iter().zip(found) {
-            let Some(found) = found else { continue };
-            if page.take(key.as_slice(), &found.value, found.revision)? == Visit::StopBefore {
-                return Ok(());
-            }
-        }
-        if chunks.len() > 0 {
-            page.pause();
-            give_way().await;
-        }
-    }
-    Ok(())
-}
-
 /// The entities that continuation and bounds allow.
-fn limits(table: TableId, query: &EntityQuery) -> KeyRange {
+pub(crate) fn limits(table: TableId, query: &EntityQuery) -> KeyRange {
     let from = |partition: &str, row: Option<&str>| {
         let low = row.map_or(Bound::Unbounded, Bound::Included);
         key::row_range(table, partition, low, Bound::Unbounded).start
@@ -201,162 +314,17 @@ fn limits(table: TableId, query: &EntityQuery) -> KeyRange {
     if let Some((partition, row)) = &query.bounds.start {
         limits.start = limits.start.max(from(partition, row.as_deref()));
     }
-    if let Some(Continuation { partition, row }) = &query.from {
-        limits.start = limits.start.max(from(partition, row.as_deref()));
+    match &query.from {
+        Some(Continuation { partition, row }) if query.reverse => {
+            limits.end = limits.end.min(to(partition, row.as_deref()));
+        }
+        Some(Continuation { partition, row }) => {
+            limits.start = limits.start.max(from(partition, row.as_deref()));
+        }
+        None => {}
     }
     if let Some((partition, row)) = &query.bounds.end {
         limits.end = limits.end.min(to(partition, row.as_deref()));
     }
     KeyRange::new(limits.start, limits.end)
-}
-
-/// A page being filled.
-struct Page<'q> {
-    /// The conditions that an entity must satisfy.
-    conditions: Vec<&'q Filter>,
-    top: u64,
-    rows_read_max: u64,
-    timer: Timer<'q>,
-    sink: &'q mut (dyn FnMut(EntityRef<'_>) + Send),
-    rows_read: u64,
-    rows_returned: u64,
-    bytes: usize,
-    next: Option<Continuation>,
-}
-
-impl<'q> Page<'q> {
-    fn new(
-        query: &EntityQuery,
-        conditions: Vec<&'q Filter>,
-        clock: &'q dyn Clock,
-        sink: &'q mut (dyn FnMut(EntityRef<'_>) + Send),
-    ) -> Self {
-        Self {
-            conditions,
-            top: query.top.min(PAGE_ITEMS_MAX) as u64,
-            rows_read_max: query.rows_read_max,
-            timer: Timer::start(clock),
-            sink,
-            rows_read: 0,
-            rows_returned: 0,
-            bytes: 0,
-            next: None,
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.timer.is_over()
-            || self.rows_returned >= self.top
-            || self.rows_read >= self.rows_read_max
-            || self.bytes >= PAGE_BYTES_MAX
-    }
-
-    fn end(self, plan: PlanKind) -> QueryEnd {
-        QueryEnd {
-            next: self.next,
-            plan,
-            rows_read: self.rows_read,
-            rows_returned: self.rows_returned,
-        }
-    }
-}
-
-impl Gather for Page<'_> {
-    /// Takes one entity, or ends the page before it.
-    ///
-    /// A page is full only once an entity no longer fits: a page that ends exactly with the query
-    /// has no continuation (T-4.62).
-    fn take(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        revision: Revision,
-    ) -> Result<Visit, CorruptRecord> {
-        if self.is_full() {
-            self.next = Some(continuation(key::decode_entity(key)?));
-            return Ok(Visit::StopBefore);
-        }
-        self.rows_read += 1;
-        let met = MetEntity {
-            key,
-            names: OnceCell::new(),
-            timestamp: timestamp(revision),
-            record: EntityRecord::parse(value)?,
-        };
-        let selected = self.conditions.iter().all(|condition| condition.matches(&met));
-        // A corrupt key satisfies or fails a condition by chance.
-        met.is_sound()?;
-        if selected {
-            let names = met.names()?;
-            let properties = met.record.decode()?;
-            self.rows_returned += 1;
-            self.bytes += key.len() + value.len();
-            (self.sink)(EntityRef {
-                partition_key: &names.partition,
-                row_key: &names.row,
-                timestamp: met.timestamp,
-                properties: &properties,
-            });
-        }
-        Ok(Visit::Continue)
-    }
-
-    fn rows_expected(&self) -> usize {
-        match self.conditions.is_empty() {
-            true => rows_missing(self.top, self.rows_returned),
-            false => FILTERED_ROWS_EXPECTED,
-        }
-    }
-
-    fn pause(&mut self) {
-        self.timer.look();
-    }
-}
-
-/// An entity under evaluation. Most fail a condition that names no key, and are skipped without
-/// decoding their key.
-struct MetEntity<'a> {
-    key: &'a [u8],
-    names: OnceCell<Result<StoredEntityKey<'a>, CorruptRecord>>,
-    timestamp: Timestamp,
-    record: EntityRecord<'a>,
-}
-
-impl<'a> MetEntity<'a> {
-    fn names(&self) -> Result<&StoredEntityKey<'a>, CorruptRecord> {
-        self.names.get_or_init(|| key::decode_entity(self.key)).as_ref().map_err(|error| *error)
-    }
-
-    /// Whether the key is valid, if it was decoded.
-    fn is_sound(&self) -> Result<(), CorruptRecord> {
-        match self.names.get() {
-            Some(Err(error)) => Err(*error),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Row for MetEntity<'_> {
-    fn partition_key(&self) -> &str {
-        self.names().map_or("", |names| &names.partition)
-    }
-
-    fn row_key(&self) -> &str {
-        self.names().map_or("", |names| &names.row)
-    }
-
-    fn timestamp(&self) -> Timestamp {
-        self.timestamp
-    }
-
-    fn custom(&self, name: &str) -> Option<ValueRef<'_>> {
-        self.record.find(name)
-    }
-}
-
-/// The empty row key is expressed as the beginning of its partition: its token would be empty,
-/// which the service refuses (T-4.55, T-4.58).
-fn continuation(stored: StoredEntityKey<'_>) -> Continuation {
-    let row = Some(stored.row.into_owned()).filter(|row| !row.is_empty());
-    Continuation { partition: stored.partition.into_owned(), row }
 }

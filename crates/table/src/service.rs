@@ -3,16 +3,23 @@
 //! The verbs are in other files: `tables.rs` creates and deletes tables and keeps their policies,
 //! `list.rs` lists them, `query.rs` reads entities, `mutate.rs` and `batch.rs` change them.
 
+use crate::derive::Derivation;
 use crate::error::TableError;
+use crate::feed::news::News;
+use crate::index::build::Pace as BuildPace;
+use crate::index::meter::BuildMeter;
 use crate::known_tables::{DeletionGuard, KnownTables, Moment};
+use crate::statistics::Statistics;
 use lazuli_engine::retry::{Attempt, Pace};
 use lazuli_engine::{Check, Engine, Expect, Found, Key, Nature, Revision, View};
+use lazuli_layout::settings::TableSettings;
 use lazuli_layout::table::CatalogRecord;
-use lazuli_layout::{TableId, key};
+use lazuli_layout::{FeedId, TableId, key};
 use lazuli_meter::{Family, Source, Value};
 use lazuli_model::{AccountName, Clock, TableName, Timestamp};
 use lazuli_service::Store;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 /// The table service of every account, on one engine. Cheap to clone.
 ///
@@ -23,17 +30,44 @@ use std::sync::Arc;
 pub struct TableService {
     pub(crate) store: Store,
     known: Arc<KnownTables>,
+    pub(crate) statistics: Arc<Statistics>,
+    pub(crate) snapshots_held: Arc<AtomicUsize>,
+    /// Counts dropped indexes apart from dropped tables.
+    pub(crate) dropped_indexes: Store,
+    /// Counts dropped changes apart from both.
+    pub(crate) dropped_changes: Store,
+    pub(crate) news: Arc<News>,
+    pub(crate) build_pace: Arc<BuildPace>,
+    pub(crate) builds: Arc<BuildMeter>,
+    /// How long the building of an index waits on a store with other writers; by default as long as
+    /// a request can last.
+    pub(crate) index_settles_ms: Option<u64>,
 }
 
 /// A table as it was found in the catalog.
 #[derive(Clone)]
 pub(crate) struct OpenTable {
     pub(crate) id: TableId,
-    /// Holds until the table is dropped: the guard of every entity write.
+    /// Holds until the table is dropped or its settings change: the guard of every entity write.
     pub(crate) lives: Check,
+    /// Most tables have none.
+    pub(crate) settings: Option<Arc<TableSettings>>,
+    /// What follows from a change of an entity.
+    pub(crate) derive: Option<Arc<Derivation>>,
 }
 
 impl OpenTable {
+    /// Whether its entities expire.
+    pub(crate) fn expiring(&self) -> bool {
+        self.settings.as_ref().is_some_and(|settings| settings.expiry.is_some())
+    }
+
+    /// The feed of the table, if it has one.
+    pub(crate) fn feed_id(&self) -> Option<FeedId> {
+        let settings = self.settings.as_ref().filter(|settings| settings.feed.is_some())?;
+        Some(FeedId { table: self.id, number: settings.feeds })
+    }
+
     /// Whether `found`, read at the table's catalog key, is the record with which the table was
     /// opened.
     pub(crate) fn is_proven_by(&self, found: Option<&Found>) -> bool {
@@ -43,13 +77,37 @@ impl OpenTable {
 
 impl TableService {
     pub fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>) -> Self {
-        Self { store: Store::new(engine, clock), known: Arc::default() }
+        let marks = || Store::new(engine.clone(), clock.clone());
+        let (dropped_indexes, dropped_changes) = (marks(), marks());
+        Self {
+            store: Store::new(engine, clock),
+            known: Arc::default(),
+            statistics: Arc::default(),
+            snapshots_held: Arc::default(),
+            dropped_indexes,
+            dropped_changes,
+            news: Arc::default(),
+            build_pace: Arc::default(),
+            builds: Arc::default(),
+            index_settles_ms: None,
+        }
+    }
+
+    /// The same service, whose builder of indexes waits this long for writes of other processes that
+    /// do not know of a new index. Only a test that has no such writes may shorten it.
+    pub fn with_index_settles_ms(self, ms: u64) -> Self {
+        Self { index_settles_ms: Some(ms), ..self }
     }
 
     /// The same service, which waits with `pace` before it retries a commit. Engines with other
     /// writers need a real one.
     pub fn with_pace(self, pace: Arc<dyn Pace>) -> Self {
         Self { store: self.store.with_pace(pace), ..self }
+    }
+
+    /// The same service, which caches at most `tables_max` tables.
+    pub fn with_known_tables_max(self, tables_max: usize) -> Self {
+        Self { known: Arc::new(KnownTables::new(tables_max)), ..self }
     }
 
     /// The nature of the service's engine.
@@ -80,6 +138,24 @@ impl TableService {
     /// Removes a cached table that turned out to be wrong.
     pub(crate) fn forget(&self, account: &AccountName, name: &TableName) {
         self.known.forget(account, name);
+    }
+
+    /// Something about a table, if it is cached; it may be outdated if others write to the store.
+    pub(crate) fn find_cached<T>(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        about: impl Fn(&OpenTable) -> T,
+    ) -> Option<T> {
+        self.known.find(account, name, about)
+    }
+
+    /// A cached table that its use must verify; `None` if cached tables are facts.
+    pub(crate) fn hint(&self, account: &AccountName, name: &TableName) -> Option<OpenTable> {
+        match self.remembers_facts() {
+            true => None,
+            false => self.known.find(account, name, OpenTable::clone),
+        }
     }
 
     /// Finds a table as it is now, or was: if cached tables are hints, the caller must verify it.
@@ -133,7 +209,9 @@ impl Source for TableService {
     fn report(&self) -> Vec<Family> {
         let waiting = Value::Gauge(self.store.drops_waiting() as f64);
         let help = "Dropped tables whose space is not yet reclaimed";
-        vec![Family::of("lazuli_reclaim_waiting_tables", help, &waiting)]
+        let mut families = self.builds.report();
+        families.push(Family::of("lazuli_reclaim_waiting_tables", help, &waiting));
+        families
     }
 }
 
@@ -145,7 +223,66 @@ pub(crate) struct TableView<'s> {
     pub(crate) entries: Arc<dyn View>,
 }
 
+impl<'s> TableView<'s> {
+    /// A view of an earlier moment.
+    pub(crate) fn of_snapshot(service: &'s TableService, entries: Arc<dyn View>) -> Self {
+        Self { service, before: service.known.now(), entries }
+    }
+
+    /// Finds a table in the view, which may be old: what is found is not remembered.
+    pub(crate) async fn open_as_it_was(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<OpenTable, TableError> {
+        let catalog = Key::from(key::catalog(account, name.lower()));
+        let found = self.entries.get(catalog.as_slice()).await?;
+        opened(catalog, found)
+    }
+}
+
 impl TableView<'_> {
+    /// Finds a table for a query, with the settings that hold in this very view: an index that
+    /// became ready later may lack entries here.
+    pub(crate) async fn table(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<(TableId, Option<Arc<TableSettings>>), TableError> {
+        let plain = |table: &OpenTable| table.settings.is_none().then_some(table.id);
+        let known = match self.service.remembers_facts() {
+            true => self.service.known.find(account, name, plain).flatten(),
+            false => None,
+        };
+        if let Some(id) = known {
+            return Ok((id, None));
+        }
+        let table = self.open(account, name).await?;
+        Ok((table.id, table.settings))
+    }
+
+    /// Finds a table for reading one entity, with settings that hold at some moment of the read.
+    pub(crate) async fn table_to_get(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+    ) -> Result<(TableId, Option<Arc<TableSettings>>), TableError> {
+        let known = match self.service.remembers_facts() {
+            true => {
+                let facts = |table: &OpenTable| (table.id, table.settings.clone());
+                self.service.known.find(account, name, facts)
+            }
+            false => None,
+        };
+        match known {
+            Some(known) => Ok(known),
+            None => {
+                let table = self.open(account, name).await?;
+                Ok((table.id, table.settings))
+            }
+        }
+    }
+
     /// Finds a table for reading.
     pub(crate) async fn table_id(
         &self,
@@ -176,7 +313,10 @@ impl TableView<'_> {
 pub(crate) fn opened(catalog: Key, found: Option<Found>) -> Result<OpenTable, TableError> {
     let found = found.ok_or(TableError::TableNotFound)?;
     let lives = Check { key: catalog, expect: Expect::At(found.revision) };
-    Ok(OpenTable { id: CatalogRecord::decode_id(&found.value)?, lives })
+    let (id, settings) = CatalogRecord::decode_facts(&found.value)?;
+    let settings = settings.map(Arc::new);
+    let derive = settings.as_ref().and_then(|settings| Derivation::of(id, settings));
+    Ok(OpenTable { id, lives, settings, derive })
 }
 
 /// The Timestamp of a revision. The clock, and so every revision, ends with the year 9999.

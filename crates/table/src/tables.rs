@@ -6,10 +6,11 @@ use crate::service::{OpenTable, TableService};
 use bytes::Bytes;
 use lazuli_engine::retry::Attempt;
 use lazuli_engine::{Check, Commit, CommitError, Expect, Key, Reclaimed, Write};
+use lazuli_layout::settings::TableSettings;
 use lazuli_layout::table::{self as stored, CatalogRecord};
 use lazuli_layout::{TableId, key};
 use lazuli_model::{
-    AccessPolicies, AccountName, ServiceProperties, ServicePropertiesPatch, TableName,
+    AccessPolicies, AccountName, ServiceProperties, ServicePropertiesPatch, TableName, Timestamp,
 };
 
 impl TableService {
@@ -29,6 +30,7 @@ impl TableService {
             id: TableId(self.store.next_id().await?),
             name: name.clone(),
             created: self.store.clock.now(),
+            settings: TableSettings::default(),
         };
         let key: Key = key::catalog(account, name.lower()).into();
         self.retry(|| self.try_to_create(account, name, &key, &record)).await?
@@ -148,17 +150,35 @@ impl TableService {
         Ok(self.store.set_service_properties(key, patch).await?)
     }
 
-    /// Reclaims some of the space of a dropped table. Returns [`Reclaimed::Fully`] if nothing can
-    /// be reclaimed now.
+    /// Reclaims some of the space of a dropped table, index or change. Returns [`Reclaimed::Fully`] if
+    /// nothing can be reclaimed at `now`, the time of the clock that stamps the revisions.
     ///
     /// The engine requires that nobody reads a range while it is reclaimed. After the drop no
     /// commit does; a query may, for as long as a view older than the drop may be used.
-    pub async fn reclaim_some(&self) -> Result<Reclaimed, TableError> {
-        let Some(mark) = self.store.settled_mark(key::reclaim_range()).await? else {
+    pub async fn reclaim_some(&self, now: Timestamp) -> Result<Reclaimed, TableError> {
+        if self.holds_snapshots() {
             return Ok(Reclaimed::Fully);
+        }
+        let Some(mark) = self.store.settled_mark(key::reclaim_range(), now).await? else {
+            return self.reclaim_some_index(now).await;
         };
-        let table = key::decode_reclaim(&mark)?;
-        self.store.reclaim_marked(mark, [key::table_range(table)]).await?;
+        let table = key::decode_reclaim(&mark.key)?;
+        let derived = key::index::of_table(table).into_iter().chain(key::feed::of_table(table));
+        let derived = derived.chain(key::expiry::of_table(table));
+        let ranges = derived.chain([key::table_range(table)]);
+        self.store.reclaim_marked(mark, ranges).await?;
+        Ok(Reclaimed::Partly)
+    }
+
+    /// Reclaims some of the space of a dropped index.
+    async fn reclaim_some_index(&self, now: Timestamp) -> Result<Reclaimed, TableError> {
+        let marks = &self.dropped_indexes;
+        let Some(mark) = marks.settled_mark(key::index::dropped(), now).await? else {
+            return self.reclaim_some_changes(now).await;
+        };
+        let index = key::index::decode_dropped(&mark.key)?;
+        let ranges = [index.entries(), index.owners(), key::expiry::moments(index)];
+        marks.reclaim_marked(mark, ranges).await?;
         Ok(Reclaimed::Partly)
     }
 

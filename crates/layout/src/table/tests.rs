@@ -6,6 +6,7 @@ fn catalog() -> CatalogRecord {
         id: TableId(7),
         name: TableName::parse("Orders").unwrap(),
         created: Timestamp::UNIX_EPOCH,
+        settings: Default::default(),
     }
 }
 
@@ -66,7 +67,7 @@ fn check<T: PartialEq + std::fmt::Debug>(
 #[test]
 fn catalog_records_round_trip() {
     check(catalog(), CatalogRecord::encode, CatalogRecord::decode);
-    assert_eq!(CatalogRecord::decode_id(&catalog().encode()), Ok(TableId(7)));
+    assert_eq!(CatalogRecord::decode_facts(&catalog().encode()), Ok((TableId(7), None)));
 }
 
 #[test]
@@ -84,16 +85,22 @@ fn service_properties_round_trip() {
 #[test]
 fn table_ids_and_marks_round_trip() {
     check(TableId(u64::MAX), |id| encode_next_table_id(*id), decode_next_table_id);
-    check(Timestamp::MAX, |time| encode_reclaim(*time), decode_reclaim);
+    for is_swept in [false, true] {
+        let mark = ReclaimMark { dropped: Timestamp::MAX, is_swept };
+        let encoded = mark.encode();
+        assert_eq!(ReclaimMark::decode(&encoded), Ok(mark));
+        let another_version = [&[3], &encoded[1..]].concat();
+        assert!(ReclaimMark::decode(&another_version).is_err());
+    }
 }
 
 fn decode_all(bytes: &[u8]) {
     let _ = CatalogRecord::decode(bytes);
-    let _ = CatalogRecord::decode_id(bytes);
+    let _ = CatalogRecord::decode_facts(bytes);
     let _ = decode_access_policies(bytes);
     let _ = decode_service_properties(bytes);
     let _ = decode_next_table_id(bytes);
-    let _ = decode_reclaim(bytes);
+    let _ = ReclaimMark::decode(bytes);
 }
 
 proptest! {

@@ -2,7 +2,7 @@
 
 use crate::fixture::{Fixture, memory, times};
 use lazuli_engine::{Direction, Engine, KeyRange, Scan, Visit, Writers};
-use lazuli_model::{Metadata, QueueName};
+use lazuli_model::{Clock, Metadata, QueueName};
 use lazuli_queue::Reclaimed;
 use std::sync::Arc;
 
@@ -81,16 +81,16 @@ async fn the_space_of_cleared_and_deleted_queues_is_given_back_when_no_view_can_
     }
     fixture.clear().await.unwrap();
     fixture.put(&"kept".repeat(200)).await;
-    assert_eq!(service.reclaim_some().await.unwrap(), Reclaimed::Fully);
+    assert_eq!(service.reclaim_some(clock.now()).await.unwrap(), Reclaimed::Fully);
     assert_eq!((keys(&engine, b'm').await, keys(&engine, b't').await), (11, 11));
     clock.advance_seconds(61);
-    while service.reclaim_some().await.unwrap() == Reclaimed::Partly {}
+    while service.reclaim_some(clock.now()).await.unwrap() == Reclaimed::Partly {}
     assert_eq!((keys(&engine, b'm').await, keys(&engine, b't').await), (1, 1));
     assert_eq!(keys(&engine, b'd').await, 0);
     assert_eq!((fixture.count().await, fixture.get_texts().await.len()), (1, 1));
     service.delete_queue(account, queue).await.unwrap();
     clock.advance_seconds(61);
-    while service.reclaim_some().await.unwrap() == Reclaimed::Partly {}
+    while service.reclaim_some(clock.now()).await.unwrap() == Reclaimed::Partly {}
     let left = [b'a', b'd', b'm', b'q', b't'];
     for kind in left {
         assert_eq!(keys(&engine, kind).await, 0, "{}", kind as char);

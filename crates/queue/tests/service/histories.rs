@@ -173,7 +173,8 @@ impl<'o> History<'o> {
     }
 
     async fn reclaim(&mut self) {
-        while self.fixture.service.reclaim_some().await.unwrap() == Reclaimed::Partly {}
+        let now = self.fixture.clock.now();
+        while self.fixture.service.reclaim_some(now).await.unwrap() == Reclaimed::Partly {}
     }
 
     async fn reopen(&mut self) {

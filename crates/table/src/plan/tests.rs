@@ -1,5 +1,5 @@
 use super::*;
-use lazuli_model::{Row, Timestamp, ValueRef};
+use lazuli_model::filter::{Term, TextFunction, TextTest};
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -141,6 +141,52 @@ fn bounded_partitions_are_a_range() {
     check(resumed, PlanKind::PartitionRange, 2);
 }
 
+/// X-4.1: `startswith` on keys is a range, `in` is one key for each literal.
+#[test]
+fn functions_of_keys_confine_them() {
+    let starts = |name: &str, text: &str| {
+        let term = Term::new(Property::from_name(name), Case::AsIs);
+        Filter::Extended(Extended::Text(TextTest::new(TextFunction::StartsWith, term, text)))
+    };
+    let is_in = |name: &str, texts: &[&str]| {
+        let term = Term::new(Property::from_name(name), Case::AsIs);
+        let values = texts.iter().map(|text| Value::String((*text).to_owned().into())).collect();
+        Filter::Extended(Extended::In { term, values })
+    };
+    check(starts("PartitionKey", "p"), PlanKind::PartitionRange, 1);
+    check(and(&[partition("eq", "p"), starts("RowKey", "r")]), PlanKind::RowRange, 1);
+    check(and(&[partition("eq", "p"), is_in("RowKey", &["a", "b"])]), PlanKind::MultiPoint, 2);
+    check(is_in("PartitionKey", &["a", "b", "a"]), PlanKind::Partition, 2);
+    check(
+        and(&[is_in("PartitionKey", &["a", "b"]), is_in("RowKey", &["c", "d"])]),
+        PlanKind::MultiPoint,
+        4,
+    );
+    check(not(starts("PartitionKey", "p")), PlanKind::Table, 1);
+    check(not(is_in("PartitionKey", &["p"])), PlanKind::Table, 1);
+    check(starts("Name", "p"), PlanKind::Table, 1);
+    let rows = and(&[partition("eq", "p"), starts("RowKey", "r")]);
+    let range = plan(&rows);
+    assert!(range.conditions.is_empty(), "the range is exact");
+    assert!(range.reads("p", "r") && range.reads("p", "r\u{FFFF}") && !range.reads("p", "s"));
+}
+
+/// Points are decided by their keys when the query is planned.
+#[test]
+fn points_leave_no_condition_on_keys() {
+    let name = compare("Name", "eq", "x");
+    let filter = and(&[
+        partition("eq", "p"),
+        or(&[row("eq", "a"), row("eq", "b"), row("eq", "c")]),
+        row("ne", "b"),
+        name.clone(),
+    ]);
+    let plan = plan(&filter);
+    assert_eq!((plan.kind, plan.len()), (PlanKind::MultiPoint, 2));
+    assert_eq!(plan.conditions, [&name]);
+    check(and(&[partition("eq", "p"), row("eq", "r"), row("ne", "r")]), PlanKind::MultiPoint, 0);
+}
+
 #[test]
 fn the_rest_reads_the_table() {
     for filter in [
@@ -261,9 +307,29 @@ fn leaf() -> impl Strategy<Value = Filter> {
             operator,
             value,
         }),
+        3 => extended(),
         1 => any::<bool>().prop_map(Filter::Constant),
         1 => select(names.to_vec()).prop_map(|name| Filter::IsTrue(Property::from_name(name))),
     ]
+}
+
+fn extended() -> impl Strategy<Value = Filter> {
+    let names = ["PartitionKey", "PartitionKey", "RowKey", "RowKey", "Name", "Timestamp"];
+    let cases = vec![Case::AsIs, Case::AsIs, Case::AsIs, Case::Lower, Case::Upper];
+    let term = (select(names.to_vec()), select(cases))
+        .prop_map(|(name, case)| Term::new(Property::from_name(name), case));
+    let function = select(TextFunction::ALL.to_vec());
+    let values = prop::collection::vec(text().prop_map(|t| Value::String(t.into())), 1..4);
+    let operator = select(Operator::ALL.to_vec());
+    let condition = prop_oneof![
+        (function, term.clone(), text())
+            .prop_map(|(f, term, text)| Extended::Text(TextTest::new(f, term, text))),
+        (term.clone(), values).prop_map(|(term, values)| Extended::In { term, values }),
+        (term, operator, text()).prop_map(|(term, operator, text)| {
+            Extended::Compare { term, operator, text: text.into() }
+        }),
+    ];
+    condition.prop_map(Filter::Extended)
 }
 
 fn filter() -> impl Strategy<Value = Filter> {

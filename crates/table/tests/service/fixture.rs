@@ -234,6 +234,12 @@ impl Fixture {
         (keys, end)
     }
 
+    /// Counts, and passes no entity on.
+    pub(crate) async fn count(&self, query: EntityQuery) -> QueryEnd {
+        let mut sink = |entity: lazuli_table::EntityRef<'_>| panic!("{entity:?}");
+        self.service.query(&self.account, &self.table, query, &mut sink).await.unwrap()
+    }
+
     /// All pages.
     pub(crate) async fn pages(&self, query: EntityQuery) -> Vec<(String, String)> {
         let mut all = Vec::new();

@@ -1,10 +1,15 @@
 //! What the service remembers of tables that others may drop: hints, which every use proves.
 
 use crate::fixture::{Fault, Fixture, mutation};
-use lazuli_engine::{ClockSource, MemoryEngine, MemoryOptions, Revision, ViewClock};
+use lazuli_engine::retry::give_way;
+use lazuli_engine::{
+    BoxFuture, ClockSource, Engine, EngineError, Found, MemoryEngine, MemoryOptions, Revision,
+    Scan, ScanEnd, View, ViewClock, Visitor,
+};
 use lazuli_model::{Clock, EntityKey, IfMatch, Timestamp, Value};
 use lazuli_table::MutationKind::{Insert, InsertOrReplace, Replace};
-use lazuli_table::{EntityQuery, TableError, TableService};
+use lazuli_table::{EntityQuery, EntityRef, TableError, TableService};
+use lazuli_testkit::layer::{Layer, Layered};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -105,6 +110,77 @@ async fn a_lost_answer_of_a_store_with_its_own_clock_is_unknown() {
     }
 }
 
+/// An engine whose scans and point reads are counted, and whose point reads may be slower than scans.
+struct Watched {
+    inner: Arc<MemoryEngine>,
+    is_slow: bool,
+    gets: AtomicU64,
+    scans: AtomicU64,
+}
+
+impl Layer for Watched {
+    fn below(&self) -> &dyn Engine {
+        &*self.inner
+    }
+
+    fn get<'a>(
+        &'a self,
+        view: &'a dyn View,
+        key: &'a [u8],
+    ) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
+        self.gets.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            if self.is_slow {
+                give_way().await;
+            }
+            view.get(key).await
+        })
+    }
+
+    fn scan<'a>(
+        &'a self,
+        view: &'a dyn View,
+        scan: Scan,
+        visitor: &'a mut Visitor<'_>,
+    ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
+        self.scans.fetch_add(1, Ordering::SeqCst);
+        view.scan(scan, visitor)
+    }
+}
+
+/// K-4.3: the catalog record is read beside the first entities, and whichever comes first, no entity
+/// is shown before the table is verified, and none twice.
+#[tokio::test]
+async fn a_query_reads_the_catalog_beside_the_first_entities() {
+    for (is_slow, trips) in [(false, (1, 1)), (true, (2, 2))] {
+        let fixture = Fixture::new().await;
+        let watched = Watched {
+            inner: fixture.memory.clone(),
+            is_slow,
+            gets: AtomicU64::new(0),
+            scans: AtomicU64::new(0),
+        };
+        let watched = Arc::new(Layered::new(watched));
+        let service = TableService::new(watched.clone(), fixture.clock.clone());
+        let (account, table) = (&fixture.account, &fixture.table);
+        for row in ["a", "b", "c"] {
+            service.mutate(account, table, &mutation(Insert, ("p", row), &[])).await.unwrap();
+        }
+        let rows = |service: TableService| async move {
+            let mut rows = String::new();
+            let mut sink = |entity: EntityRef<'_>| rows.push_str(entity.row_key);
+            service.query(account, table, EntityQuery::default(), &mut sink).await.unwrap();
+            rows
+        };
+        assert_eq!(rows(service.clone()).await, "abc");
+        let seen = || (watched.gets.load(Ordering::SeqCst), watched.scans.load(Ordering::SeqCst));
+        assert_eq!(seen(), trips);
+        // Another table of the same name: what was read of the first is thrown away.
+        replace_table(&fixture).await;
+        assert_eq!(rows(service).await, "r");
+    }
+}
+
 #[tokio::test]
 async fn a_query_whose_view_expires_may_be_tried_again() {
     // Time passes whenever the engine looks.
@@ -128,7 +204,7 @@ impl Clock for Standing {
 /// The sole writer believes what it remembers: a point read does not look at the catalog.
 #[tokio::test]
 async fn a_sole_writer_takes_what_it_remembers_for_a_fact() {
-    use lazuli_engine::{Commit, Engine, Write};
+    use lazuli_engine::{Commit, Write};
     let memory = Arc::new(MemoryEngine::default());
     let service = TableService::new(memory.clone(), Arc::new(Standing));
     let fixture = Fixture::new().await;

@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 
 mod batches;
+mod expiry;
+mod feeds;
 mod fixture;
 mod hints;
+mod indexes;
 mod mutations;
 mod queries;
 mod races;

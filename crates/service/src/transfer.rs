@@ -1,0 +1,297 @@
+//! Copies everything from one engine to another, and compares the two (K-12, O-12.5, O-12.6).
+//!
+//! Keys are copied in order, so that the last key written says how far a copy got, and a copy that ended
+//! early goes on there. Every write puts a whole value: doing it again does no harm. Revisions belong to the
+//! engine that gives them, so timestamps and etags of the target are its own.
+
+use crate::scan::key_range;
+use lazuli_engine::{
+    Commit, CommitError, Direction, Engine, EngineError, Key, Revision, Scan, ScanEnd, View, Visit,
+    Write,
+};
+use lazuli_layout::key;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Entries and bytes that are copied in one commit, if the target takes as many.
+const ROWS_MAX: usize = 1024;
+const BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How often a commit is tried that meets no error of its own.
+const TRIES: usize = 8;
+/// Keys of differences that are kept.
+const DIFFERENCES_KEPT: usize = 10;
+
+/// Why a copy ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    #[error("read the source")]
+    Source(#[source] EngineError),
+    #[error("read the target")]
+    Target(#[source] EngineError),
+    #[error("write to the target")]
+    Write(#[source] CommitError),
+}
+
+/// How far a copy got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The first key that is not yet copied.
+    pub next: Vec<u8>,
+    pub entries: u64,
+    /// Bytes of keys and values.
+    pub bytes: u64,
+    /// Snapshots of the source that were read: if there was one, the copy is one state of the source.
+    pub views: u64,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { next: key::all().start, entries: 0, bytes: 0, views: 0 }
+    }
+}
+
+/// A copy under way.
+pub struct Transfer {
+    from: Arc<dyn Engine>,
+    to: Arc<dyn Engine>,
+    view: Option<Arc<dyn View>>,
+    pub progress: Progress,
+}
+
+/// Whether there is more to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    More,
+    Done,
+}
+
+impl Transfer {
+    /// A copy that begins, or goes on, at `progress`.
+    pub fn new(from: Arc<dyn Engine>, to: Arc<dyn Engine>, progress: Progress) -> Self {
+        Self { from, to, view: None, progress }
+    }
+
+    /// Copies some entries.
+    pub async fn step(&mut self) -> Result<Step, TransferError> {
+        let range = self.progress.next.clone()..key::all().end;
+        let view = self.view().await?;
+        let (rows, rest) = match read(&*view, range, self.rows_max(), self.bytes_max()).await {
+            // A source that others write to keeps a snapshot for a while only.
+            Err(EngineError::Expired) => {
+                self.view = None;
+                return Ok(Step::More);
+            }
+            read => read.map_err(TransferError::Source)?,
+        };
+        let Some(last) = rows.last().map(|row| row.key.clone()) else { return Ok(Step::Done) };
+        let rows: Vec<Row> =
+            rows.into_iter().filter(|row| !key::is_of_gateways(&row.key)).collect();
+        self.write(&rows).await?;
+        self.progress.entries += rows.len() as u64;
+        self.progress.bytes += rows.iter().map(Row::bytes).sum::<u64>();
+        self.progress.next = [&last[..], &[0]].concat();
+        Ok(if rest { Step::More } else { Step::Done })
+    }
+
+    async fn view(&mut self) -> Result<Arc<dyn View>, TransferError> {
+        if let Some(view) = &self.view {
+            return Ok(view.clone());
+        }
+        let view = self.from.view().await.map_err(TransferError::Source)?;
+        self.progress.views += 1;
+        Ok(self.view.insert(view).clone())
+    }
+
+    async fn write(&self, rows: &[Row]) -> Result<(), TransferError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut tries = 0;
+        loop {
+            let put = |row: &Row| Write::Put(Key::from(row.key.clone()), row.value.clone().into());
+            let commit = Commit::new(Revision(0), rows.iter().map(put).collect());
+            tries += 1;
+            match self.to.commit(commit).await {
+                Ok(_) => return Ok(()),
+                // Doing it again does no harm.
+                Err(CommitError::Conflict | CommitError::Busy | CommitError::Undetermined(_))
+                    if tries < TRIES => {}
+                Err(error) => return Err(TransferError::Write(error)),
+            }
+        }
+    }
+
+    fn rows_max(&self) -> usize {
+        self.to.limits().commit_writes_max.min(ROWS_MAX)
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.to.limits().commit_bytes_max.min(BYTES_MAX)
+    }
+}
+
+/// Whether an engine holds nothing but what gateways leave for each other.
+pub async fn is_empty(engine: &dyn Engine) -> Result<bool, EngineError> {
+    let view = engine.view().await?;
+    let mut next = key::all().start;
+    loop {
+        let (rows, rest) = read(&*view, next..key::all().end, ROWS_MAX, BYTES_MAX).await?;
+        if rows.iter().any(|row| !key::is_of_gateways(&row.key)) {
+            return Ok(false);
+        }
+        match rows.last() {
+            Some(last) if rest => next = [&last.key[..], &[0]].concat(),
+            _ => return Ok(true),
+        }
+    }
+}
+
+/// What two engines have in common, and what not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Entries that are the same in both.
+    pub same: u64,
+    pub missing: u64,
+    pub changed: u64,
+    /// Entries that only the target has.
+    pub extra: u64,
+    /// The sum of the hashes of all entries of the source, and of the target.
+    pub sums: (u128, u128),
+    /// The keys of the first differences.
+    pub first: Vec<Vec<u8>>,
+}
+
+impl Comparison {
+    pub fn differences(&self) -> u64 {
+        self.missing + self.changed + self.extra
+    }
+
+    fn differs(&mut self, key: &[u8]) {
+        if self.first.len() < DIFFERENCES_KEPT {
+            self.first.push(key.to_vec());
+        }
+    }
+}
+
+/// Compares two engines entry by entry, in one pass over both. `watch` is called between chunks with the
+/// number of entries seen.
+pub async fn compare(
+    from: &dyn Engine,
+    to: &dyn Engine,
+    hash: fn(&[u8], &[u8]) -> u128,
+    mut watch: impl FnMut(u64),
+) -> Result<Comparison, TransferError> {
+    let mut source = Cursor::new(from);
+    let mut target = Cursor::new(to);
+    let mut found = Comparison::default();
+    loop {
+        if source.fill().await.map_err(TransferError::Source)?
+            | target.fill().await.map_err(TransferError::Target)?
+        {
+            watch(found.same + found.differences());
+        }
+        let order = match (source.rows.front(), target.rows.front()) {
+            (None, None) => return Ok(found),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (Some(one), Some(other)) => one.key.cmp(&other.key),
+        };
+        let one = if order.is_le() { source.rows.pop_front() } else { None };
+        let other = if order.is_ge() { target.rows.pop_front() } else { None };
+        let add = |sum: &mut u128, row: &Row| *sum = sum.wrapping_add(hash(&row.key, &row.value));
+        one.iter().for_each(|row| add(&mut found.sums.0, row));
+        other.iter().for_each(|row| add(&mut found.sums.1, row));
+        match (one, other) {
+            (Some(one), Some(other)) if one.value == other.value => found.same += 1,
+            (Some(one), Some(_)) => {
+                found.changed += 1;
+                found.differs(&one.key);
+            }
+            (Some(one), None) => {
+                found.missing += 1;
+                found.differs(&one.key);
+            }
+            (None, Some(other)) => {
+                found.extra += 1;
+                found.differs(&other.key);
+            }
+            (None, None) => {}
+        }
+    }
+}
+
+/// A stored entry.
+struct Row {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Row {
+    fn bytes(&self) -> u64 {
+        (self.key.len() + self.value.len()) as u64
+    }
+}
+
+/// A walk through an engine, a chunk at a time.
+struct Cursor<'e> {
+    engine: &'e dyn Engine,
+    view: Option<Arc<dyn View>>,
+    rows: VecDeque<Row>,
+    next: Option<Vec<u8>>,
+}
+
+impl<'e> Cursor<'e> {
+    fn new(engine: &'e dyn Engine) -> Self {
+        Self { engine, view: None, rows: VecDeque::new(), next: Some(key::all().start) }
+    }
+
+    /// Fetches a chunk if there is none; returns whether it did.
+    async fn fill(&mut self) -> Result<bool, EngineError> {
+        let mut fetched = false;
+        while self.rows.is_empty() {
+            let Some(next) = self.next.take() else { break };
+            let view = match &self.view {
+                Some(view) => view.clone(),
+                None => self.view.insert(self.engine.view().await?).clone(),
+            };
+            match read(&*view, next.clone()..key::all().end, ROWS_MAX, BYTES_MAX).await {
+                Err(EngineError::Expired) => {
+                    self.view = None;
+                    self.next = Some(next);
+                }
+                read => {
+                    let (rows, rest) = read?;
+                    self.next =
+                        rows.last().filter(|_| rest).map(|last| [&last.key[..], &[0]].concat());
+                    let rows = rows.into_iter().filter(|row| !key::is_of_gateways(&row.key));
+                    self.rows.extend(rows);
+                    fetched = true;
+                }
+            }
+        }
+        Ok(fetched)
+    }
+}
+
+/// The first entries of a range, and whether there are more.
+async fn read(
+    view: &dyn View,
+    range: std::ops::Range<Vec<u8>>,
+    rows_max: usize,
+    bytes_max: usize,
+) -> Result<(Vec<Row>, bool), EngineError> {
+    let scan = Scan {
+        range: key_range(range),
+        direction: Direction::Forward,
+        rows_max,
+        bytes_max,
+        rows_expected: rows_max,
+    };
+    let mut rows = Vec::new();
+    let mut visit = |key: &[u8], value: &[u8], _| {
+        rows.push(Row { key: key.to_vec(), value: value.to_vec() });
+        Visit::Continue
+    };
+    let end = view.scan(scan, &mut visit).await?;
+    Ok((rows, matches!(end, ScanEnd::More(_))))
+}

@@ -1,0 +1,135 @@
+//! What the advice on traffic needs of the store: a place for its sketches, the indexes that writes keep, and
+//! indexes that the server declares by itself.
+
+use crate::error::TableError;
+use crate::service::{OpenTable, TableService};
+use crate::settings::{drop_index, new_index};
+use bytes::Bytes;
+use lazuli_engine::retry::Attempt;
+use lazuli_engine::{Commit, CommitError, Visit, Write};
+use lazuli_layout::key;
+use lazuli_layout::settings::{BuildRecord, TableIndex};
+use lazuli_model::limits::TABLE_INDEXES_MAX;
+use lazuli_model::{AccountName, IndexDefinition, IndexName, TableName};
+use lazuli_service::{Rows, key_range, step};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Values read at a time.
+const KEPT_ROWS: usize = 16;
+
+impl TableService {
+    /// The sketches kept of an account, by the names of tables.
+    pub async fn kept_advice(
+        &self,
+        account: &AccountName,
+    ) -> Result<Vec<(String, Bytes)>, TableError> {
+        let view = self.store.engine.view().await?;
+        let mut range = key_range(key::advice_range(account));
+        let mut kept = Vec::new();
+        loop {
+            let mut last = None;
+            let mut visit = |key: &[u8], value: &[u8], _| {
+                let table = key::decode_advice(account, key)?.into_owned();
+                kept.push((table, Bytes::copy_from_slice(value)));
+                last = Some(key.to_vec());
+                Ok(Visit::Continue)
+            };
+            step(&*view, range.clone(), Rows::at_most(KEPT_ROWS), &mut visit).await?;
+            let Some(mut next) = last else { return Ok(kept) };
+            next.push(0);
+            range = key_range(next..key::advice_range(account).end);
+        }
+    }
+
+    /// Keeps the sketch of a table, or removes it.
+    pub async fn keep_advice(
+        &self,
+        account: &AccountName,
+        table: &str,
+        sketch: Option<Vec<u8>>,
+    ) -> Result<(), TableError> {
+        let key = lazuli_engine::Key::from(key::advice(account, table));
+        let write = match sketch {
+            Some(bytes) => Write::Put(key, bytes.into()),
+            None => Write::Delete(key),
+        };
+        let attempt = || async {
+            match self.store.engine.commit(Commit::new(self.store.now(), vec![write.clone()])).await
+            {
+                Err(CommitError::Conflict) => Attempt::Again,
+                outcome => Attempt::Done(outcome.map(|_| ()).map_err(TableError::from)),
+            }
+        };
+        self.retry(attempt).await?
+    }
+
+    /// The indexes that users declared and writes keep, as far as the table is cached.
+    pub fn cached_indexes(&self, account: &AccountName, table: &TableName) -> Vec<IndexName> {
+        let is_kept = |index: &&TableIndex| index.is_maintained() && !index.is_automatic;
+        let names = |table: &OpenTable| {
+            let settings = table.settings.as_ref()?;
+            let kept = settings.indexes.iter().filter(is_kept);
+            Some(kept.map(|index| index.definition.name().clone()).collect())
+        };
+        self.find_cached(account, table, names).flatten().unwrap_or_default()
+    }
+
+    /// Declares an index of the server's own making, unless the table has `own_max` of those, as many
+    /// indexes as it may have, or one with the same name or the same first property. Returns whether it
+    /// did.
+    pub async fn declare_automatic_index(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        definition: &IndexDefinition,
+        own_max: usize,
+    ) -> Result<bool, TableError> {
+        let now = self.store.clock.now();
+        let is_new = AtomicBool::new(false);
+        self.change_catalog(account, name, |record| {
+            let indexes = &record.settings.indexes;
+            let own = indexes.iter().filter(|index| index.is_automatic).count();
+            let is_like = |index: &TableIndex| {
+                index.definition.name() == definition.name()
+                    || index.definition.on().first() == definition.on().first()
+            };
+            let has_room = own < own_max && indexes.len() < TABLE_INDEXES_MAX;
+            let declares = has_room && !indexes.iter().any(is_like);
+            is_new.store(declares, Ordering::Relaxed);
+            if !declares {
+                return Vec::new();
+            }
+            let index = new_index(&mut record.settings, definition.clone(), now, true);
+            let build = BuildRecord::new(account.clone(), name.clone());
+            let key = index.id(record.id).build().into();
+            record.settings.indexes.push(index);
+            vec![Write::Put(key, build.encode().into())]
+        })
+        .await?;
+        Ok(is_new.into_inner())
+    }
+
+    /// Drops an index of the server's own making; one that a user declared meanwhile stays. Returns
+    /// whether it did.
+    pub async fn drop_automatic_index(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        index: &IndexName,
+    ) -> Result<bool, TableError> {
+        let now = self.store.clock.now();
+        let is_dropped = AtomicBool::new(false);
+        self.change_catalog(account, name, |record| {
+            let is_it = |known: &TableIndex| known.is_automatic && known.definition.name() == index;
+            let indexes = &mut record.settings.indexes;
+            let place = indexes.iter().position(is_it);
+            is_dropped.store(place.is_some(), Ordering::Relaxed);
+            match place {
+                Some(place) => drop_index(indexes.remove(place).id(record.id), now).into(),
+                None => Vec::new(),
+            }
+        })
+        .await?;
+        Ok(is_dropped.into_inner())
+    }
+}

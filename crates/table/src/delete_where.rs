@@ -1,0 +1,139 @@
+//! Deletes the entities that a filter selects, in bounded commits.
+
+use crate::error::{BatchFailure, TableError};
+use crate::mutate::{Mutation, MutationKind, Step};
+use crate::query::{Continuation, EntityQuery, KeyBounds};
+use crate::scan::Timer;
+use crate::service::TableService;
+use lazuli_model::limits::PAGE_ITEMS_MAX;
+use lazuli_model::{AccountName, ETag, EntityKey, Filter, IfMatch, Properties, TableName};
+
+/// Entities of one commit of a table with settings: each may derive many writes.
+const DERIVED_DELETES_MAX: usize = 200;
+
+/// What to delete, and for how long.
+#[derive(Clone, Debug)]
+pub struct DeleteWhere {
+    pub filter: Filter,
+    pub from: Option<Continuation>,
+    pub bounds: KeyBounds,
+    /// Entities that one look at the table may examine.
+    pub rows_read_max: u64,
+    /// After this no further commit begins.
+    pub ms_max: u64,
+}
+
+/// What was deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deleted {
+    pub deleted: u64,
+    /// Entities examined.
+    pub examined: u64,
+    /// Where to go on; `None` if everything was seen.
+    pub next: Option<Continuation>,
+}
+
+impl TableService {
+    /// Deletes what the filter selects, each entity on the condition that it has not changed since.
+    /// One that has is left alone.
+    pub async fn delete_where(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        request: DeleteWhere,
+    ) -> Result<Deleted, TableError> {
+        let DeleteWhere { filter, mut from, bounds, rows_read_max, ms_max } = request;
+        let mut timer = Timer::of_ms(&*self.store.clock, ms_max);
+        let top = match self.open_now(account, table).await?.settings {
+            Some(_) => DERIVED_DELETES_MAX,
+            None => PAGE_ITEMS_MAX,
+        };
+        let mut done = Deleted::default();
+        loop {
+            let query = EntityQuery {
+                filter: Some(filter.clone()),
+                top,
+                from: from.take(),
+                bounds: bounds.clone(),
+                rows_read_max,
+                ..EntityQuery::default()
+            };
+            let mut found = Vec::new();
+            let mut sink = |entity: crate::EntityRef<'_>| {
+                let key = EntityKey::parse(entity.partition_key, entity.row_key);
+                found.extend(key.ok().map(|key| (key, ETag(entity.timestamp))));
+            };
+            let end = self.query(account, table, query, &mut sink).await?;
+            done.examined += end.rows_read;
+            done.deleted += self.delete_unchanged(account, table, &found).await?;
+            timer.look();
+            match end.next {
+                None => return Ok(done),
+                Some(next) if timer.is_over() => return Ok(Deleted { next: Some(next), ..done }),
+                Some(next) => from = Some(next),
+            }
+        }
+    }
+
+    /// Deletes entities in one commit, without those that have changed. Returns how many.
+    async fn delete_unchanged(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        found: &[(EntityKey, ETag)],
+    ) -> Result<u64, TableError> {
+        let deletion = |(key, etag): &(EntityKey, ETag)| {
+            let kind = MutationKind::Delete(IfMatch::Version(*etag));
+            Mutation::new(key.clone(), kind, Properties::default())
+        };
+        let mut mutations = found.iter().map(deletion).collect::<Result<Vec<_>, _>>()?;
+        while !mutations.is_empty() {
+            let steps: Vec<Step<'_>> = mutations.iter().map(Step::from).collect();
+            let outcome = self.apply(account, table, &steps).await;
+            drop(steps);
+            match outcome {
+                Ok(_) => break,
+                Err(BatchFailure {
+                    index,
+                    error: TableError::ConditionNotMet | TableError::EntityNotFound,
+                }) if index < mutations.len() => {
+                    mutations.remove(index);
+                }
+                Err(failure) => return Err(failure.error),
+            }
+        }
+        Ok(mutations.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazuli_engine::MemoryEngine;
+    use lazuli_model::{SystemClock, Timestamp};
+    use std::sync::Arc;
+
+    ///
+    #[tokio::test]
+    async fn an_entity_that_has_changed_is_left_alone() {
+        let service = TableService::new(Arc::new(MemoryEngine::default()), Arc::new(SystemClock));
+        let account = AccountName::parse("acct1").unwrap();
+        let table = TableName::parse("Orders").unwrap();
+        service.create_table(&account, &table).await.unwrap();
+        let mut found = Vec::new();
+        for row in ["1", "2", "3", "4"] {
+            let key = EntityKey::parse("p", row).unwrap();
+            let insert = Mutation::new(key.clone(), MutationKind::Insert, Properties::default());
+            let written = service.mutate(&account, &table, &insert.unwrap()).await.unwrap();
+            found.push((key, ETag(written)));
+        }
+        found[1].1 = ETag(Timestamp::UNIX_EPOCH);
+        let gone = EntityKey::parse("p", "gone").unwrap();
+        found.push((gone, ETag(Timestamp::UNIX_EPOCH)));
+        assert_eq!(service.delete_unchanged(&account, &table, &found).await.unwrap(), 3);
+        let mut left = Vec::new();
+        let mut sink = |entity: crate::EntityRef<'_>| left.push(entity.row_key.to_owned());
+        service.query(&account, &table, EntityQuery::default(), &mut sink).await.unwrap();
+        assert_eq!(left, ["2"]);
+    }
+}

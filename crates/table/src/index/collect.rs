@@ -1,0 +1,57 @@
+//! Collects the entities of ranges of index entries, which are not in the order of entities.
+
+use super::access::Ranged;
+use crate::error::TableError;
+use lazuli_engine::retry::give_way;
+use lazuli_engine::{KeyRange, Revision, ScanEnd, View, Visit};
+use lazuli_layout::key::index::entity_of_entry;
+use lazuli_service::{Rows, step};
+
+/// Entities collected for one page; with more, a scan of the table costs less.
+pub(crate) const COLLECTED_MAX: usize = 10_000;
+/// Entries read for one page, including those of entities before the page.
+const ENTRIES_MAX: u64 = 100_000;
+
+/// What the entries of some ranges name.
+pub(crate) enum Collected {
+    /// Keys of entities without their table, sorted, none twice, and the number of entries read.
+    All(Vec<Vec<u8>>, u64),
+    /// More than the bounds allow.
+    TooMany,
+}
+
+/// Collects the entities that lie within any of `within`, given as keys without their table.
+pub(crate) async fn collect(
+    view: &dyn View,
+    ranges: Vec<Ranged<'_>>,
+    within: &[KeyRange],
+) -> Result<Collected, TableError> {
+    let (mut entities, mut entries) = (Vec::new(), 0);
+    for Ranged { index, range } in ranges {
+        let values = index.definition.on().len();
+        let mut next =
+            Some(KeyRange::new(range.start, range.end)).filter(|range| !range.is_empty());
+        while let Some(range) = next.take() {
+            let mut visit = |key: &[u8], _: &[u8], _: Revision| {
+                entries += 1;
+                let entity = entity_of_entry(key, values)?;
+                if within.iter().any(|range| range.contains(entity)) {
+                    entities.push(entity.to_vec());
+                }
+                let is_full = entities.len() > COLLECTED_MAX || entries > ENTRIES_MAX;
+                Ok(if is_full { Visit::StopBefore } else { Visit::Continue })
+            };
+            match step(view, range, Rows::expecting(usize::MAX), &mut visit).await? {
+                ScanEnd::Done => {}
+                ScanEnd::More(rest) => next = Some(rest),
+                ScanEnd::Stopped => return Ok(Collected::TooMany),
+            }
+            if next.is_some() {
+                give_way().await;
+            }
+        }
+    }
+    entities.sort_unstable();
+    entities.dedup();
+    Ok(Collected::All(entities, entries))
+}

@@ -1,0 +1,346 @@
+//! Compares the indexes of a table with its entities, in both directions, while writes go on
+//!
+//!
+//! A page is one snapshot, in which entities and entries agree or do not, whatever changes between
+//! two pages. The entities come first: each must have its entries. Then the entries of each index:
+//! each must be that of its entity. Then the owners of unique values. Then the changes of the feed:
+//! none may be newer than its entity (`feed/verify.rs`).
+
+use super::derive::{Indexed, entry_of};
+use crate::error::TableError;
+use crate::expiry::verify::indexed_moments;
+use crate::feed::verify::RecordedFeed;
+use crate::scan::Timer;
+use crate::service::TableService;
+use lazuli_engine::retry::give_way;
+use lazuli_engine::{Found, Key, KeyRange, Revision, ScanEnd, View, Visit};
+use lazuli_layout::key::index::{entity_of_entry, join_entity, owner, split_entity};
+use lazuli_layout::settings::{IndexState, TableExpiry, TableIndex, decode_owner};
+use lazuli_layout::{CorruptRecord, FeedId, TableId, key};
+use lazuli_model::{AccountName, TableName};
+use lazuli_service::{Rows, step};
+use std::sync::Arc;
+
+/// Entities or entries compared per step.
+const STEP_ROWS: usize = 256;
+/// Disagreements named in one page.
+const NAMED_MAX: usize = 100;
+
+/// Where a verification goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifyPlace {
+    /// 0 for the entities; then two for each index, for its entries and for its owners; then the feed.
+    pub part: u32,
+    /// The first key not compared.
+    pub from: Vec<u8>,
+}
+
+/// What one page of a verification found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyPage {
+    pub entities: u64,
+    pub entries: u64,
+    pub found: Vec<Disagreement>,
+    /// `None` when everything is compared.
+    pub next: Option<VerifyPlace>,
+}
+
+/// An index, the feed or the expiry, that disagrees with an entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disagreement {
+    /// The name of the index, or [`FEED`] or [`EXPIRY`].
+    pub index: String,
+    pub partition_key: String,
+    pub row_key: String,
+    pub kind: DisagreementKind,
+}
+
+/// What stands for the feed where an index is named. No index has such a name.
+pub const FEED: &str = "change feed";
+/// What stands for the index of moments.
+pub const EXPIRY: &str = "expiry of entities";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DisagreementKind {
+    /// The entity has no entry.
+    Missing,
+    /// The entry is not that of its entity, or its entity does not exist.
+    Surplus,
+    /// The unique values of the entity belong to another one, or to none.
+    NotOwner,
+}
+
+impl DisagreementKind {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Missing => "missing",
+            Self::Surplus => "surplus",
+            Self::NotOwner => "not-owner",
+        }
+    }
+}
+
+impl TableService {
+    /// Compares some of the entries of every index that is ready, and of the feed, with the entities,
+    /// for as long as a query may run.
+    pub async fn verify_indexes(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        from: Option<VerifyPlace>,
+    ) -> Result<VerifyPage, TableError> {
+        let view = self.view().await?;
+        let (table, settings) = view.table(account, name).await?;
+        let indexes = settings.iter().flat_map(|settings| &settings.indexes);
+        let ready = indexes.clone().filter(|index| index.state == IndexState::Ready);
+        let feed = match settings.as_ref().filter(|settings| settings.feed.is_some()) {
+            Some(settings) => {
+                let id = FeedId { table, number: settings.feeds };
+                self.recorded_feed(&*view.entries, id).await?
+            }
+            None => None,
+        };
+        let moments = indexed_moments(&*view.entries, table, settings.as_deref()).await?;
+        let comparison = Comparison {
+            view: view.entries.clone(),
+            table,
+            indexes: ready.cloned().collect(),
+            feed,
+            moments,
+            page: VerifyPage::default(),
+        };
+        comparison.run(from, Timer::start(&*self.store.clock)).await
+    }
+}
+
+pub(crate) struct Comparison {
+    pub(crate) view: Arc<dyn View>,
+    pub(crate) table: TableId,
+    indexes: Vec<TableIndex>,
+    pub(crate) feed: Option<RecordedFeed>,
+    pub(crate) moments: Option<TableExpiry>,
+    pub(crate) page: VerifyPage,
+}
+
+/// A row as it was read.
+pub(crate) struct ComparedRow {
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    pub(crate) revision: Revision,
+}
+
+/// What a part of a comparison reads.
+#[derive(Clone, Copy)]
+enum Part {
+    Entities,
+    /// By its place among the indexes.
+    Entries(usize),
+    Owners(usize),
+    Changes,
+}
+
+impl Part {
+    /// Of a table with this many indexes.
+    fn of(number: u32, indexes: usize) -> Self {
+        match (number as usize).checked_sub(1) {
+            None => Self::Entities,
+            Some(rest) if rest == 2 * indexes => Self::Changes,
+            Some(rest) if rest % 2 == 0 => Self::Entries(rest / 2),
+            Some(rest) => Self::Owners(rest / 2),
+        }
+    }
+}
+
+impl Comparison {
+    async fn run(
+        mut self,
+        from: Option<VerifyPlace>,
+        mut timer: Timer<'_>,
+    ) -> Result<VerifyPage, TableError> {
+        let VerifyPlace { mut part, mut from } =
+            from.unwrap_or(VerifyPlace { part: 0, from: Vec::new() });
+        let indexes = self.indexes.len();
+        while let Some(whole) = self.range(Part::of(part, indexes)) {
+            let range = KeyRange::new(from.max(whole.start), whole.end);
+            let rest = match range.is_empty() {
+                true => None,
+                false => self.step(Part::of(part, indexes), range).await?,
+            };
+            (part, from) = match rest {
+                Some(rest) => (part, rest),
+                None => (part + 1, Vec::new()),
+            };
+            timer.look();
+            if timer.is_over() || self.page.found.len() >= NAMED_MAX {
+                self.page.next = Some(VerifyPlace { part, from });
+                return Ok(self.page);
+            }
+            give_way().await;
+        }
+        Ok(self.page)
+    }
+
+    /// Whether there is nothing to compare entities with.
+    fn is_empty(&self) -> bool {
+        self.indexes.is_empty() && self.feed.is_none() && self.moments.is_none()
+    }
+
+    /// All keys of a part; `None` after the last.
+    fn range(&self, part: Part) -> Option<KeyRange> {
+        let range = match part {
+            Part::Entities if self.is_empty() => return None,
+            Part::Entities => key::table_range(self.table),
+            Part::Entries(place) => self.indexes.get(place)?.id(self.table).entries(),
+            Part::Owners(place) => self.indexes.get(place)?.id(self.table).owners(),
+            Part::Changes => self.feed.as_ref()?.id.entries(),
+        };
+        Some(KeyRange::new(range.start, range.end))
+    }
+
+    /// Compares some rows; returns where to go on in the same part.
+    async fn step(&mut self, part: Part, range: KeyRange) -> Result<Option<Vec<u8>>, TableError> {
+        let mut rows: Vec<ComparedRow> = Vec::new();
+        let mut visit = |key: &[u8], value: &[u8], revision: Revision| {
+            rows.push(ComparedRow { key: key.to_vec(), value: value.to_vec(), revision });
+            Ok(Visit::Continue)
+        };
+        let end = step(&*self.view, range, Rows::at_most(STEP_ROWS), &mut visit).await?;
+        match part {
+            Part::Entities => {
+                self.compare_entities(&rows).await?;
+                self.compare_recorded(&rows).await?;
+                self.compare_moments(&rows).await?;
+            }
+            Part::Changes => self.compare_changes(&rows).await?,
+            Part::Entries(place) => self.compare_entries(place, &rows).await?,
+            Part::Owners(place) => self.compare_owners(place, &rows).await?,
+        }
+        Ok(match end {
+            ScanEnd::More(rest) => Some(rest.start),
+            ScanEnd::Done | ScanEnd::Stopped => None,
+        })
+    }
+
+    /// Every entity has its entries, and owns its unique values.
+    async fn compare_entities(&mut self, rows: &[ComparedRow]) -> Result<(), TableError> {
+        let (mut expected, mut keys) = (Vec::new(), Vec::new());
+        for (row, ComparedRow { key, value, .. }) in rows.iter().enumerate() {
+            self.page.entities += 1;
+            let (_, entity) = split_entity(key)?;
+            for (place, index) in self.indexes.iter().enumerate() {
+                let indexed = Indexed::parse(key, Some(value))?;
+                let Some(values) = indexed.as_ref().and_then(|e| e.values(&index.definition))
+                else {
+                    continue;
+                };
+                expected.push((row, place, DisagreementKind::Missing));
+                keys.push(entry_of(self.table, index, &values, entity));
+                if !index.definition.is_unique() {
+                    continue;
+                }
+                if let Some(owner) = owner(index.id(self.table), values) {
+                    expected.push((row, place, DisagreementKind::NotOwner));
+                    keys.push(Key::from(owner));
+                }
+            }
+        }
+        let found = self.view.multi_get(&keys).await?;
+        for ((row, place, kind), found) in expected.into_iter().zip(found) {
+            let Some(ComparedRow { key, .. }) = rows.get(row) else { continue };
+            let (_, entity) = split_entity(key)?;
+            let is_right = match (kind, &found) {
+                (_, None) => false,
+                (DisagreementKind::NotOwner, Some(found)) => decode_owner(&found.value)? == entity,
+                (_, Some(_)) => true,
+            };
+            if !is_right {
+                self.disagree(place, entity, kind)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every entry is the one that its entity has.
+    async fn compare_entries(
+        &mut self,
+        place: usize,
+        rows: &[ComparedRow],
+    ) -> Result<(), TableError> {
+        let Some(index) = self.indexes.get(place).cloned() else { return Ok(()) };
+        let properties = index.definition.on().len();
+        let entities: Vec<&[u8]> = rows
+            .iter()
+            .map(|row| entity_of_entry(&row.key, properties))
+            .collect::<Result<_, _>>()?;
+        let found = self.entities(&entities).await?;
+        for ((row, entity), found) in rows.iter().zip(entities).zip(found) {
+            self.page.entries += 1;
+            let key = join_entity(self.table, entity);
+            let indexed = Indexed::parse(&key, found.as_ref().map(|found| &*found.value))?;
+            let values = indexed.as_ref().and_then(|indexed| indexed.values(&index.definition));
+            let expected = values.map(|values| entry_of(self.table, &index, &values, entity));
+            if expected.is_none_or(|expected| expected.as_slice() != row.key.as_slice()) {
+                self.disagree(place, entity, DisagreementKind::Surplus)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every owner has the values that it owns.
+    async fn compare_owners(
+        &mut self,
+        place: usize,
+        rows: &[ComparedRow],
+    ) -> Result<(), TableError> {
+        let Some(index) = self.indexes.get(place).cloned() else { return Ok(()) };
+        let entities: Vec<&[u8]> =
+            rows.iter().map(|row| decode_owner(&row.value)).collect::<Result<_, _>>()?;
+        let found = self.entities(&entities).await?;
+        for ((row, entity), found) in rows.iter().zip(entities).zip(found) {
+            let key = join_entity(self.table, entity);
+            let indexed = Indexed::parse(&key, found.as_ref().map(|found| &*found.value))?;
+            let values = indexed.as_ref().and_then(|indexed| indexed.values(&index.definition));
+            let expected = values.and_then(|values| owner(index.id(self.table), values));
+            if expected.as_ref() != Some(&row.key) {
+                self.disagree(place, entity, DisagreementKind::Surplus)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn entities(
+        &self,
+        entities: &[&[u8]],
+    ) -> Result<Vec<Option<Found>>, TableError> {
+        let key = |entity: &&[u8]| Key::from(join_entity(self.table, entity));
+        Ok(self.view.multi_get(&entities.iter().map(key).collect::<Vec<_>>()).await?)
+    }
+
+    fn disagree(
+        &mut self,
+        place: usize,
+        entity: &[u8],
+        kind: DisagreementKind,
+    ) -> Result<(), CorruptRecord> {
+        let Some(index) = self.indexes.get(place) else { return Ok(()) };
+        let name = index.definition.name().as_str().to_owned();
+        self.disagree_in(name, entity, kind)
+    }
+
+    pub(crate) fn disagree_in(
+        &mut self,
+        index: String,
+        entity: &[u8],
+        kind: DisagreementKind,
+    ) -> Result<(), CorruptRecord> {
+        let key = join_entity(self.table, entity);
+        let names = key::decode_entity(&key)?;
+        self.page.found.push(Disagreement {
+            index,
+            partition_key: names.partition.into_owned(),
+            row_key: names.row.into_owned(),
+            kind,
+        });
+        Ok(())
+    }
+}
