@@ -1,0 +1,126 @@
+//! Commits without functions: how they are sent, and what follows from the answer.
+
+use crate::Store;
+use crate::fault::Fault;
+use crate::many_writes::ManyWrites;
+use crate::one_write::OneWrite;
+use crate::pool::Use;
+use crate::session::Session;
+use crate::settle::{Outcome, Sent};
+use crate::statement::Statement;
+use lazuli_engine::meter::Retry;
+use lazuli_engine::{Commit, CommitError, Revision};
+use tokio::time::Instant;
+
+/// What the database answers to a commit.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Done {
+        revision: Revision,
+        clock: i64,
+    },
+    GuardFailed {
+        index: usize,
+        found: Option<Revision>,
+    },
+    CheckFailed {
+        index: usize,
+        found: Option<Revision>,
+    },
+    /// Not done, for a reason that one statement does not tell.
+    NotDone,
+}
+
+impl Answer {
+    pub(crate) fn into_result(self) -> Result<Revision, CommitError> {
+        match self {
+            Self::Done { revision, .. } => Ok(revision),
+            Self::GuardFailed { index, found } => Err(CommitError::GuardFailed { index, found }),
+            Self::CheckFailed { index, found } => Err(CommitError::CheckFailed { index, found }),
+            // The optimistic loop reads, and names the reason or commits again.
+            Self::NotDone => Err(CommitError::Conflict),
+        }
+    }
+}
+
+/// A commit in the form in which it is sent.
+pub(crate) enum Shape<'c> {
+    One(OneWrite<'c>),
+    Many(ManyWrites<'c>),
+}
+
+impl<'c> Shape<'c> {
+    /// `revisions` is how many the commit takes, more than one only for a group (`group.rs`).
+    pub(crate) fn of(commit: &'c Commit, revisions: u64) -> Self {
+        match OneWrite::of(commit) {
+            Some(one) => Self::One(one.taking(revisions)),
+            None => Self::Many(ManyWrites::of(commit)),
+        }
+    }
+
+    pub(crate) fn statement(&self) -> Statement {
+        match self {
+            Self::One(one) => one.statement(),
+            Self::Many(_) => Statement::Commit,
+        }
+    }
+
+    pub(crate) async fn send(
+        &self,
+        session: &Session,
+        id: i64,
+        deadline: Instant,
+    ) -> Result<Answer, Fault> {
+        let answer = match self {
+            Self::One(one) => one.send(session, id, deadline).await?,
+            Self::Many(many) => many.send(session, id, deadline).await?,
+        };
+        if let Answer::Done { clock, .. } = answer {
+            session.heard_clock(clock);
+        }
+        Ok(answer)
+    }
+}
+
+impl Store {
+    /// Commits in one round trip. If the answer is lost, finds out what happened, and commits again if
+    /// nothing did (K-5.1). Returns the last of the revisions that it takes.
+    pub(crate) async fn commit_once(
+        &self,
+        commit: &Commit,
+        revisions: u64,
+    ) -> Result<Revision, CommitError> {
+        let shape = Shape::of(commit, revisions);
+        let id = self.commit_id();
+        let deadline = self.deadline();
+        loop {
+            let lease = self.pool.get(Use::OneStatement, deadline).await?;
+            let sent = Sent::now(id, &lease);
+            match shape.send(&lease, id, deadline).await {
+                Ok(answer) => {
+                    lease.give_back();
+                    return answer.into_result();
+                }
+                Err(Fault::Lost(reason)) => {
+                    drop(lease);
+                    match self.settle(commit, &sent, reason).await? {
+                        Outcome::Happened(revision) => return Ok(revision),
+                        Outcome::DidNot(_) if Instant::now() < deadline => {
+                            self.meter.retried(Retry::Store);
+                        }
+                        Outcome::DidNot(reason) => {
+                            return Err(Fault::Lost(reason).into_commit_error());
+                        }
+                    }
+                }
+                Err(Fault::Unsent(_)) if Instant::now() < deadline => {
+                    self.meter.retried(Retry::Store);
+                }
+                Err(fault) => {
+                    lease.give_back();
+                    return Err(fault.into_commit_error());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Commits with functions: one after the other per key, in groups where many wait for one key, and under locks
+//! once there were conflicts with other gateways.
+
+use crate::group::{Answer, Entered, Group, Groups, Waiting, key_of};
+use crate::locked::Locked;
+use crate::{Store, closed};
+use lazuli_engine::meter::Retry;
+use lazuli_engine::optimistic;
+use lazuli_engine::queue::KeyQueue;
+use lazuli_engine::retry::{Attempt, Budget, retry};
+use lazuli_engine::{Commit, CommitError, EngineError, Found, Key, Revision};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+/// Attempts of a commit with functions before it locks its rows.
+pub(crate) const EAGER: Budget = Budget { attempts_max: 3, ..optimistic::BUDGET };
+
+/// Commits of this process that may wait for keys.
+const QUEUE_PLACES: usize = 100_000;
+
+/// Commits at once, which no process reaches.
+const COMMITS_MAX: u32 = 1 << 20;
+
+/// What all commits of an engine go through.
+pub(crate) struct Committer {
+    store: Arc<Store>,
+    queue: KeyQueue,
+    groups: Groups,
+    /// One for each commit in flight; closing takes all.
+    places: Arc<Semaphore>,
+    is_closed: AtomicBool,
+}
+
+impl Committer {
+    pub(crate) fn new(store: Arc<Store>) -> Self {
+        Self {
+            store,
+            queue: KeyQueue::new(QUEUE_PLACES),
+            groups: Groups::new(QUEUE_PLACES),
+            places: Arc::new(Semaphore::new(COMMITS_MAX as usize)),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), EngineError> {
+        if self.is_closed.load(Ordering::SeqCst) { Err(closed()) } else { Ok(()) }
+    }
+
+    /// Refuses further commits, and waits for those in flight.
+    pub(crate) async fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        let _all = self.places.acquire_many(COMMITS_MAX).await;
+    }
+
+    pub(crate) async fn commit(self: &Arc<Self>, commit: Commit) -> Result<Revision, CommitError> {
+        let place = self.places.clone().acquire_owned().await.map_err(|_| closed())?;
+        self.check_open()?;
+        let Some(key) = key_of(&commit).cloned() else {
+            return self.commit_alone(&commit).await;
+        };
+        match self.groups.enter(&key, commit, place)? {
+            Entered::First(commit, _place) => {
+                let lead = Lead { committer: self.clone(), key, known: None };
+                let done = self.commit_alone(&commit).await;
+                drop(lead);
+                done
+            }
+            Entered::Waits(answer) => match answer.await {
+                Ok(Answer::Done(done)) => done,
+                Ok(Answer::Alone(commit, _place)) => self.commit_alone(&commit).await,
+                Err(lost) => Err(CommitError::Undetermined(lost.into())),
+            },
+        }
+    }
+
+    async fn commit_alone(&self, commit: &Commit) -> Result<Revision, CommitError> {
+        let _turn = self.queue.enter(commit).await?;
+        let (store, pace) = (&self.store, &*self.store.options.pace);
+        match optimistic::commit_within(&**store, pace, commit, EAGER).await {
+            Err(CommitError::Conflict) => store.meter.contended(),
+            done => return done,
+        }
+        let once = Budget { attempts_max: 1, ..optimistic::BUDGET };
+        let tried = retry(pace, optimistic::BUDGET, || async {
+            let locked = Locked::new(store, &commit.guards);
+            match optimistic::commit_within(&locked, pace, commit, once).await {
+                Err(CommitError::Conflict) => {
+                    store.meter.retried(Retry::Conflict);
+                    Attempt::Again
+                }
+                done => Attempt::Done(done),
+            }
+        });
+        tried.await.unwrap_or(Err(CommitError::Conflict))
+    }
+
+    /// Commits for a group, and answers each of it. `known` is what the key held after the group before.
+    async fn commit_group(&self, waiting: Vec<Waiting>, known: Option<Found>) -> Option<Found> {
+        let group = Group::new(&self.store, waiting)?;
+        // Commits of several keys take turns with groups.
+        let key = group.key.clone();
+        match self.queue.enter_keys(vec![&key]).await {
+            Ok(_turn) => group.commit(known).await,
+            Err(busy) => group.fail(&busy),
+        }
+    }
+}
+
+/// The right to commit for those who wait for a key. When its holder is done, or gave up, it goes on with them.
+struct Lead {
+    committer: Arc<Committer>,
+    key: Key,
+    /// What the key holds, as far as this process knows.
+    known: Option<Found>,
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        let waiting = self.committer.groups.next(&self.key);
+        if waiting.is_empty() {
+            return;
+        }
+        let (committer, key, known) = (self.committer.clone(), self.key.clone(), self.known.take());
+        let mut lead = Self { committer, key, known: None };
+        // Without a runtime nobody waits for an answer any longer.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                lead.known = lead.committer.commit_group(waiting, known).await;
+                drop(lead);
+            });
+        }
+    }
+}

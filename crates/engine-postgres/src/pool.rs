@@ -1,0 +1,162 @@
+//! The connections: bounded, kept open, and never asked whether they still live (K-7.16).
+
+use crate::PostgresOptions;
+use crate::fault::{Fault, chain};
+use crate::meter::ConnectionMeter;
+use crate::session::Session;
+use lazuli_engine::EngineError;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// Pause between two attempts to connect.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The connections of one engine.
+pub(crate) struct Pool {
+    options: Arc<PostgresOptions>,
+    meter: Arc<ConnectionMeter>,
+    idle: Mutex<Vec<Session>>,
+    clock: Arc<AtomicI64>,
+    all: Arc<Semaphore>,
+    /// Views hold a connection for as long as a query takes; a quarter is kept from them.
+    for_views: Arc<Semaphore>,
+}
+
+/// What a connection is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    OneStatement,
+    View,
+}
+
+/// A connection in use. One that is dropped is closed: its user may have been cut off in the middle. Use
+/// [`Lease::give_back`] when nothing of it is outstanding.
+pub(crate) struct Lease {
+    session: Option<Session>,
+    pool: Arc<Pool>,
+    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+}
+
+impl Pool {
+    pub(crate) fn new(options: Arc<PostgresOptions>, meter: Arc<ConnectionMeter>) -> Self {
+        let connections = options.connections.get() as usize;
+        let for_views = (connections - connections / 4).max(1);
+        Self {
+            options,
+            meter,
+            idle: Mutex::default(),
+            clock: Arc::default(),
+            all: Arc::new(Semaphore::new(connections)),
+            for_views: Arc::new(Semaphore::new(for_views)),
+        }
+    }
+
+    /// An idle connection, or a new one. Tries until the deadline.
+    pub(crate) async fn get(
+        self: &Arc<Self>,
+        wanted_for: Use,
+        deadline: Instant,
+    ) -> Result<Lease, EngineError> {
+        let began = Instant::now();
+        let view = match wanted_for {
+            Use::View => Some(permit(&self.for_views, deadline).await?),
+            Use::OneStatement => None,
+        };
+        let one = permit(&self.all, deadline).await?;
+        self.meter.waited(began.elapsed());
+        let session = match self.idle_session() {
+            Some(session) => session,
+            None => self.connect(deadline).await?,
+        };
+        Ok(Lease { session: Some(session), pool: self.clone(), _permits: (one, view) })
+    }
+
+    async fn connect(&self, deadline: Instant) -> Result<Session, EngineError> {
+        loop {
+            match Session::connect(&self.options, self.clock.clone(), deadline).await {
+                Ok(session) => return Ok(session),
+                Err(Fault::Failed(reason)) => {
+                    return Err(EngineError::Unavailable(chain(&*reason)));
+                }
+                Err(fault) if Instant::now() + CONNECT_PAUSE >= deadline => {
+                    return Err(fault.into_engine_error());
+                }
+                Err(_) => sleep(CONNECT_PAUSE).await,
+            }
+        }
+    }
+
+    fn idle_session(&self) -> Option<Session> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(session) = idle.pop() {
+            if !session.client.is_closed() {
+                return Some(session);
+            }
+        }
+        None
+    }
+
+    /// Closes what is idle. If one connection fell silent the others may have, too, and each would cost
+    /// somebody a wait to find out.
+    fn distrust_idle(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// What an answer said about the database's clock.
+    pub(crate) fn heard_clock(&self, clock: i64) {
+        self.clock.store(clock, Ordering::Relaxed);
+    }
+
+    /// Closes what is idle and hands out nothing more.
+    pub(crate) fn close(&self) {
+        self.all.close();
+        self.distrust_idle();
+    }
+}
+
+async fn permit(
+    semaphore: &Arc<Semaphore>,
+    deadline: Instant,
+) -> Result<OwnedSemaphorePermit, EngineError> {
+    match timeout_at(deadline, semaphore.clone().acquire_owned()).await {
+        Ok(Ok(permit)) => Ok(permit),
+        Ok(Err(_)) => Err(crate::closed()),
+        Err(_) => {
+            Err(EngineError::Unavailable("every connection to the database is in use".into()))
+        }
+    }
+}
+
+impl Lease {
+    /// Returns the connection to the pool. Nothing sent on it may be unanswered, except the end of a read-only
+    /// transaction.
+    pub(crate) fn give_back(mut self) {
+        let Some(session) = self.session.take() else { return };
+        if !session.client.is_closed() && !self.pool.all.is_closed() {
+            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.session.as_ref().is_some_and(Session::is_silent) {
+            self.pool.distrust_idle();
+        }
+    }
+}
+
+impl Deref for Lease {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        match &self.session {
+            Some(session) => session,
+            None => unreachable!("only give_back takes it, and ends the lease"),
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! Commits whose answer is lost: settled, never doubled, never reported as something else (K-5, K-7.12).
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{Append, check, commit, fresh_with_address, key, open_on, proxy, put, raw, through};
+use lazuli_engine::{Commit, CommitError, Engine, Expect, Revision, Write};
+use lazuli_engine_postgres::PostgresEngine;
+use lazuli_testkit::engine_suite::{self, run};
+use lazuli_testkit::stores::postgres::is_there;
+use lazuli_testkit::wire_cut::{Weather, WireCut};
+use std::sync::Arc;
+use std::time::Duration;
+
+struct BadLine {
+    engine: PostgresEngine,
+    /// Another gateway, on a good line.
+    other: PostgresEngine,
+    proxy: WireCut,
+    address: String,
+}
+
+impl BadLine {
+    fn new() -> Self {
+        let (address, other) = fresh_with_address();
+        let proxy = proxy(&address);
+        let engine = open_on(&through(&proxy, &address), |_| {});
+        Self { engine, other, proxy, address }
+    }
+
+    /// Commits, and loses the first answer, after the database has done its work.
+    async fn commit_and_lose(
+        &self,
+        commit: Commit,
+    ) -> Result<Revision, lazuli_engine::CommitError> {
+        // A connection with its statements, so that the answer lost is that of the commit.
+        self.engine.health().await.unwrap();
+        let lost = self.proxy.lost();
+        self.proxy.set(Weather::LosesAnswers { one_in: 1 });
+        let mend = async {
+            while self.proxy.lost() == lost {
+                tokio::task::yield_now().await;
+            }
+            self.proxy.set(Weather::Clear);
+        };
+        tokio::join!(self.engine.commit(commit), mend).0
+    }
+
+    async fn value(&self, text: &str) -> Option<(String, Revision)> {
+        let found = self.other.read(&[key(text)]).await.unwrap().remove(0)?;
+        Some((String::from_utf8(found.value.to_vec()).unwrap(), found.revision))
+    }
+}
+
+/// An engine whose idle connections, several, have died without a word; the line is good again.
+async fn after_a_silence(wait_max: Duration, settle_max: Duration) -> BadLine {
+    let (address, other) = fresh_with_address();
+    let proxy = proxy(&address);
+    let engine = open_on(&through(&proxy, &address), |options| {
+        options.wait_max = wait_max;
+        options.settle_max = settle_max;
+    });
+    // Each commit takes a connection of its own.
+    let keys: Vec<String> = (0..4).map(|n| format!("{n}")).collect();
+    let commits = keys.iter().map(|key| engine.commit(commit(vec![], vec![put(key, "v")])));
+    futures_util::future::try_join_all(commits).await.unwrap();
+    proxy.set(Weather::HalfOpen);
+    proxy.set(Weather::Clear);
+    BadLine { engine, other, proxy, address }
+}
+
+/// K-10.5: it costs a part of the time, not the answer.
+#[test]
+fn read_on_a_connection_that_fell_silent_is_answered_by_another() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let line = after_a_silence(Duration::from_secs(10), Duration::from_secs(20)).await;
+        let found = line.engine.read(&[key("0")]).await.unwrap().remove(0);
+        assert!(found.is_some());
+    });
+}
+
+/// K-5.1: it is looked for on a new connection, not on others that fell silent at the same time.
+#[test]
+fn commit_on_a_connection_that_fell_silent_is_settled_by_another() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let line = after_a_silence(Duration::from_secs(4), Duration::from_secs(30)).await;
+        let insert = commit(vec![check("new", Expect::Absent)], vec![put("new", "v")]);
+        let result = line.engine.commit(insert).await;
+        let happened = line.value("new").await.is_some();
+        match result {
+            Ok(_) => assert!(happened),
+            Err(CommitError::Engine(_)) => assert!(!happened),
+            Err(other) => panic!("{other:?}"),
+        }
+    });
+}
+
+fn modify(text: &str) -> Write {
+    Write::Modify(key(text), Arc::new(Append("+")))
+}
+
+/// Each kind of commit, sent twice: the first time to prepare its statements.
+#[test]
+fn lost_answer_is_settled() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let line = BadLine::new();
+        for text in ["warm", "real"] {
+            let name = |part: &str| format!("{text}/{part}");
+            let insert = |part: &str| {
+                commit(vec![check(&name(part), Expect::Absent)], vec![put(&name(part), "v")])
+            };
+            let commits = [
+                insert("a"),
+                commit(vec![], vec![put(&name("b"), "v")]),
+                commit(vec![check(&name("a"), Expect::Present)], vec![put(&name("a"), "w")]),
+                commit(vec![check(&name("a"), Expect::Present)], vec![modify(&name("a"))]),
+                commit(
+                    vec![check(&name("c"), Expect::Absent)],
+                    vec![put(&name("c"), "v"), modify(&name("a")), Write::Delete(key(&name("b")))],
+                ),
+                commit(
+                    vec![check(&name("c"), Expect::Present)],
+                    vec![Write::Delete(key(&name("c")))],
+                ),
+            ];
+            let mut last = Revision(0);
+            for (which, commit) in commits.into_iter().enumerate() {
+                let revision = match text {
+                    "warm" => line.engine.commit(commit).await.unwrap(),
+                    _ => line
+                        .commit_and_lose(commit)
+                        .await
+                        .unwrap_or_else(|e| panic!("{which}: {e}")),
+                };
+                assert!(revision > last);
+                last = revision;
+            }
+            assert_eq!(line.value(&name("a")).await.unwrap().0, "w++");
+            assert_eq!(line.value(&name("b")).await, None);
+            assert_eq!(line.value(&name("c")).await, None);
+        }
+        assert!(line.proxy.lost() >= 6);
+    });
+}
+
+/// The answer to a failed check is lost too: it is asked again, and the same is found (K-5.6).
+#[test]
+fn failed_check_whose_answer_is_lost_is_still_named() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let line = BadLine::new();
+        let there = line.engine.commit(commit(vec![], vec![put("a", "v")])).await.unwrap();
+        for _ in 0..2 {
+            let insert = commit(vec![check("a", Expect::Absent)], vec![put("a", "w")]);
+            match line.commit_and_lose(insert).await {
+                Err(lazuli_engine::CommitError::CheckFailed { index: 0, found }) => {
+                    assert_eq!(found, Some(there));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+}
+
+/// A session that waits for a lock does not notice that its client is gone. It is ended before its commit
+/// is sent again, so that it cannot happen late (K-7.12).
+#[test]
+fn commit_that_waits_in_the_database_does_not_happen_late() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let line = BadLine::new();
+        line.engine.commit(commit(vec![], vec![put("a", "old")])).await.unwrap();
+        let holder = raw(&line.address).await;
+        holder.batch_execute("begin; select 1 from lazuli_kv for update").await.unwrap();
+        let waiting = line.engine.commit(commit(vec![], vec![modify("a")]));
+        let cut = async {
+            wait_for_lock(&holder).await;
+            line.proxy.set(Weather::Cut);
+            line.proxy.set(Weather::Clear);
+            // The first session is ended although the lock is still held; the second one waits.
+            wait_for_lock(&holder).await;
+            holder.batch_execute("commit").await.unwrap();
+        };
+        let (result, ()) = tokio::join!(waiting, cut);
+        let revision = result.unwrap();
+        assert_eq!(line.value("a").await, Some(("old+".to_owned(), revision)));
+    });
+}
+
+/// Waits until a session waits for a row that this one has locked.
+async fn wait_for_lock(holder: &tokio_postgres::Client) {
+    let waits =
+        "select 1 from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))";
+    // Within a transaction the activity is that of the first look, unless it is forgotten.
+    let forget = "select pg_stat_clear_snapshot()";
+    while holder.query(waits, &[]).await.unwrap().is_empty() {
+        holder.batch_execute(forget).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+}
+
+/// When nobody can tell in time, the answer says so, and what did not happen does not happen later.
+#[test]
+fn undetermined_commit_is_whole_or_nothing() {
+    if !is_there() {
+        return;
+    }
+    let (address, _) = fresh_with_address();
+    let proxy = proxy(&address);
+    let engine = open_on(&through(&proxy, &address), |options| {
+        // Too short to find out.
+        options.settle_max = Duration::from_millis(1);
+    });
+    let engine: Arc<dyn Engine> = Arc::new(engine);
+    engine_suite::undetermined_commit_is_whole_or_nothing(&engine, |is_bad| {
+        proxy.set(if is_bad { Weather::LosesAnswers { one_in: 3 } } else { Weather::Clear });
+    });
+}
+
+/// Merges of one key that are sent as one (`group.rs`), through two gateways, one of them on a line that loses answers:
+/// each that is reported happened once, and has a revision of its own.
+#[test]
+fn merges_of_a_group_whose_answer_is_lost_happen_once() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let line = BadLine::new();
+        line.other.commit(commit(vec![], vec![put("hot", "v")])).await.unwrap();
+        line.proxy.set(Weather::LosesAnswers { one_in: 4 });
+        let merge = || commit(vec![check("hot", Expect::Present)], vec![modify("hot")]);
+        let all = (0..3).map(|_| async {
+            let merges =
+                (0..20).flat_map(|_| [line.engine.commit(merge()), line.other.commit(merge())]);
+            futures_util::future::join_all(merges).await
+        });
+        let (mut revisions, mut unknown) = (Vec::new(), 0);
+        for merges in all {
+            for result in merges.await {
+                match result {
+                    Ok(revision) => revisions.push(revision),
+                    Err(CommitError::Undetermined(_)) => unknown += 1,
+                    // It did not happen: the line was too bad, or the machine too slow.
+                    Err(CommitError::Engine(_) | CommitError::Conflict | CommitError::Busy) => {}
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        }
+        line.proxy.set(Weather::Clear);
+        let (value, last) = line.value("hot").await.unwrap();
+        let merged = value.len() - 1;
+        assert!((revisions.len()..=revisions.len() + unknown).contains(&merged), "{merged}");
+        revisions.sort_unstable();
+        assert!(revisions.is_sorted_by(|one, next| one < next), "two share a revision");
+        assert!(revisions.iter().all(|revision| *revision <= last));
+        assert!(!revisions.is_empty(), "nothing was done");
+    });
+}

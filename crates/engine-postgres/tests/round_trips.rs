@@ -1,0 +1,238 @@
+//! How often each operation waits for the database: the table of K-7, counted by a proxy (K-11.1).
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::{Append, check, commit, fresh_with_address, key, open_on, proxy, put, through};
+use lazuli_engine::{
+    Commit, Direction, Engine, Expect, KeyRange, Revision, Scan, ScanEnd, Visit, Write,
+};
+use lazuli_engine_postgres::PostgresEngine;
+use lazuli_testkit::stores::postgres::is_there;
+use lazuli_testkit::wire_cut::WireCut;
+use std::sync::Arc;
+
+/// One thread, so that what is sent together is sent in one piece.
+fn run<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(test)
+}
+
+struct Counted {
+    engine: PostgresEngine,
+    proxy: WireCut,
+}
+
+impl Counted {
+    fn new() -> Self {
+        let (address, _) = fresh_with_address();
+        let proxy = proxy(&address);
+        // One connection at a time, so that statements are prepared once.
+        let engine = open_on(&through(&proxy, &address), |_| {});
+        Self { engine, proxy }
+    }
+
+    /// The round trips of an operation when its statements are prepared.
+    async fn of<T>(&self, operation: impl AsyncFn() -> T) -> u64 {
+        operation().await;
+        let before = self.proxy.exchanges();
+        operation().await;
+        self.proxy.exchanges() - before
+    }
+
+    async fn of_commit(&self, commit: impl Fn() -> Commit) -> u64 {
+        self.of(async || {
+            let result = self.engine.commit(commit()).await;
+            result.unwrap();
+        })
+        .await
+    }
+
+    async fn revision(&self, text: &str) -> Revision {
+        self.engine.read(&[key(text)]).await.unwrap().remove(0).unwrap().revision
+    }
+}
+
+#[test]
+fn read_of_two_keys_is_one_round_trip() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let counted = Counted::new();
+        let read = async || counted.engine.read(&[key("table"), key("row")]).await.unwrap();
+        assert_eq!(counted.of(read).await, 1);
+    });
+}
+
+#[test]
+fn each_write_of_one_key_is_one_round_trip() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let counted = Counted::new();
+        let engine = &counted.engine;
+        let table = engine.commit(commit(vec![], vec![put("table", "t")])).await.unwrap();
+        let guarded = |commit: Commit| {
+            let guards = vec![check("table", Expect::At(table))];
+            Commit { guards, ..commit }
+        };
+        let upsert = || guarded(commit(vec![], vec![put("row", "v")]));
+        assert_eq!(counted.of_commit(upsert).await, 1, "upsert");
+        let replace =
+            || guarded(commit(vec![check("row", Expect::Present)], vec![put("row", "w")]));
+        assert_eq!(counted.of_commit(replace).await, 1, "replace");
+        let delete = |checks| guarded(commit(checks, vec![Write::Delete(key("row"))]));
+        assert_eq!(counted.of_commit(|| delete(vec![])).await, 1, "delete");
+
+        // These cannot be done twice: the first is measured after another has prepared the statement.
+        let insert =
+            |text| guarded(commit(vec![check(text, Expect::Absent)], vec![put(text, "v")]));
+        engine.commit(insert("first")).await.unwrap();
+        let before = counted.proxy.exchanges();
+        engine.commit(insert("second")).await.unwrap();
+        assert_eq!(counted.proxy.exchanges() - before, 1, "insert");
+        for (round, text) in ["first", "second"].into_iter().enumerate() {
+            let at = check(text, Expect::At(counted.revision(text).await));
+            let before = counted.proxy.exchanges();
+            let delete = commit(vec![at], vec![Write::Delete(key(text))]);
+            engine.commit(guarded(delete)).await.unwrap();
+            let prepared = round > 0;
+            assert!(!prepared || counted.proxy.exchanges() - before == 1, "delete at a revision");
+        }
+    });
+}
+
+/// K-3.8: commits that wait for a key are sent together, and each has a revision of its own.
+#[test]
+fn merges_that_wait_for_each_other_are_sent_together() {
+    if !is_there() {
+        return;
+    }
+    const WRITERS: u64 = 16;
+    run(async {
+        let counted = Counted::new();
+        counted.engine.commit(commit(vec![], vec![put("hot", "v")])).await.unwrap();
+        let merge = || {
+            let writes = vec![Write::Modify(key("hot"), Arc::new(Append("+")))];
+            counted.engine.commit(commit(vec![check("hot", Expect::Present)], writes))
+        };
+        let all = async || futures_util::future::join_all((0..WRITERS).map(|_| merge())).await;
+        let mut revisions: Vec<Revision> = all().await.into_iter().map(Result::unwrap).collect();
+        let before = counted.proxy.exchanges();
+        revisions.extend(all().await.into_iter().map(Result::unwrap));
+        // The first is alone; the others read once, and write once.
+        assert_eq!(counted.proxy.exchanges() - before, 2 + 2);
+        assert!(revisions.is_sorted_by(|one, next| one < next), "each has a revision of its own");
+        let found = counted.engine.read(&[key("hot")]).await.unwrap().remove(0).unwrap();
+        assert_eq!(found.value.len() as u64, 1 + 2 * WRITERS);
+        assert_eq!(Some(&found.revision), revisions.last());
+    });
+}
+
+/// Reads that come while all lanes are in use share a statement.
+#[test]
+fn point_reads_that_wait_are_sent_together() {
+    if !is_there() {
+        return;
+    }
+    const READERS: u64 = 20;
+    run(async {
+        let counted = Counted::new();
+        for n in 0..READERS {
+            let row = put(&format!("row{n}"), &n.to_string());
+            counted.engine.commit(commit(vec![], vec![row])).await.unwrap();
+        }
+        let all = async || {
+            let read = async |n: u64| {
+                let keys = [key(&format!("row{n}")), key("none"), key(&format!("row{n}"))];
+                let found = counted.engine.read(&keys).await.unwrap();
+                let text = |at: usize| found.get(at).unwrap().clone().map(|found| found.value);
+                assert_eq!(text(0).unwrap(), n.to_string());
+                assert_eq!((text(1), text(2)), (None, text(0)));
+            };
+            futures_util::future::join_all((0..READERS).map(read)).await;
+        };
+        all().await;
+        let before = counted.proxy.exchanges();
+        all().await;
+        // Eight lanes of 32 connections take one read each; the other twelve go together.
+        assert_eq!(counted.proxy.exchanges() - before, 8 + 1);
+    });
+}
+
+#[test]
+fn merge_is_two_round_trips() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let counted = Counted::new();
+        counted.engine.commit(commit(vec![], vec![put("row", "v")])).await.unwrap();
+        let merge = || {
+            let writes = vec![Write::Modify(key("row"), Arc::new(Append("+")))];
+            commit(vec![check("row", Expect::Present)], writes)
+        };
+        assert_eq!(counted.of_commit(merge).await, 2);
+    });
+}
+
+#[test]
+fn batch_is_one_round_trip_and_with_merges_two() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let counted = Counted::new();
+        let rows = || (0..100).map(|n| put(&format!("row{n}"), "v"));
+        assert_eq!(counted.of_commit(|| commit(vec![], rows().collect())).await, 1);
+        let merge = || Write::Modify(key("other"), Arc::new(Append("+")));
+        let with_merge = || commit(vec![], rows().chain([merge()]).collect());
+        assert_eq!(counted.of_commit(with_merge).await, 2);
+    });
+}
+
+/// The begin of the transaction, the table's record and the first chunk travel together.
+#[test]
+fn query_is_one_round_trip_and_one_per_further_chunk() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let counted = Counted::new();
+        let rows = (0..150).map(|n| put(&format!("row{n:03}"), "value"));
+        counted.engine.commit(commit(vec![], rows.collect())).await.unwrap();
+        let scan = |rows_max| Scan {
+            range: KeyRange::prefix(b"Lrow"),
+            direction: Direction::Forward,
+            rows_max,
+            bytes_max: usize::MAX,
+            rows_expected: rows_max,
+        };
+        for (rows_max, expected) in [(10, 1), (1000, 2)] {
+            for is_prepared in [false, true] {
+                let view = counted.engine.view().await.unwrap();
+                // The end of the view before is answered with the first statement.
+                counted.engine.read(&[key("none")]).await.unwrap();
+                let before = counted.proxy.exchanges();
+                let mut shown = 0;
+                let mut visitor = |_: &[u8], _: &[u8], _: Revision| {
+                    shown += 1;
+                    Visit::Continue
+                };
+                let table = key("table");
+                let (found, end) = tokio::join!(
+                    view.get(table.as_slice()),
+                    view.scan(scan(rows_max), &mut visitor)
+                );
+                assert!(found.unwrap().is_none());
+                assert_eq!(end.unwrap() == ScanEnd::Done, rows_max > 150);
+                assert_eq!(shown, rows_max.min(150));
+                let trips = counted.proxy.exchanges() - before;
+                assert!(!is_prepared || trips == expected, "{trips} for {rows_max} rows");
+            }
+        }
+    });
+}

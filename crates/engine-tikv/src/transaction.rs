@@ -1,0 +1,413 @@
+//! Optimistic transactions: locks on all keys, then one commit; or both in one step.
+//!
+//! A transaction that one request can carry to one region is committed by that request (1PC).
+//! Otherwise prewrites lock all keys side by side, and the commit of the primary key decides. A
+//! prewrite whose answer is lost is never repeated: its transaction is settled, by a check that also
+//! forbids it to happen later, and the caller starts a new one. One that a region declined is sent to
+//! where the keys are now; if it then fails, the transaction is settled as well.
+
+use crate::cluster::{Cluster, SendError};
+use crate::locks::Fate;
+use crate::patience::{ClientError, Patience};
+use crate::proto::kv::{
+    BatchRollbackRequest, CommitRequest, CommitResponse, KeyError, LockInfo, Mutation, Op,
+    PrewriteRequest,
+};
+use crate::region::{Region, encode};
+use crate::timestamp::Timestamp;
+use bytes::Bytes;
+use futures_util::future::join_all;
+use lazuli_engine::meter::Settled;
+use std::sync::Arc;
+
+/// After this, others may take a transaction for dead and roll it back.
+const LOCK_TTL_MS: u64 = 3_000;
+/// Keys and values of one prewrite; a larger mutation travels alone. TiKV takes 8 MiB.
+const BATCH_BYTES_MAX: usize = 1024 * 1024;
+
+/// Why a transaction did not commit.
+#[derive(Debug)]
+pub(crate) enum TransactionError {
+    /// Another transaction was faster. Nothing was written.
+    Conflict,
+    /// A key to be inserted exists. Nothing was written.
+    Exists,
+    /// It may have committed.
+    Undetermined(ClientError),
+    /// Nothing was written.
+    Failed(ClientError),
+}
+
+/// How a prewrite ended.
+enum Prewritten {
+    Locked,
+    /// By the same request.
+    Committed,
+}
+
+/// Why a prewrite did not lock its keys.
+enum PrewriteError {
+    /// No store was reached. The keys are not locked.
+    Unsent(String),
+    /// The region is elsewhere, or has other bounds. The keys are hardly locked.
+    Moved(String),
+    Conflict,
+    Exists,
+    Lost,
+    Failed(ClientError),
+}
+
+/// Mutations that one request carries.
+struct Batch {
+    region: Arc<Region>,
+    mutations: Vec<Mutation>,
+}
+
+/// One transaction.
+pub(crate) struct Transaction {
+    start: Timestamp,
+    primary: Bytes,
+}
+
+impl Cluster {
+    /// Commits `mutations`, none of whose keys was written since `start`.
+    pub(crate) async fn commit(
+        self: &Arc<Self>,
+        start: Timestamp,
+        mutations: Vec<Mutation>,
+        patience: &mut Patience,
+    ) -> Result<(), TransactionError> {
+        let is_write = |mutation: &&Mutation| mutation.op != Op::Lock as i32;
+        let primary = mutations.iter().find(is_write).or(mutations.first());
+        let Some(primary) = primary.map(|primary| primary.key.clone()) else { return Ok(()) };
+        let transaction = Transaction { start, primary };
+        // A region that moves while it executes a request may report that although it executed it.
+        let mut may_have_happened = false;
+        loop {
+            let tried = match self.batches(&mutations, patience).await {
+                Ok(batches) => self.commit_batches(&transaction, batches, patience).await,
+                Err(error) => Err(PrewriteError::Failed(error)),
+            };
+            let error = match tried {
+                Ok(done) => return done,
+                Err(error) => error,
+            };
+            may_have_happened |= matches!(error, PrewriteError::Moved(_) | PrewriteError::Lost);
+            let failure = match error {
+                PrewriteError::Unsent(reason) | PrewriteError::Moved(reason) => {
+                    match patience.pause(reason).await {
+                        Ok(()) => continue,
+                        Err(error) => TransactionError::Failed(error),
+                    }
+                }
+                PrewriteError::Failed(error) => TransactionError::Failed(error),
+                PrewriteError::Exists => TransactionError::Exists,
+                PrewriteError::Conflict | PrewriteError::Lost => TransactionError::Conflict,
+            };
+            if may_have_happened {
+                let settled = self.after_loss(&transaction, &mutations).await;
+                self.meter.settled(match settled {
+                    Ok(()) => Settled::Happened,
+                    Err(TransactionError::Undetermined(_)) => Settled::Undetermined,
+                    Err(_) => Settled::DidNot,
+                });
+                return settled;
+            }
+            return Err(failure);
+        }
+    }
+
+    /// One try with the regions as they are known now.
+    async fn commit_batches(
+        self: &Arc<Self>,
+        transaction: &Transaction,
+        batches: Vec<Batch>,
+        patience: &Patience,
+    ) -> Result<Result<(), TransactionError>, PrewriteError> {
+        let alone = batches.len() == 1;
+        let prewrites = batches.iter().map(|batch| {
+            let mut patience = patience.clone();
+            async move { self.prewrite(transaction, batch, alone, &mut patience).await }
+        });
+        let results = join_all(prewrites).await;
+        let mut is_committed = false;
+        let mut failure = None;
+        for result in results {
+            match (result, failure.as_ref()) {
+                (Ok(Prewritten::Committed), _) => is_committed = true,
+                (Ok(Prewritten::Locked), _) => {}
+                // A lost answer weighs more than any other failure: it must be settled.
+                (Err(PrewriteError::Lost), _) => failure = Some(PrewriteError::Lost),
+                (Err(error), None) => failure = Some(error),
+                (Err(_), Some(_)) => {}
+            }
+        }
+        match failure {
+            None if is_committed => Ok(Ok(())),
+            None => Ok(self.commit_locked(transaction, batches).await),
+            // A single request that failed has locked nothing.
+            Some(failure) if alone => Err(failure),
+            Some(failure) => {
+                self.roll_back(transaction, batches.iter().flat_map(Batch::keys)).await;
+                // The transaction cannot go on after its rollback.
+                Err(match failure {
+                    PrewriteError::Unsent(_) | PrewriteError::Moved(_) | PrewriteError::Lost => {
+                        PrewriteError::Conflict
+                    }
+                    other => other,
+                })
+            }
+        }
+    }
+
+    /// Splits mutations by region and size. The batch of the primary key comes first.
+    async fn batches(
+        &self,
+        mutations: &[Mutation],
+        patience: &mut Patience,
+    ) -> Result<Vec<Batch>, ClientError> {
+        let groups = self.group(mutations.to_vec(), |mutation| &mutation.key, patience).await?;
+        let mut batches = Vec::with_capacity(groups.len());
+        for (region, group) in groups {
+            let mut bytes = 0;
+            let mut part = Vec::new();
+            for mutation in group {
+                let size = mutation.key.len() + mutation.value.len();
+                if bytes + size > BATCH_BYTES_MAX && !part.is_empty() {
+                    let mutations = std::mem::take(&mut part);
+                    batches.push(Batch { region: region.clone(), mutations });
+                    bytes = 0;
+                }
+                bytes += size;
+                part.push(mutation);
+            }
+            batches.push(Batch { region, mutations: part });
+        }
+        Ok(batches)
+    }
+
+    /// Locks the keys of a batch, or commits it if it is `alone`.
+    async fn prewrite(
+        &self,
+        transaction: &Transaction,
+        batch: &Batch,
+        alone: bool,
+        patience: &mut Patience,
+    ) -> Result<Prewritten, PrewriteError> {
+        let mut request = PrewriteRequest {
+            mutations: batch.mutations.clone(),
+            primary_lock: transaction.primary.clone(),
+            start_version: transaction.start.0,
+            lock_ttl: LOCK_TTL_MS,
+            txn_size: batch.mutations.len() as u64,
+            min_commit_ts: transaction.start.0 + 1,
+            try_one_pc: alone,
+            ..PrewriteRequest::default()
+        };
+        loop {
+            let answer = match self.send(&batch.region, &mut request, patience).await {
+                Ok(answer) => answer,
+                Err(SendError::Unsent(reason)) => return Err(PrewriteError::Unsent(reason)),
+                Err(SendError::Moved(reason)) => return Err(PrewriteError::Moved(reason)),
+                Err(SendError::Lost(_)) => return Err(PrewriteError::Lost),
+                Err(SendError::Failed(error)) => return Err(PrewriteError::Failed(error)),
+                Err(busy) => {
+                    busy.wait(patience).await.map_err(PrewriteError::Failed)?;
+                    continue;
+                }
+            };
+            if answer.errors.is_empty() {
+                let is_committed = answer.one_pc_commit_ts > 0;
+                return Ok(if is_committed { Prewritten::Committed } else { Prewritten::Locked });
+            }
+            let locks = locks(answer.errors)?;
+            let gone = self.resolve(locks, patience).await.map_err(PrewriteError::Failed)?;
+            if !gone && !alone {
+                // Do not wait for others while they may wait for the locks of our other batches.
+                return Err(PrewriteError::Conflict);
+            }
+            if !gone {
+                let why = "a key is locked by another transaction";
+                patience.pause(why).await.map_err(PrewriteError::Failed)?;
+            }
+        }
+    }
+
+    /// All keys are locked: the commit of the primary decides, the others follow later.
+    async fn commit_locked(
+        self: &Arc<Self>,
+        transaction: &Transaction,
+        batches: Vec<Batch>,
+    ) -> Result<(), TransactionError> {
+        let mut patience = self.patience();
+        let keys: Vec<Bytes> = batches.iter().flat_map(Batch::keys).collect();
+        let at = match self.oracle.now(&mut patience).await {
+            Ok(at) => at,
+            Err(error) => {
+                self.roll_back(transaction, keys.into_iter()).await;
+                return Err(TransactionError::Failed(error));
+            }
+        };
+        match self.commit_primary(transaction, &keys, at, &mut patience).await {
+            Ok(Some((at, left))) => {
+                if !left.is_empty() {
+                    self.finish_later(transaction.start, at, left).await;
+                }
+                Ok(())
+            }
+            Ok(None) => {
+                self.roll_back(transaction, keys.into_iter()).await;
+                Err(TransactionError::Conflict)
+            }
+            Err(error) => Err(TransactionError::Undetermined(error)),
+        }
+    }
+
+    /// Commits the other keys, after the acknowledgement if there is room. Readers finish what this
+    /// leaves behind.
+    async fn finish_later(self: &Arc<Self>, start: Timestamp, at: Timestamp, keys: Vec<Bytes>) {
+        let cluster = self.clone();
+        let finish = async move { cluster.commit_keys(start, at, keys).await };
+        match self.trailing.clone().try_acquire_owned() {
+            Ok(permit) => {
+                tokio::spawn(async move {
+                    let _ = finish.await;
+                    drop(permit);
+                });
+            }
+            Err(_) => {
+                let _ = finish.await;
+            }
+        }
+    }
+
+    /// Commits the primary key and the keys that are in its region. Returns the timestamp of the
+    /// commit and the keys that are left, or `None` if others have rolled the transaction back. A
+    /// lost request is repeated: what is committed stays committed.
+    async fn commit_primary(
+        &self,
+        transaction: &Transaction,
+        keys: &[Bytes],
+        mut at: Timestamp,
+        patience: &mut Patience,
+    ) -> Result<Option<(Timestamp, Vec<Bytes>)>, ClientError> {
+        loop {
+            let region = self.region_of(&transaction.primary, patience).await?;
+            let (here, left): (Vec<Bytes>, Vec<Bytes>) =
+                keys.iter().cloned().partition(|key| region.contains(&encode(key)));
+            let mut request = CommitRequest {
+                start_version: transaction.start.0,
+                keys: here,
+                commit_version: at.0,
+                ..CommitRequest::default()
+            };
+            match self.send(&region, &mut request, patience).await {
+                Ok(CommitResponse { error: None, .. }) => return Ok(Some((at, left))),
+                // A reader has asked for a later commit.
+                Ok(CommitResponse { error: Some(error), .. })
+                    if error.commit_ts_expired.is_some() =>
+                {
+                    at = self.oracle.now(patience).await?;
+                }
+                Ok(_) => return Ok(None),
+                Err(error) => error.wait(patience).await?,
+            }
+        }
+    }
+
+    async fn commit_keys(
+        &self,
+        start: Timestamp,
+        at: Timestamp,
+        keys: Vec<Bytes>,
+    ) -> Result<(), ClientError> {
+        let mut patience = self.patience();
+        let mut left = keys;
+        while !left.is_empty() {
+            let groups = self.group(std::mem::take(&mut left), |key| key, &mut patience).await?;
+            for (region, keys) in groups {
+                let mut request = CommitRequest {
+                    start_version: start.0,
+                    keys: keys.clone(),
+                    commit_version: at.0,
+                    ..CommitRequest::default()
+                };
+                if let Err(error) = self.send(&region, &mut request, &patience).await {
+                    left.extend(keys);
+                    error.wait(&mut patience).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out what became of a transaction that one request carried and whose answer was lost.
+    async fn after_loss(
+        &self,
+        transaction: &Transaction,
+        mutations: &[Mutation],
+    ) -> Result<(), TransactionError> {
+        let mut patience = self.patience();
+        loop {
+            let fate = self.settle(&transaction.primary, transaction.start, &mut patience).await;
+            match fate.map_err(TransactionError::Undetermined)? {
+                Fate::Committed(_) => return Ok(()),
+                Fate::RolledBack => {
+                    let keys = mutations.iter().map(|mutation| mutation.key.clone());
+                    self.roll_back(transaction, keys).await;
+                    return Err(TransactionError::Conflict);
+                }
+                Fate::Alive => {
+                    let waited = patience.pause("a transaction is neither dead nor alive").await;
+                    waited.map_err(TransactionError::Undetermined)?;
+                }
+            }
+        }
+    }
+
+    /// Removes the locks of a transaction that has not committed, and forbids late ones. What it
+    /// does not reach expires.
+    async fn roll_back(&self, transaction: &Transaction, keys: impl Iterator<Item = Bytes>) {
+        let mut patience = self.patience();
+        let mut left: Vec<Bytes> = keys.collect();
+        while !left.is_empty() {
+            let Ok(groups) = self.group(std::mem::take(&mut left), |key| key, &mut patience).await
+            else {
+                return;
+            };
+            for (region, keys) in groups {
+                let mut request = BatchRollbackRequest {
+                    start_version: transaction.start.0,
+                    keys: keys.clone(),
+                    ..BatchRollbackRequest::default()
+                };
+                if let Err(error) = self.send(&region, &mut request, &patience).await {
+                    left.extend(keys);
+                    if error.wait(&mut patience).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Batch {
+    fn keys(&self) -> impl Iterator<Item = Bytes> {
+        self.mutations.iter().map(|mutation| mutation.key.clone())
+    }
+}
+
+/// The locks that a prewrite met, if locks are all that stopped it.
+fn locks(errors: Vec<KeyError>) -> Result<Vec<LockInfo>, PrewriteError> {
+    let mut locks = Vec::with_capacity(errors.len());
+    for error in errors {
+        match error {
+            KeyError { already_exist: Some(_), .. } => return Err(PrewriteError::Exists),
+            KeyError { locked: Some(lock), .. } => locks.push(lock),
+            // A write conflict, or our own rollback by others.
+            _ => return Err(PrewriteError::Conflict),
+        }
+    }
+    Ok(locks)
+}

@@ -1,0 +1,157 @@
+//! A snapshot: reads as of one timestamp, and scans in chunks.
+
+use crate::engine::Shared;
+use crate::patience::Patience;
+use crate::read::RangeRead;
+use crate::timestamp::Timestamp;
+use crate::value;
+use lazuli_engine::chunks::{ChunkLimits, Progress};
+use lazuli_engine::meter::TimedCall;
+use lazuli_engine::{
+    BoxFuture, Direction, EngineError, Found, Key, KeyRange, Scan, ScanEnd, View, Visit, Visitor,
+};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OnceCell, oneshot};
+use tokio::time::timeout;
+
+const LIMITS: ChunkLimits = ChunkLimits { bytes_max: 4 * 1024 * 1024, rows_max: 4096 };
+
+pub(crate) struct TikvView {
+    shared: Arc<Shared>,
+    opened_ms: u64,
+    /// Fetched with the first read. A later snapshot sees all that an earlier one does.
+    at: OnceCell<Timestamp>,
+    /// Ends when the read of keys that began last is answered. Neither a later one nor a scan is before
+    /// that: a caller that verifies what it reads by a key beside it (K-4.3) would have to read again.
+    last_find: Mutex<Option<oneshot::Receiver<()>>>,
+}
+
+impl TikvView {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let opened_ms = shared.cluster.pace.now_ms();
+        Self { shared, opened_ms, at: OnceCell::new(), last_find: Mutex::default() }
+    }
+
+    async fn at(&self, patience: &mut Patience) -> Result<Timestamp, EngineError> {
+        let age = self.shared.cluster.pace.now_ms().saturating_sub(self.opened_ms);
+        if age > self.shared.limits.view_ms_max {
+            return Err(EngineError::Expired);
+        }
+        let fetched = self.at.get_or_try_init(|| self.shared.cluster.oracle.now(patience));
+        Ok(*fetched.await?)
+    }
+
+    async fn find(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
+        // Dropped at the end, whatever that is.
+        let (_answered, next) = oneshot::channel();
+        let earlier = self.last_find().replace(next);
+        let mut patience = self.shared.cluster.patience();
+        let at = self.at(&mut patience).await?;
+        let found = self.shared.find_in_order(keys, at, &mut patience).await;
+        answered(earlier, &patience).await;
+        found
+    }
+
+    /// Nothing done under the lock can panic halfway.
+    fn last_find(&self) -> MutexGuard<'_, Option<oneshot::Receiver<()>>> {
+        self.last_find.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn scan_chunks(
+        &self,
+        scan: Scan,
+        visitor: &mut Visitor<'_>,
+    ) -> Result<ScanEnd, EngineError> {
+        if scan.range.is_empty() {
+            return Ok(ScanEnd::Done);
+        }
+        let mut earlier = self.last_find().take();
+        let at = self.at(&mut self.shared.cluster.patience()).await?;
+        let mut progress = Progress::new(&scan, LIMITS);
+        let mut left = Some(scan.range);
+        while let Some(range) = left {
+            // The view may have expired since the last chunk.
+            self.at(&mut self.shared.cluster.patience()).await?;
+            let mut patience = self.shared.cluster.patience();
+            let read = RangeRead { range, direction: scan.direction, at, keys_only: false };
+            let rows = progress.rows_wanted();
+            let bytes = progress.bytes_of(rows);
+            let room = self.shared.chunks.take(bytes, patience.time_left()).await?;
+            let chunk = self.shared.cluster.scan(&read, rows, &mut patience).await?;
+            let bytes = chunk.entries.iter().map(|(key, stored)| key.len() + stored.len()).sum();
+            progress.note_chunk(chunk.entries.len(), bytes);
+            let _room = room.keep(bytes);
+            self.shared.meter.fetched(chunk.entries.len());
+            answered(earlier.take(), &patience).await;
+            for (key, stored) in &chunk.entries {
+                if progress.is_full() {
+                    return Ok(ScanEnd::More(read.range.starting_with(scan.direction, key)));
+                }
+                let found = value::load(stored)?;
+                if visitor(key, &found.value, found.revision) == Visit::StopBefore {
+                    return Ok(ScanEnd::Stopped);
+                }
+                progress.note_shown(key.len() + found.value.len());
+            }
+            left = chunk.rest;
+            if let Some(rest) = left.take_if(|_| progress.is_full()) {
+                // A bound was reached, but nothing may be left.
+                return self.end_of(rest, scan.direction, at).await;
+            }
+        }
+        Ok(ScanEnd::Done)
+    }
+
+    /// How a full scan ends: `Done` only if nothing is left.
+    async fn end_of(
+        &self,
+        rest: KeyRange,
+        direction: Direction,
+        at: Timestamp,
+    ) -> Result<ScanEnd, EngineError> {
+        let mut patience = self.shared.cluster.patience();
+        let mut left = Some(rest);
+        while let Some(range) = left {
+            let read = RangeRead { range, direction, at, keys_only: true };
+            let chunk = self.shared.cluster.scan(&read, 1, &mut patience).await?;
+            if let Some((key, _)) = chunk.entries.first() {
+                return Ok(ScanEnd::More(read.range.starting_with(direction, key)));
+            }
+            left = chunk.rest;
+        }
+        Ok(ScanEnd::Done)
+    }
+}
+
+/// Waits until an earlier read of keys is answered or given up, but not for ever: its caller may have
+/// put it aside.
+async fn answered(earlier: Option<oneshot::Receiver<()>>, patience: &Patience) {
+    if let Some(earlier) = earlier {
+        let _ = timeout(patience.time_left(), earlier).await;
+    }
+}
+
+impl View for TikvView {
+    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
+        Box::pin(async move {
+            let key = [Key::from(key.to_vec())];
+            let found = self.shared.meter.timed(TimedCall::Get, self.find(&key)).await?;
+            Ok(found.into_iter().next().flatten())
+        })
+    }
+
+    fn multi_get<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        Box::pin(self.shared.meter.timed(TimedCall::Get, self.find(keys)))
+    }
+
+    fn scan<'a>(
+        &'a self,
+        scan: Scan,
+        visitor: &'a mut Visitor<'_>,
+    ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
+        Box::pin(self.shared.meter.timed(TimedCall::Scan, self.scan_chunks(scan, visitor)))
+    }
+}
