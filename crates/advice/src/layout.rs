@@ -24,13 +24,7 @@ const SHRINKING: &str = "rev";
 pub fn check(shape: &KeyShape<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut report = |code: Code, subject: &str, evidence: String| {
-        findings.push(Finding {
-            code,
-            table: shape.table.to_owned(),
-            subject: subject.to_owned(),
-            evidence,
-            advice: code.advice(subject),
-        });
+        findings.push(Finding::new(code, shape.table, subject, evidence, 0));
     };
     let partition = fields(shape.partition);
     if partition.is_empty() {

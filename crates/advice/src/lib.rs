@@ -20,22 +20,41 @@
 
 mod code;
 mod detect;
+mod facts;
 pub mod layout;
 mod sample;
 mod sketch;
+mod stored;
+mod summary;
 #[cfg(test)]
 mod tests;
 
 pub use code::Code;
-pub use sample::{Class, QueryFacts, Sample, SizeFacts, Verb};
+pub use facts::FilterFacts;
+pub use sample::{Class, FINGERPRINT_PLACES, Fingerprint, QueryFacts, Sample, SizeFacts, Verb};
+pub use summary::{ShapeSummary, TableSummary};
 
-use detect::{TableWatch, Together};
+use detect::{Pairs, Sizes, TableWatch, Together};
+use lazuli_model::Timestamp;
+use lazuli_model::key_text::fnv1a;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use stored::Stored;
 
 /// Tables that are watched; the traffic of others is not looked at.
 const TABLES_MAX: usize = 64;
 /// Findings that are kept.
 const FINDINGS_MAX: usize = 1000;
+/// Seconds without traffic after which a table may lose its place to another.
+const IDLE_SECONDS: u64 = 3600;
+/// Seconds after which a finding that did not recur is forgotten.
+const FINDING_SECONDS: u64 = 7 * 24 * 3600;
+/// Bytes of a key, a name and a filter that a compact advisor keeps.
+const KEY_BYTES_MAX: usize = 40;
+const NAME_BYTES_MAX: usize = 64;
+const SHAPE_BYTES_MAX: usize = 160;
+/// The first byte of what is kept over a restart.
+const STORED_VERSION: u8 = 1;
 
 /// When something is worth saying. The defaults are those of the table in P-20.
 #[derive(Clone, Copy, Debug)]
@@ -121,36 +140,193 @@ pub struct Finding {
     pub evidence: String,
     /// What to do: a sentence to act on.
     pub advice: String,
+    /// The command, request or key design that does it.
+    pub command: String,
+    /// The seconds in which it was first and last seen.
+    pub first: Timestamp,
+    /// See `first`.
+    pub last: Timestamp,
+    /// How many requests showed it.
+    pub times: u64,
+}
+
+impl Finding {
+    /// How much it matters: what one occurrence weighs, and the magnitude of their number.
+    pub fn weight(&self) -> u64 {
+        self.code.severity() * u64::from(64 - self.times.leading_zeros())
+    }
 }
 
 /// Looks at samples of traffic and says what could be better.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Advisor {
     thresholds: Thresholds,
+    sizes: Sizes,
+    is_compact: bool,
     tables: BTreeMap<Box<str>, TableWatch>,
     together: Together,
+    pairs: Pairs,
     findings: Findings,
+}
+
+impl Default for Advisor {
+    fn default() -> Self {
+        Self::new(Thresholds::default())
+    }
 }
 
 impl Advisor {
     /// An advisor with thresholds of your own.
     pub fn new(thresholds: Thresholds) -> Self {
-        Self { thresholds, ..Self::default() }
+        Self {
+            thresholds,
+            sizes: Sizes::FULL,
+            is_compact: false,
+            tables: BTreeMap::new(),
+            together: Together::default(),
+            pairs: Pairs::default(),
+            findings: Findings::default(),
+        }
+    }
+
+    /// An advisor that keeps at most 64 KiB of each table, whatever is sent: long keys and filters are cut,
+    /// and a table without traffic for an hour gives its place to one that has some.
+    pub fn compact(thresholds: Thresholds) -> Self {
+        Self { sizes: Sizes::COMPACT, is_compact: true, ..Self::new(thresholds) }
     }
 
     /// Looks at one sample. Samples come in the order of their times, more or less: one that is late by some
     /// seconds is counted with the present ones.
     pub fn observe(&mut self, sample: &Sample<'_>) {
+        match self.is_compact {
+            false => self.observe_short(sample),
+            true => self.observe_cut(sample),
+        }
+    }
+
+    fn observe_cut(&mut self, sample: &Sample<'_>) {
+        let (partition, row) = (sample.partition.map(cut_key), sample.row.map(cut_key));
+        let name = |name| cut(name, NAME_BYTES_MAX);
+        let query = sample.query.map(|query| QueryFacts {
+            property: query.property.map(name),
+            shape: query.shape.map(|shape| cut(shape, SHAPE_BYTES_MAX)),
+            // An index on the beginning of a name would be one on another property.
+            lookup: query.lookup.filter(|lookup| lookup.len() <= NAME_BYTES_MAX),
+            ..query
+        });
+        let (partition, row) = (partition.as_deref(), row.as_deref());
+        self.observe_short(&Sample { partition, row, query, ..*sample });
+    }
+
+    fn observe_short(&mut self, sample: &Sample<'_>) {
         if !self.tables.contains_key(sample.table) {
-            if self.tables.len() >= TABLES_MAX {
+            if self.tables.len() >= TABLES_MAX && !self.drop_idle(sample.second()) {
                 return;
             }
-            self.tables.insert(sample.table.into(), TableWatch::default());
+            self.tables.insert(sample.table.into(), TableWatch::new(&self.sizes));
         }
         if let Some(watch) = self.tables.get_mut(sample.table) {
             watch.observe(sample, &self.thresholds, &mut self.findings);
         }
         self.together.observe(sample, &self.thresholds, &mut self.findings);
+        self.pairs.observe(sample, &self.thresholds, &mut self.findings);
+    }
+
+    /// Forgets the table that had no traffic for the longest time, if that is long enough.
+    fn drop_idle(&mut self, now: u64) -> bool {
+        let idle = self.tables.iter().min_by_key(|(_, watch)| watch.last());
+        let idle = idle.filter(|(_, watch)| watch.last() + IDLE_SECONDS < now);
+        let Some(name) = idle.map(|(name, _)| name.clone()) else { return false };
+        self.tables.remove(&name).is_some()
+    }
+
+    /// Lets time pass without traffic: what a second or a minute showed that is over is reported, and
+    /// findings that did not recur for a week are forgotten.
+    pub fn pass(&mut self, now: Timestamp) {
+        for (table, watch) in &mut self.tables {
+            let sample = Sample::new(now, table, Verb::Get);
+            watch.pass(&sample, &self.thresholds, &mut self.findings);
+        }
+        let is_recent = |known: &Known| known.second + FINDING_SECONDS >= now.unix_seconds();
+        self.findings.0.retain(is_recent);
+    }
+
+    /// Notes that queries read an index that the server keeps, or that writes kept it.
+    pub fn note_index(&mut self, at: Timestamp, table: &str, index: &str, is_read: bool) {
+        let Some(watch) = self.tables.get_mut(table) else { return };
+        let verb = if is_read { Verb::Query } else { Verb::Insert };
+        let sample = Sample::new(at, table, verb);
+        watch.note_index(index, &sample, &self.thresholds, &mut self.findings);
+    }
+
+    /// When queries last read an index, as far as that is known.
+    pub fn last_read_of_index(&self, table: &str, index: &str) -> Option<Timestamp> {
+        let second = self.tables.get(table)?.last_read_of_index(index)?;
+        Some(Timestamp::from_unix_seconds(second))
+    }
+
+    /// Forgets a table, and what was found of it: it was dropped.
+    pub fn forget(&mut self, table: &str) {
+        self.tables.remove(table);
+        self.findings.0.retain(|known| known.finding.table != table);
+    }
+
+    /// What is known of each table.
+    pub fn tables(&self) -> impl Iterator<Item = TableSummary<'_>> {
+        self.tables.iter().map(|(table, watch)| TableSummary::new(table, watch))
+    }
+
+    /// The tables that are watched, each with what is known of it as bytes, and under the empty name what
+    /// is known of all together.
+    pub fn save(&self) -> Vec<(String, Vec<u8>)> {
+        let mut shared = vec![STORED_VERSION];
+        self.together.write(&mut shared);
+        self.pairs.write(&mut shared);
+        let mut saved = vec![(String::new(), shared)];
+        for (table, watch) in &self.tables {
+            let mut bytes = vec![STORED_VERSION];
+            watch.write(&mut bytes);
+            let of_table = |known: &&Known| *known.finding.table == **table;
+            let findings: Vec<&Known> = self.findings.0.iter().filter(of_table).collect();
+            (findings.len() as u64).write(&mut bytes);
+            findings.into_iter().for_each(|known| known.write(&mut bytes));
+            saved.push((table.to_string(), bytes));
+        }
+        saved
+    }
+
+    /// Takes back what [`Advisor::save`] gave of one table. Returns whether it could be read; if not,
+    /// nothing changes.
+    pub fn restore(&mut self, table: &str, bytes: &[u8]) -> bool {
+        match table {
+            "" => self.restore_shared(bytes).is_some(),
+            table => self.restore_table(table, bytes).is_some(),
+        }
+    }
+
+    fn restore_shared(&mut self, bytes: &[u8]) -> Option<()> {
+        let mut from = bytes.strip_prefix(&[STORED_VERSION])?;
+        let (mut together, mut pairs) = (Together::default(), Pairs::default());
+        together.read(&mut from)?;
+        pairs.read(&mut from)?;
+        (self.together, self.pairs) = (together, pairs);
+        Some(())
+    }
+
+    fn restore_table(&mut self, table: &str, bytes: &[u8]) -> Option<()> {
+        let mut from = bytes.strip_prefix(&[STORED_VERSION])?;
+        let watch = TableWatch::read(&self.sizes, &mut from)?;
+        let mut findings = Vec::new();
+        for _ in 0..u64::read(&mut from)? {
+            findings.push(Known::read(table, &mut from)?);
+        }
+        if self.tables.len() < TABLES_MAX {
+            self.tables.insert(table.into(), watch);
+        }
+        for known in findings {
+            self.findings.restore(known);
+        }
+        Some(())
     }
 
     /// What was found so far, by code and table.
@@ -166,7 +342,24 @@ impl Advisor {
     /// Bytes of memory in use, as far as they depend on the traffic.
     pub fn bytes(&self) -> usize {
         let tables: usize = self.tables.values().map(TableWatch::bytes).sum();
-        tables + self.together.bytes()
+        tables + self.together.bytes() + self.pairs.bytes()
+    }
+}
+
+/// The beginning of a text, at most so many bytes.
+fn cut(text: &str, bytes_max: usize) -> &str {
+    let end = (0..=bytes_max.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
+/// A key, or the beginning of a long one and a hash of it.
+fn cut_key(key: &str) -> Cow<'_, str> {
+    match key.len() <= KEY_BYTES_MAX {
+        true => Cow::Borrowed(key),
+        false => {
+            let hash = fnv1a(key.as_bytes());
+            Cow::Owned(format!("{}…{hash:016x}", cut(key, KEY_BYTES_MAX - 20)))
+        }
     }
 }
 
@@ -177,13 +370,53 @@ pub(crate) struct Findings(Vec<Known>);
 #[derive(Debug)]
 struct Known {
     finding: Finding,
-    /// The minute in which it was reported last.
-    minute: u64,
+    /// The second in which it was reported last.
+    second: u64,
+}
+
+impl Known {
+    /// Advice and command are words of the code.
+    fn write(&self, out: &mut Vec<u8>) {
+        let Finding { code, subject, evidence, first, times, .. } = &self.finding;
+        (*code as u64).write(out);
+        subject.write(out);
+        evidence.write(out);
+        first.unix_seconds().write(out);
+        self.second.write(out);
+        times.write(out);
+    }
+
+    fn read(table: &str, from: &mut &[u8]) -> Option<Self> {
+        let code = Code::of_number(u64::read(from)?)?;
+        let (subject, evidence) = (String::read(from)?, String::read(from)?);
+        let (first, second, times) = (u64::read(from)?, u64::read(from)?, u64::read(from)?);
+        let mut finding = Finding::new(code, table, &subject, evidence, first);
+        finding.last = Timestamp::from_unix_seconds(second);
+        finding.times = times;
+        Some(Self { finding, second })
+    }
+}
+
+impl Finding {
+    fn new(code: Code, table: &str, subject: &str, evidence: String, second: u64) -> Self {
+        let at = Timestamp::from_unix_seconds(second);
+        Self {
+            code,
+            table: table.to_owned(),
+            subject: subject.to_owned(),
+            evidence,
+            advice: code.advice(subject),
+            command: code.command(table, subject),
+            first: at,
+            last: at,
+            times: 1,
+        }
+    }
 }
 
 impl Findings {
-    /// Reports something. What is known gets new evidence once a minute: it is reported with every sample that
-    /// shows it.
+    /// Reports something. What is known gets new evidence once a second, and when it has been reported
+    /// twice as often: it is reported with every sample that shows it.
     pub(crate) fn report(
         &mut self,
         code: Code,
@@ -191,29 +424,40 @@ impl Findings {
         subject: &str,
         evidence: impl FnOnce() -> String,
     ) {
-        let minute = sample.second() / 60;
-        let place = self.0.binary_search_by(|known| {
-            let finding = &known.finding;
-            (finding.code, &*finding.table, &*finding.subject).cmp(&(code, sample.table, subject))
-        });
-        match place {
+        let second = sample.second();
+        match self.place(code, sample.table, subject) {
             Ok(at) => {
-                if let Some(known) = self.0.get_mut(at).filter(|known| known.minute != minute) {
+                let Some(known) = self.0.get_mut(at) else { return };
+                known.finding.times += 1;
+                if known.second != second || known.finding.times.is_power_of_two() {
                     known.finding.evidence = evidence();
-                    known.minute = minute;
+                    known.finding.last = Timestamp::from_unix_seconds(second);
+                    known.second = second;
                 }
             }
             Err(_) if self.0.len() >= FINDINGS_MAX => {}
             Err(at) => {
-                let finding = Finding {
-                    code,
-                    table: sample.table.to_owned(),
-                    subject: subject.to_owned(),
-                    evidence: evidence(),
-                    advice: code.advice(subject),
-                };
-                self.0.insert(at, Known { finding, minute });
+                let finding = Finding::new(code, sample.table, subject, evidence(), second);
+                self.0.insert(at, Known { finding, second });
             }
+        }
+    }
+
+    /// Where a finding is, or belongs.
+    fn place(&self, code: Code, table: &str, subject: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|known| {
+            let finding = &known.finding;
+            (finding.code, &*finding.table, &*finding.subject).cmp(&(code, table, subject))
+        })
+    }
+
+    /// Takes back a finding that was kept.
+    fn restore(&mut self, known: Known) {
+        let Finding { code, table, subject, .. } = &known.finding;
+        if let Err(at) = self.place(*code, table, subject)
+            && self.0.len() < FINDINGS_MAX
+        {
+            self.0.insert(at, known);
         }
     }
 }

@@ -41,6 +41,32 @@ pub enum Class {
     PartitionRange,
     /// The whole table.
     TableScan,
+    /// A secondary index that the server keeps.
+    Index,
+}
+
+impl Class {
+    /// Every class.
+    pub const ALL: &'static [Self] = &[
+        Self::Point,
+        Self::Range,
+        Self::PartitionScan,
+        Self::PartitionRange,
+        Self::TableScan,
+        Self::Index,
+    ];
+
+    /// The guide's word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Point => "point",
+            Self::Range => "range",
+            Self::PartitionScan => "partition_scan",
+            Self::PartitionRange => "partition_range",
+            Self::TableScan => "table_scan",
+            Self::Index => "index",
+        }
+    }
 }
 
 /// What is known of a query.
@@ -60,12 +86,23 @@ pub struct QueryFacts<'a> {
     pub returned: u32,
     /// Entities that were read for them, if that is known: a server knows.
     pub read: Option<u32>,
+    /// Whether there is more than was returned: a page, and not the last.
+    pub has_more: bool,
     /// Pages without entities, one after the other.
     pub empty_pages: u32,
+    /// Empty pages in a row that earlier samples of the same query told of.
+    pub empty_pages_before: u32,
     /// Bytes of the properties that were returned, and of those that were used: a typed client knows.
     pub bytes: u64,
     /// See `bytes`.
     pub bytes_used: Option<u64>,
+    /// Properties of all entities that were returned, if whole entities were asked for: a server knows.
+    pub whole_properties: Option<u64>,
+    /// The filter without its literals, and a property that it compares with `eq`: a server keeps count
+    /// of them.
+    pub shape: Option<&'a str>,
+    /// See `shape`.
+    pub lookup: Option<&'a str>,
     /// Whether only the last rows of those that were read were used.
     pub used_last_only: bool,
 }
@@ -81,9 +118,14 @@ impl QueryFacts<'_> {
             has_row_alone: false,
             returned: 0,
             read: None,
+            has_more: false,
             empty_pages: 0,
+            empty_pages_before: 0,
             bytes: 0,
             bytes_used: None,
+            whole_properties: None,
+            shape: None,
+            lookup: None,
             used_last_only: false,
         }
     }
@@ -101,6 +143,13 @@ pub struct SizeFacts {
     /// Percent of its limit that a list in it has reached; zero if it has none.
     pub list_percent: u8,
 }
+
+/// Numbers that stand for the properties of an entity: two of its versions differ in as many places as
+/// properties have changed, or fewer.
+pub type Fingerprint = [u32; FINGERPRINT_PLACES];
+
+/// See [`Fingerprint`].
+pub const FINGERPRINT_PLACES: usize = 64;
 
 /// One request, or one operation of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -129,8 +178,12 @@ pub struct Sample<'a> {
     pub key_from: Option<&'a str>,
     /// The index that a read uses, or a write keeps.
     pub index: Option<&'a str>,
-    /// Properties that a replacement changed.
+    /// Properties that a replacement changed: a typed client knows.
     pub changed_properties: Option<u32>,
+    /// What a large entity was replaced with: a server knows.
+    pub fingerprint: Option<&'a Fingerprint>,
+    /// Hashes of texts in the entity that was read: a server knows.
+    pub values: &'a [u64],
     /// Of a query.
     pub query: Option<QueryFacts<'a>>,
     /// Of a write.
@@ -154,6 +207,8 @@ impl<'a> Sample<'a> {
             key_from: None,
             index: None,
             changed_properties: None,
+            fingerprint: None,
+            values: &[],
             query: None,
             size: None,
         }

@@ -1,7 +1,7 @@
 //! Counts of the most frequent and the most recent, in bounded memory.
 
+use crate::stored::{Stored, stored};
 use lazuli_model::key_text::fnv1a;
-use std::collections::{HashMap, VecDeque};
 
 /// The most frequent texts and something about each. A text that is not among them takes the place of the least
 /// frequent one, and its count: what is really frequent stays (the algorithm is known as Space-Saving).
@@ -61,6 +61,11 @@ impl<S: Default> Top<S> {
         self.entries.get(at).map(|entry| &entry.state)
     }
 
+    /// The texts, how often each was counted, and what is kept about it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u64, &S)> {
+        self.entries.iter().map(|entry| (&*entry.key, entry.count, &entry.state))
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut S)> {
         self.entries.iter_mut().map(|entry| (&*entry.key, &mut entry.state))
     }
@@ -71,38 +76,91 @@ impl<S: Default> Top<S> {
     }
 }
 
-/// Numbers for the texts that came last. The oldest is forgotten first.
-#[derive(Debug)]
-pub(crate) struct Recent {
-    numbers: HashMap<u64, u32>,
-    order: VecDeque<u64>,
-    entries_max: usize,
-}
-
-impl Recent {
-    pub(crate) fn new(entries_max: usize) -> Self {
-        Self { numbers: HashMap::new(), order: VecDeque::new(), entries_max }
+impl<S: Stored + Default> Top<S> {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        (self.entries.len() as u64).write(out);
+        for entry in &self.entries {
+            entry.key.write(out);
+            entry.count.write(out);
+            entry.state.write(out);
+        }
     }
 
-    /// Adds one to the number of a text; returns what it was.
-    pub(crate) fn add(&mut self, key: &str) -> u32 {
-        let hash = fnv1a(key.as_bytes());
-        if let Some(number) = self.numbers.get_mut(&hash) {
-            *number = number.saturating_add(1);
-            return *number - 1;
+    /// Fills an empty sketch, as far as it has room.
+    pub(crate) fn read(&mut self, from: &mut &[u8]) -> Option<()> {
+        for _ in 0..u64::read(from)? {
+            let (key, count, state) = (String::read(from)?, u64::read(from)?, S::read(from)?);
+            if self.entries.len() < self.entries_max {
+                let hash = fnv1a(key.as_bytes());
+                self.entries.push(Entry { hash, count, key, state });
+            }
         }
-        if self.order.len() >= self.entries_max
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.numbers.remove(&oldest);
+        Some(())
+    }
+}
+
+/// Slots of [`Known`].
+const SLOTS: usize = 8192;
+/// Seconds after which what is known is forgotten.
+const KNOWN_SECONDS: u64 = 7 * 24 * 3600;
+
+/// How often texts were seen, up to 255 times, in one byte for each slot. Texts that share a slot are taken
+/// for one: a text may look known that is not, never the other way round.
+#[derive(Debug)]
+pub(crate) struct Known {
+    counts: Box<[u8]>,
+    filled: usize,
+    since: u64,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { counts: vec![0; SLOTS].into(), filled: 0, since: 0 }
+    }
+}
+
+impl Known {
+    /// Counts a text; returns how often it was seen before. After a week everything is forgotten, unless
+    /// most slots are free.
+    pub(crate) fn add(&mut self, key: &str, second: u64) -> u32 {
+        if second > self.since + KNOWN_SECONDS {
+            if self.filled > SLOTS / 2 {
+                *self = Self::default();
+            }
+            self.since = second;
         }
-        self.order.push_back(hash);
-        self.numbers.insert(hash, 1);
-        0
+        let slot = (fnv1a(key.as_bytes()) % SLOTS as u64) as usize;
+        let Some(count) = self.counts.get_mut(slot) else { return 0 };
+        let before = *count;
+        self.filled += usize::from(before == 0);
+        *count = before.saturating_add(1);
+        before.into()
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.numbers.capacity() * size_of::<(u64, u32)>() + self.order.capacity() * size_of::<u64>()
+        self.counts.len()
+    }
+}
+
+impl Stored for Known {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.since.write(out);
+        (self.filled as u64).write(out);
+        let filled = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        for (slot, count) in filled {
+            (slot as u64).write(out);
+            u64::from(*count).write(out);
+        }
+    }
+
+    fn read(from: &mut &[u8]) -> Option<Self> {
+        let mut known = Self { since: u64::read(from)?, ..Self::default() };
+        for _ in 0..u64::read(from)? {
+            let (slot, count) = (usize::try_from(u64::read(from)?).ok()?, u64::read(from)?);
+            *known.counts.get_mut(slot)? = u8::try_from(count).ok()?;
+            known.filled += 1;
+        }
+        Some(known)
     }
 }
 
@@ -112,6 +170,8 @@ pub(crate) struct Within {
     period: u64,
     count: u32,
 }
+
+stored!(Within { period, count });
 
 impl Within {
     /// Counts something that happened in a period; returns the count of that period.
@@ -157,10 +217,19 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_is_forgotten() {
-        let mut recent = Recent::new(2);
-        assert_eq!((recent.add("a"), recent.add("a"), recent.add("b")), (0, 1, 0));
-        assert_eq!((recent.add("c"), recent.add("b"), recent.add("a")), (0, 1, 0));
+    fn texts_are_known_again() {
+        let mut known = Known::default();
+        assert_eq!((known.add("a", 1), known.add("a", 2), known.add("b", 2)), (0, 1, 0));
+        for number in 0..SLOTS {
+            known.add(&number.to_string(), 3);
+        }
+        assert!(known.filled > SLOTS / 2 && known.add("a", 4) >= 2);
+        let mut bytes = Vec::new();
+        known.write(&mut bytes);
+        let again = Known::read(&mut bytes.as_slice()).unwrap();
+        assert_eq!((again.counts, again.filled), (known.counts.clone(), known.filled));
+        assert_eq!(known.add("a", 8 * 24 * 3600), 0);
+        assert_eq!(known.add("a", 8 * 24 * 3600), 1);
     }
 
     #[test]

@@ -541,6 +541,10 @@ fn every_code_has_a_pattern_and_a_sentence() {
     assert_eq!(numbers, expect);
     for code in Code::ALL {
         assert!(code.pattern().contains('-') && code.advice("x").ends_with('.'), "{code}");
+        assert!(code.cost_here().ends_with('.') && code.cost_on_azure().ends_with('.'), "{code}");
+        assert!(!code.command("T", "x").contains("{}") && code.page().ends_with(".md"), "{code}");
+        let page = std::path::Path::new("../../docs/patterns").join(code.page());
+        assert!(page.is_file(), "{code}: {}", page.display());
     }
 }
 
@@ -580,4 +584,141 @@ fn a_million_samples_of_a_hundred_thousand_partitions_stay_small() {
     }
     let bytes = workload.advisor.bytes();
     assert!(bytes < 16 * 1024 * 1024, "{bytes}");
+}
+
+/// Many requests of every kind, with keys of every length.
+fn varied(advisor: &mut Advisor, table: &str, at: Timestamp) {
+    let large = [7; FINGERPRINT_PLACES];
+    for number in 0..2000_u64 {
+        let length = [4, 40, 500][(number % 3) as usize];
+        let partition = scattered(number).repeat(length / 4);
+        let row = format!("{partition}-{number}");
+        let at = Timestamp::from_unix_seconds(at.unix_seconds() + number / 100);
+        let sample = |verb| Sample::new(at, table, verb).with_keys(&partition, &row);
+        advisor.observe(&Sample { values: &[1, 2, 3], ..sample(Verb::Get) });
+        let size = SizeFacts { entity_bytes: 5000, properties: 9, ..SizeFacts::default() };
+        let size = Some(size);
+        advisor.observe(&Sample { size, fingerprint: Some(&large), ..sample(Verb::Insert) });
+        let replace = sample(Verb::Replace);
+        advisor.observe(&Sample { is_conditional: true, status: 412, ..replace });
+        let name = format!("Property{number}").repeat(length / 4);
+        let shape = format!("{name} eq ? and {name} gt ?");
+        let query = QueryFacts {
+            property: Some(&name),
+            lookup: Some(&name),
+            shape: Some(&shape),
+            ..QueryFacts::new(Class::PartitionScan)
+        };
+        advisor.observe(&Sample::new(at, table, Verb::Query).with_query(query));
+        advisor.note_index(at, table, &format!("index{}", number % 40), false);
+    }
+}
+
+/// X-5.1.
+#[test]
+fn a_compact_advisor_keeps_64_kib_of_a_table() {
+    let mut advisor = Advisor::compact(Thresholds::default());
+    let before = advisor.bytes();
+    let start = Timestamp::from_unix_seconds(START_SECONDS);
+    varied(&mut advisor, "Rows", start);
+    let shared = advisor.together.bytes() + advisor.pairs.bytes();
+    let bytes = advisor.bytes() - before - shared;
+    assert!(bytes <= 64 * 1024, "{bytes}");
+    // 63 more have room; the next one takes the place of the one that is idle for the longest time.
+    for number in 0..64 {
+        let at = Timestamp::from_unix_seconds(START_SECONDS + 100 + number * 60);
+        advisor.observe(&Sample::new(at, &format!("Table{number}"), Verb::Get));
+    }
+    let names: Vec<_> = advisor.tables().map(|table| table.table.to_owned()).collect();
+    assert_eq!(names.len(), 64);
+    assert!(names.iter().any(|name| name == "Table63") && names.iter().all(|name| name != "Rows"));
+}
+
+/// X-5.1: nothing is lost over a restart, and bytes that make no sense are given up.
+#[test]
+fn what_is_saved_is_restored() {
+    let mut advisor = Advisor::compact(Thresholds::default());
+    varied(&mut advisor, "Rows", Timestamp::from_unix_seconds(START_SECONDS));
+    let saved = advisor.save();
+    let mut again = Advisor::compact(Thresholds::default());
+    for (table, bytes) in &saved {
+        assert!(bytes.len() <= 64 * 1024, "{table}: {}", bytes.len());
+        assert!(again.restore(table, bytes));
+        for cut in [0, 1, bytes.len() / 2, bytes.len() - 1] {
+            let cut = bytes.get(..cut).unwrap();
+            assert!(!Advisor::compact(Thresholds::default()).restore(table, cut), "{table}");
+        }
+    }
+    assert_eq!(again.save(), saved);
+    let findings: Vec<_> = advisor.findings().collect();
+    assert!(!findings.is_empty());
+    assert_eq!(again.findings().collect::<Vec<_>>(), findings);
+    let shown = |advisor: &Advisor| format!("{:?}", advisor.tables().collect::<Vec<_>>());
+    assert_eq!(shown(&again), shown(&advisor));
+}
+
+/// X-5.2b.
+#[test]
+fn findings_come_without_more_traffic_and_leave_after_a_week() {
+    let mut workload = Workload::new();
+    (0..120).for_each(|number| workload.insert("p", &scattered(number), false));
+    assert_eq!(workload.codes(), []);
+    workload.pass(1000);
+    workload.advisor.pass(workload.at());
+    assert_eq!(workload.codes(), [Code::SingleInserts]);
+    workload.pass(7 * 24 * 3_600_000 - 1000);
+    workload.advisor.pass(workload.at());
+    assert_eq!(workload.codes(), [Code::SingleInserts]);
+    workload.pass(2000);
+    workload.advisor.pass(workload.at());
+    assert_eq!(workload.codes(), []);
+}
+
+/// ADV-16 and ADV-18, as a server sees them.
+#[test]
+fn a_server_sees_keys_that_come_from_values_and_properties_that_change() {
+    use lazuli_model::key_text::fnv1a;
+    let reads = |workload: &mut Workload, is_led: bool| {
+        for number in 0..120 {
+            let customer = format!("customer{number}");
+            let value = if is_led { customer.as_str() } else { "p" };
+            let values = [fnv1a(value.as_bytes())];
+            let order = Sample { values: &values, ..workload.sample(Verb::Get) };
+            workload.send(&order.with_keys("p", &scattered(number)));
+            let get = Sample::new(workload.at(), "Customers", Verb::Get);
+            workload.send(&get.with_keys("p", &customer));
+            workload.pass(50);
+        }
+    };
+    check(Code::ReadThenRead, |workload| reads(workload, true), |workload| reads(workload, false));
+    let replaces = |workload: &mut Workload, changes: usize| {
+        let mut fingerprint = [0; FINGERPRINT_PLACES];
+        for number in 0..101 {
+            fingerprint.iter_mut().take(changes).for_each(|place| *place = number);
+            let size = Some(SizeFacts { entity_bytes: 5000, ..SizeFacts::default() });
+            let replace = workload.sample(Verb::Replace).with_keys("p", "r");
+            workload.send(&Sample { fingerprint: Some(&fingerprint), size, ..replace });
+            workload.pass(100);
+        }
+    };
+    check(Code::ReplaceForOne, |workload| replaces(workload, 1), |workload| replaces(workload, 2));
+}
+
+/// ADV-8, as a server sees it (X-5.2b).
+#[test]
+fn a_server_sees_wide_entities_that_are_read_whole() {
+    let read = |properties: u64, bytes: u64| {
+        move |workload: &mut Workload| {
+            for _ in 0..10 {
+                workload.query(QueryFacts {
+                    returned: 100,
+                    whole_properties: Some(properties * 100),
+                    bytes: bytes * 100,
+                    ..QueryFacts::new(Class::Range)
+                });
+            }
+        }
+    };
+    check(Code::UnusedProperties, read(20, 500), read(19, 8000));
+    check(Code::UnusedProperties, read(3, 8192), read(19, 8191));
 }

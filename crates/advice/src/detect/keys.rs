@@ -1,16 +1,12 @@
 //! Where rows go: ADV-1, 2, 3, 10, 11, 13, 19.
 
-use crate::sketch::{Recent, Top, is_share};
+use super::Sizes;
+use crate::sketch::{Known, Top, is_share};
+use crate::stored::{Stored, stored};
 use crate::{Code, Findings, Sample, Thresholds, Verb};
 use lazuli_model::key::compare;
 use lazuli_model::key_text::fnv1a;
 
-/// Partitions that are counted one by one.
-const PARTITIONS_MAX: usize = 64;
-/// Partitions that are known to exist.
-const KNOWN_MAX: usize = 16 * 1024;
-/// Places in keys where numbers are looked for.
-const PLACES_MAX: usize = 64;
 /// Inserts of a minute that tell anything.
 const INSERTS_MIN: u64 = 20;
 /// What the service promises for one partition.
@@ -23,7 +19,7 @@ pub(super) struct Keys {
     in_second: u32,
     partitions: Top<Partition>,
     /// Rows that were inserted into each partition.
-    rows: Recent,
+    rows: Known,
     growth: Growth,
     lonely: Lonely,
     only: Only,
@@ -45,6 +41,8 @@ struct Partition {
     last_row: Box<str>,
 }
 
+stored!(Partition { second, requests, inserts, appends, singles, client, last_row });
+
 /// Whether new partitions are always the greatest, or always the least (ADV-1).
 #[derive(Debug, Default)]
 struct Growth {
@@ -59,7 +57,27 @@ struct Growth {
     below: u64,
     between: u64,
     minutes: u32,
+    /// Inserts since the beginning, and those beyond the greatest key so far.
+    all: u64,
+    beyond: u64,
+    last: Option<(Box<str>, Box<str>)>,
 }
+
+stored!(Growth {
+    minute,
+    inserts,
+    to_newest,
+    newest,
+    least,
+    greatest,
+    above,
+    below,
+    between,
+    minutes,
+    all,
+    beyond,
+    last,
+});
 
 /// Whether rows are alone in their partitions, and come in groups (ADV-11).
 #[derive(Debug, Default)]
@@ -71,6 +89,8 @@ struct Lonely {
     last: Option<(u64, u64, u64)>,
 }
 
+stored!(Lonely { partitions, single, inserts, in_groups, last });
+
 /// Whether there is one partition only (ADV-13).
 #[derive(Debug, Default)]
 struct Only {
@@ -79,22 +99,71 @@ struct Only {
     rows: u64,
 }
 
-impl Default for Keys {
-    fn default() -> Self {
+stored!(Only { partition, has_others, rows });
+
+impl Keys {
+    pub(super) fn new(sizes: &Sizes) -> Self {
         Self {
             second: 0,
             in_second: 0,
-            partitions: Top::new(PARTITIONS_MAX),
-            rows: Recent::new(KNOWN_MAX),
+            partitions: Top::new(sizes.partitions),
+            rows: Known::default(),
             growth: Growth::default(),
             lonely: Lonely::default(),
             only: Only::default(),
-            numbers: Top::new(PLACES_MAX),
+            numbers: Top::new(sizes.places),
         }
     }
-}
 
-impl Keys {
+    /// Closes the second and the minute that are over at the time of `sample`, which is no traffic.
+    pub(super) fn pass(
+        &mut self,
+        sample: &Sample<'_>,
+        thresholds: &Thresholds,
+        findings: &mut Findings,
+    ) {
+        let second = sample.second();
+        if second > self.second {
+            self.close_second(sample, thresholds, findings);
+            (self.second, self.in_second) = (second, 0);
+        }
+        if second / 60 > self.growth.minute && self.growth.minute != 0 {
+            self.growth.close_minute(sample, second / 60, thresholds, findings);
+        }
+    }
+
+    /// The busiest partitions, with their requests.
+    pub(super) fn busiest(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.partitions.iter().map(|(key, count, _)| (key, count))
+    }
+
+    /// Inserts, and those beyond the greatest key so far.
+    pub(super) fn growth(&self) -> (u64, u64) {
+        (self.growth.all, self.growth.beyond)
+    }
+
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        self.second.write(out);
+        self.in_second.write(out);
+        self.partitions.write(out);
+        self.rows.write(out);
+        self.growth.write(out);
+        self.lonely.write(out);
+        self.only.write(out);
+        self.numbers.write(out);
+    }
+
+    pub(super) fn read(&mut self, from: &mut &[u8]) -> Option<()> {
+        self.second = Stored::read(from)?;
+        self.in_second = Stored::read(from)?;
+        self.partitions.read(from)?;
+        self.rows = Stored::read(from)?;
+        self.growth = Stored::read(from)?;
+        self.lonely = Stored::read(from)?;
+        self.only = Stored::read(from)?;
+        self.numbers.read(from)
+    }
+
     pub(super) fn observe(
         &mut self,
         sample: &Sample<'_>,
@@ -117,7 +186,7 @@ impl Keys {
             return;
         }
         self.numbers(sample, partition, findings);
-        let rows = self.rows.add(partition);
+        let rows = self.rows.add(partition, second);
         self.growth.observe(sample, partition, rows == 0, thresholds, findings);
         self.lonely.observe(sample, partition, rows, thresholds, findings);
     }
@@ -187,9 +256,14 @@ impl Keys {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let rows: usize = self.partitions.bytes() + self.rows.bytes() + self.numbers.bytes();
-        let last_rows = PARTITIONS_MAX * 2 * lazuli_model::limits::KEY_UTF16_UNITS_MAX;
-        rows + last_rows
+        let last_rows: usize =
+            self.partitions.iter().map(|(_, _, partition)| partition.last_row.len()).sum();
+        let Growth { newest, least, greatest, last, .. } = &self.growth;
+        let ends = [Some(newest), least.as_ref(), greatest.as_ref(), self.only.partition.as_ref()];
+        let ends: usize = ends.into_iter().flatten().map(|key| key.len()).sum();
+        let last = last.as_ref().map_or(0, |(partition, row)| partition.len() + row.len());
+        let sketches = self.partitions.bytes() + self.rows.bytes() + self.numbers.bytes();
+        sketches + last_rows + ends + last
     }
 }
 
@@ -239,6 +313,15 @@ impl Growth {
         let minute = sample.second() / 60;
         if minute > self.minute {
             self.close_minute(sample, minute, thresholds, findings);
+        }
+        self.all += 1;
+        let row = sample.row.unwrap_or_default();
+        let is_beyond = self.last.as_ref().is_none_or(|(last, last_row)| {
+            compare(partition, last).then_with(|| compare(row, last_row)).is_gt()
+        });
+        if is_beyond {
+            self.beyond += 1;
+            self.last = Some((partition.into(), row.into()));
         }
         if is_new {
             let is_above = self.greatest.as_ref().is_none_or(|key| compare(partition, key).is_gt());

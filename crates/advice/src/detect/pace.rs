@@ -1,5 +1,6 @@
 //! How traffic is spread over time: ADV-20.
 
+use crate::stored::stored;
 use crate::{Code, Findings, Sample, Thresholds};
 use std::collections::VecDeque;
 
@@ -17,8 +18,21 @@ pub(super) struct Pace {
     past: VecDeque<u64>,
 }
 
+stored!(Pace { minute, count, past });
+
 impl Pace {
     pub(super) fn observe(
+        &mut self,
+        sample: &Sample<'_>,
+        thresholds: &Thresholds,
+        findings: &mut Findings,
+    ) {
+        self.pass(sample, thresholds, findings);
+        self.count += 1;
+    }
+
+    /// Closes the minutes that are over at the time of `sample`.
+    pub(super) fn pass(
         &mut self,
         sample: &Sample<'_>,
         thresholds: &Thresholds,
@@ -35,7 +49,6 @@ impl Pace {
             }
             (self.minute, self.count) = (minute, 0);
         }
-        self.count += 1;
     }
 
     /// Compares a minute that is over with those before it.

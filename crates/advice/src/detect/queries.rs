@@ -1,14 +1,17 @@
-//! What is read: ADV-4 to 8, 15 to 17, 23, 24.
+//! What is read: ADV-4 to 8, 15, 17, 23, 24.
 
+use super::Sizes;
 use crate::sketch::{Top, Within, is_share};
+use crate::stored::{Stored, stored};
 use crate::{Class, Code, Findings, QueryFacts, Sample, Thresholds, Verb};
 
-/// Properties, and pairs of types, that are counted.
-const NAMES_MAX: usize = 64;
 /// Rows that are read one after the other.
 const ROWS_IN_A_ROW: u32 = 24;
 /// Empty pages one after the other.
 const EMPTY_PAGES: u32 = 10;
+/// Properties, or bytes, of entities that are dear to read whole (X-5.2b).
+const WIDE_PROPERTIES: u64 = 20;
+const LARGE_BYTES: u64 = 8 * 1024;
 
 #[derive(Debug)]
 pub(super) struct Queries {
@@ -18,11 +21,13 @@ pub(super) struct Queries {
     unused: Unused,
     rereads: Within,
     writes: Within,
-    reads_of_kind: Top<u64>,
-    pairs: Top<u64>,
     neighbours: Neighbours,
     to_the_end: Within,
     empty_pages: Within,
+    whole: Whole,
+    /// Requests by [`Class`].
+    by_class: [u64; Class::ALL.len()],
+    shapes: Top<Shape>,
 }
 
 /// Bytes that were read and not used.
@@ -33,6 +38,37 @@ struct Unused {
     used: u64,
 }
 
+stored!(Unused { rows, bytes, used });
+
+/// Entities that were read whole, with all their properties.
+#[derive(Debug, Default)]
+struct Whole {
+    rows: u64,
+    properties: u64,
+    bytes: u64,
+}
+
+stored!(Whole { rows, properties, bytes });
+
+/// Queries whose filters differ in their literals only.
+#[derive(Debug, Default)]
+pub(crate) struct Shape {
+    pub(crate) queries: u64,
+    pub(crate) examined: u64,
+    pub(crate) returned: u64,
+    /// Queries that read partitions or the table.
+    pub(crate) scans: u64,
+    /// A property that is compared with `eq`.
+    pub(crate) lookup: Option<Box<str>>,
+    /// The second of the last query.
+    last: u64,
+}
+
+stored!(Shape { queries, examined, returned, scans, lookup, last });
+
+/// Seconds after which the numbers of a shape that nobody asked for begin again.
+const SHAPE_SECONDS: u64 = 24 * 3600;
+
 /// Rows that are read one after the other.
 #[derive(Debug, Default)]
 struct Neighbours {
@@ -42,25 +78,85 @@ struct Neighbours {
     runs: u64,
 }
 
-impl Default for Queries {
-    fn default() -> Self {
+stored!(Neighbours { last, run, runs });
+
+impl Queries {
+    pub(super) fn new(sizes: &Sizes) -> Self {
         Self {
             queries: 0,
             scans: 0,
-            partition_scans: Top::new(NAMES_MAX),
+            partition_scans: Top::new(sizes.names),
             unused: Unused::default(),
             rereads: Within::default(),
             writes: Within::default(),
-            reads_of_kind: Top::new(NAMES_MAX),
-            pairs: Top::new(NAMES_MAX),
             neighbours: Neighbours::default(),
             to_the_end: Within::default(),
             empty_pages: Within::default(),
+            whole: Whole::default(),
+            by_class: [0; Class::ALL.len()],
+            shapes: Top::new(sizes.shapes),
         }
     }
-}
 
-impl Queries {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        self.queries.write(out);
+        self.scans.write(out);
+        self.partition_scans.write(out);
+        self.unused.write(out);
+        self.rereads.write(out);
+        self.writes.write(out);
+        self.neighbours.write(out);
+        self.to_the_end.write(out);
+        self.empty_pages.write(out);
+        self.whole.write(out);
+        self.by_class.iter().for_each(|count| count.write(out));
+        self.shapes.write(out);
+    }
+
+    pub(super) fn read(&mut self, from: &mut &[u8]) -> Option<()> {
+        self.queries = Stored::read(from)?;
+        self.scans = Stored::read(from)?;
+        self.partition_scans.read(from)?;
+        self.unused = Stored::read(from)?;
+        self.rereads = Stored::read(from)?;
+        self.writes = Stored::read(from)?;
+        self.neighbours = Stored::read(from)?;
+        self.to_the_end = Stored::read(from)?;
+        self.empty_pages = Stored::read(from)?;
+        self.whole = Stored::read(from)?;
+        for count in &mut self.by_class {
+            *count = Stored::read(from)?;
+        }
+        self.shapes.read(from)
+    }
+
+    /// Requests by class, in the order of [`Class::ALL`].
+    pub(super) fn by_class(&self) -> &[u64] {
+        &self.by_class
+    }
+
+    /// The most frequent filters without their literals.
+    pub(super) fn shapes(&self) -> impl Iterator<Item = (&str, &Shape)> {
+        self.shapes.iter().map(|(text, _, shape)| (text, shape))
+    }
+
+    fn count_shape(&mut self, second: u64, query: &QueryFacts<'_>) {
+        let Some(shape) = query.shape.and_then(|shape| self.shapes.count(shape)) else { return };
+        if second > shape.last + SHAPE_SECONDS {
+            *shape = Shape::default();
+        }
+        shape.last = shape.last.max(second);
+        shape.queries += 1;
+        shape.examined += u64::from(query.read.unwrap_or_default());
+        shape.returned += u64::from(query.returned);
+        let scans =
+            matches!(query.class, Class::PartitionScan | Class::PartitionRange | Class::TableScan);
+        shape.scans += u64::from(scans);
+        if shape.lookup.is_none() {
+            shape.lookup = query.lookup.map(Into::into);
+        }
+    }
+
     pub(super) fn observe(
         &mut self,
         sample: &Sample<'_>,
@@ -69,17 +165,54 @@ impl Queries {
     ) {
         match sample.verb {
             Verb::Get => {
+                self.count_class(Class::Point);
                 self.neighbours.observe(sample, thresholds, findings);
-                self.read_then_read(sample, thresholds, findings);
+                if let Some(query) = &sample.query {
+                    self.whole(sample, query, thresholds, findings);
+                }
             }
             Verb::Query => {
                 if let Some(query) = &sample.query {
+                    self.count_class(query.class);
+                    self.count_shape(sample.second(), query);
                     self.query(sample, query, thresholds, findings);
+                    self.whole(sample, query, thresholds, findings);
                 }
             }
             _ => {
                 self.writes.add(sample.second() / 60);
             }
+        }
+    }
+
+    fn count_class(&mut self, class: Class) {
+        if let Some(count) = self.by_class.get_mut(class as usize) {
+            *count += 1;
+        }
+    }
+
+    /// ADV-8, as a server sees it: wide or large entities are read whole.
+    fn whole(
+        &mut self,
+        sample: &Sample<'_>,
+        query: &QueryFacts<'_>,
+        thresholds: &Thresholds,
+        findings: &mut Findings,
+    ) {
+        let Some(properties) = query.whole_properties else { return };
+        self.whole.rows += u64::from(query.returned);
+        self.whole.properties += properties;
+        self.whole.bytes += query.bytes;
+        let Whole { rows, properties, bytes } = self.whole;
+        let is_wide = properties >= WIDE_PROPERTIES * rows || bytes >= LARGE_BYTES * rows;
+        if rows >= thresholds.unused_rows && is_wide {
+            findings.report(Code::UnusedProperties, sample, "", || {
+                let (properties, bytes) = (properties / rows.max(1), bytes / rows.max(1));
+                format!(
+                    "{rows} entities of {properties} properties and {bytes} bytes on average were read \
+                     without $select"
+                )
+            });
         }
     }
 
@@ -109,8 +242,12 @@ impl Queries {
                 });
             }
         }
-        if query.empty_pages >= EMPTY_PAGES {
-            let count = self.empty_pages.add_many(hour, query.empty_pages);
+        let in_a_row = query.empty_pages_before.saturating_add(query.empty_pages);
+        if query.empty_pages > 0 && in_a_row >= EMPTY_PAGES {
+            // Those before the tenth in a row are counted with it.
+            let is_first = query.empty_pages_before < EMPTY_PAGES;
+            let new = if is_first { in_a_row } else { query.empty_pages };
+            let count = self.empty_pages.add_many(hour, new);
             if u64::from(count) >= thresholds.habit {
                 findings.report(Code::EmptyPages, sample, "", || {
                     format!("{count} empty pages in an hour, {EMPTY_PAGES} and more in a row")
@@ -186,8 +323,9 @@ impl Queries {
         thresholds: &Thresholds,
         findings: &mut Findings,
     ) {
-        let is_whole = matches!(query.class, Class::TableScan | Class::PartitionScan)
+        let is_whole = query.class == Class::TableScan
             && query.property.is_none()
+            && !query.has_more
             && query.returned > 0
             && query.returned <= thresholds.small_rows;
         let minute = sample.second() / 60;
@@ -203,33 +341,11 @@ impl Queries {
         }
     }
 
-    /// ADV-16.
-    fn read_then_read(
-        &mut self,
-        sample: &Sample<'_>,
-        thresholds: &Thresholds,
-        findings: &mut Findings,
-    ) {
-        let Some(kind) = sample.kind else { return };
-        if let Some(reads) = self.reads_of_kind.count(kind) {
-            *reads += 1;
-        }
-        let Some(first) = sample.key_from else { return };
-        let pair = format!("{first} then {kind}");
-        let Some(pairs) = self.pairs.count(&pair) else { return };
-        *pairs += 1;
-        let pairs = *pairs;
-        // The first read may be of another table, whose reads are not counted here.
-        let reads = self.reads_of_kind.get(first).copied().unwrap_or(pairs).max(pairs);
-        if pairs >= thresholds.habit && is_share(pairs, reads, 90) {
-            findings.report(Code::ReadThenRead, sample, &pair, || {
-                format!("{pairs} of {reads} reads of {first} were followed by one of {kind}")
-            });
-        }
-    }
-
     pub(super) fn bytes(&self) -> usize {
-        self.partition_scans.bytes() + self.reads_of_kind.bytes() + self.pairs.bytes()
+        let lookups = self.shapes.iter().filter_map(|(_, _, shape)| shape.lookup.as_ref());
+        let lookups: usize = lookups.map(|name| name.len()).sum();
+        let last = self.neighbours.last.as_ref().map_or(0, |(a, b, _)| a.len() + b.len());
+        self.partition_scans.bytes() + self.shapes.bytes() + lookups + last
     }
 }
 

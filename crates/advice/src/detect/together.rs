@@ -77,6 +77,17 @@ impl Together {
         self.last.push_back(Write { partition, second, table });
     }
 
+    /// The writes of the last second are not worth keeping.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        self.tables.write(out);
+        self.pairs.write(out);
+    }
+
+    pub(crate) fn read(&mut self, from: &mut &[u8]) -> Option<()> {
+        self.tables.read(from)?;
+        self.pairs.read(from)
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         let names: usize = self.last.iter().map(|write| write.table.len()).sum();
         let writes = self.last.capacity() * size_of::<Write>() + names;

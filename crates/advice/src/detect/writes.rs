@@ -1,11 +1,19 @@
 //! What is written: ADV-9, 12, 14, 18, 21.
 
+use super::Sizes;
+use crate::sample::FINGERPRINT_PLACES;
 use crate::sketch::{Top, Within, is_share};
-use crate::{Code, Findings, Sample, SizeFacts, Thresholds, Verb};
+use crate::stored::{Stored, stored};
+use crate::{Code, Findings, Fingerprint, Sample, SizeFacts, Thresholds, Verb};
+use lazuli_model::key_text::fnv1a;
 use lazuli_model::limits::{BINARY_BYTES_MAX, CUSTOM_PROPERTIES_MAX, ENTITY_BYTES_MAX};
 
-/// Rows and indexes that are counted.
-const NAMES_MAX: usize = 64;
+/// Indexes that are counted: a table has no more.
+const INDEXES_MAX: usize = 16;
+/// Large rows whose versions are compared, and seconds after which another may take the place of one.
+const COMPARED_MAX: usize = 16;
+const COMPARED_SECONDS: u64 = 60;
+const SECONDS_PER_DAY: u64 = 24 * 3600;
 /// Three quarters of the limit of a size is near it; of the number of properties, 230 of 252.
 const NEAR_PROPERTIES: usize = CUSTOM_PROPERTIES_MAX - 22;
 const NEAR_LIST_PERCENT: u8 = 75;
@@ -21,6 +29,63 @@ pub(super) struct Writes {
     deletions: Within,
     replaces: u64,
     of_one_property: u64,
+    compared: Vec<Compared>,
+    totals: Totals,
+}
+
+/// What was written of a table since it is watched.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) writes: u64,
+    pub(crate) batched: u64,
+    pub(crate) deletes: u64,
+    /// Writes that were refused with 409, and with 412.
+    pub(crate) exists: u64,
+    pub(crate) changed: u64,
+    /// Entities whose size is known, and their sums and greatest.
+    pub(crate) sized: u64,
+    pub(crate) bytes: u64,
+    pub(crate) bytes_max: u64,
+    pub(crate) properties: u64,
+    pub(crate) properties_max: u64,
+}
+
+stored!(Totals {
+    writes,
+    batched,
+    deletes,
+    exists,
+    changed,
+    sized,
+    bytes,
+    bytes_max,
+    properties,
+    properties_max,
+});
+
+impl Totals {
+    fn add(&mut self, sample: &Sample<'_>) {
+        self.writes += 1;
+        self.batched += u64::from(sample.is_batched);
+        self.deletes += u64::from(sample.verb == Verb::Delete && sample.is_ok());
+        self.exists += u64::from(sample.status == 409);
+        self.changed += u64::from(sample.status == 412);
+        let Some(size) = &sample.size else { return };
+        let (bytes, properties) = (size.entity_bytes as u64, size.properties as u64);
+        self.sized += 1;
+        self.bytes += bytes;
+        self.bytes_max = self.bytes_max.max(bytes);
+        self.properties += properties;
+        self.properties_max = self.properties_max.max(properties);
+    }
+}
+
+/// A large row, and what it was written with last.
+#[derive(Debug)]
+struct Compared {
+    row: u64,
+    second: u64,
+    fingerprint: Box<Fingerprint>,
 }
 
 /// Conditional writes of a row in a minute.
@@ -30,34 +95,72 @@ struct Row {
     conflicts: Within,
 }
 
+stored!(Row { writes, conflicts });
+
 #[derive(Debug, Default)]
-struct Index {
+pub(crate) struct Index {
+    /// The first write that no read followed.
     first_write: Option<u64>,
     writes: u64,
-    reads: u64,
+    pub(crate) last_read: Option<u64>,
 }
 
-impl Default for Writes {
-    fn default() -> Self {
+stored!(Index { first_write, writes, last_read });
+
+impl Writes {
+    pub(super) fn new(sizes: &Sizes) -> Self {
         Self {
-            rows: Top::new(NAMES_MAX),
-            indexes: Top::new(NAMES_MAX),
+            rows: Top::new(sizes.rows),
+            indexes: Top::new(INDEXES_MAX),
             queried_by_time: None,
             deletions: Within::default(),
             replaces: 0,
             of_one_property: 0,
+            compared: Vec::new(),
+            totals: Totals::default(),
         }
     }
-}
 
-impl Writes {
+    pub(super) fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// The second in which an index was last read.
+    pub(super) fn last_read_of_index(&self, name: &str) -> Option<u64> {
+        self.indexes.get(name)?.last_read
+    }
+
+    /// Versions of large rows are not kept: they say nothing of values, but are many bytes.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        self.rows.write(out);
+        self.indexes.write(out);
+        self.queried_by_time.write(out);
+        self.deletions.write(out);
+        self.replaces.write(out);
+        self.of_one_property.write(out);
+        self.totals.write(out);
+    }
+
+    pub(super) fn read(&mut self, from: &mut &[u8]) -> Option<()> {
+        self.rows.read(from)?;
+        self.indexes.read(from)?;
+        self.queried_by_time = Stored::read(from)?;
+        self.deletions = Stored::read(from)?;
+        self.replaces = Stored::read(from)?;
+        self.of_one_property = Stored::read(from)?;
+        self.totals = Stored::read(from)?;
+        Some(())
+    }
+
     pub(super) fn observe(
         &mut self,
         sample: &Sample<'_>,
         thresholds: &Thresholds,
         findings: &mut Findings,
     ) {
-        self.index(sample, thresholds, findings);
+        if let Some(name) = sample.index {
+            self.index(name, sample, thresholds, findings);
+        }
         if let Some(query) = &sample.query
             && query.is_on_time
         {
@@ -66,6 +169,7 @@ impl Writes {
         if !sample.verb.is_write() {
             return;
         }
+        self.totals.add(sample);
         self.conflict(sample, thresholds, findings);
         self.deletion(sample, thresholds, findings);
         self.replace(sample, thresholds, findings);
@@ -98,19 +202,23 @@ impl Writes {
         }
     }
 
-    /// ADV-12.
-    fn index(&mut self, sample: &Sample<'_>, thresholds: &Thresholds, findings: &mut Findings) {
-        let Some(name) = sample.index else { return };
+    /// ADV-12: a read of an index, or a write that keeps it.
+    pub(super) fn index(
+        &mut self,
+        name: &str,
+        sample: &Sample<'_>,
+        thresholds: &Thresholds,
+        findings: &mut Findings,
+    ) {
         let Some(index) = self.indexes.count(name) else { return };
+        let now = sample.second();
         if !sample.verb.is_write() {
-            index.reads += 1;
+            *index = Index { last_read: Some(now), ..Index::default() };
             return;
         }
         index.writes += 1;
-        let now = sample.second();
-        let since = now.saturating_sub(*index.first_write.get_or_insert(now));
-        let days = since / (24 * 3600);
-        if index.reads == 0 && days >= thresholds.index_days {
+        let days = now.saturating_sub(*index.first_write.get_or_insert(now)) / SECONDS_PER_DAY;
+        if days >= thresholds.index_days {
             let writes = index.writes;
             findings.report(Code::UnreadIndex, sample, name, || {
                 format!("{writes} writes and no read in {days} days")
@@ -136,8 +244,12 @@ impl Writes {
     /// ADV-18.
     fn replace(&mut self, sample: &Sample<'_>, thresholds: &Thresholds, findings: &mut Findings) {
         let is_large = sample.size.is_some_and(|size| size.entity_bytes >= LARGE_BYTES);
-        let (Verb::Replace, Some(changed), true) =
-            (sample.verb, sample.changed_properties, is_large)
+        let changed = match sample.fingerprint {
+            Some(fingerprint) if sample.is_ok() => self.compare(sample, fingerprint),
+            _ => sample.changed_properties,
+        };
+        let (true, Some(changed), true) =
+            (matches!(sample.verb, Verb::Replace | Verb::Upsert), changed, is_large)
         else {
             return;
         };
@@ -153,8 +265,32 @@ impl Writes {
         }
     }
 
+    /// How many properties a write changed, if the version before is known. A row that is compared keeps
+    /// its place for as long as it is written every minute.
+    fn compare(&mut self, sample: &Sample<'_>, fingerprint: &Fingerprint) -> Option<u32> {
+        let (partition, row) = (sample.partition?, sample.row?);
+        let row = fnv1a(row.as_bytes()) ^ fnv1a(partition.as_bytes()).rotate_left(1);
+        let second = sample.second();
+        if let Some(known) = self.compared.iter_mut().find(|known| known.row == row) {
+            let pairs = known.fingerprint.iter().zip(fingerprint);
+            let changed = pairs.filter(|(old, new)| old != new).count() as u32;
+            (*known.fingerprint, known.second) = (*fingerprint, second);
+            return Some(changed);
+        }
+        let new = Compared { row, second, fingerprint: Box::new(*fingerprint) };
+        if self.compared.len() < COMPARED_MAX {
+            self.compared.push(new);
+        } else if let Some(oldest) = self.compared.iter_mut().min_by_key(|known| known.second)
+            && oldest.second + COMPARED_SECONDS < second
+        {
+            *oldest = new;
+        }
+        None
+    }
+
     pub(super) fn bytes(&self) -> usize {
-        self.rows.bytes() + self.indexes.bytes()
+        let compared = size_of::<Compared>() + FINGERPRINT_PLACES * size_of::<u32>();
+        self.rows.bytes() + self.indexes.bytes() + self.compared.capacity() * compared
     }
 }
 
