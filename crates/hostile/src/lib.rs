@@ -6,6 +6,7 @@
 
 #[cfg(feature = "drive")]
 pub mod drive;
+mod forged;
 #[cfg(feature = "drive")]
 pub mod http;
 mod queue;

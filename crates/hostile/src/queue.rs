@@ -1,17 +1,17 @@
 //! Targets of the Queue service: what its clients can send, and what a damaged disk can feed it.
 
 use crate::Target;
+use crate::forged;
 use lazuli_layout::queue::{MessageRecord, QueueRecord, StoredText, decode_text, encode_text};
 use lazuli_layout::{Position, key};
 use lazuli_model::{
     AccessPolicies, AccountName, MessageId, MessageText, Metadata, PopReceipt, QueueName, Timestamp,
 };
-use lazuli_wire::sas::{Caller, QueueToken};
-use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme, SigningKey};
+use lazuli_wire::sas::QueueToken;
+use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme};
 use lazuli_wire::uri::{self, Query};
 use lazuli_wire::version::ApiVersion;
 use lazuli_wire::{pop_receipt, xml};
-use std::net::Ipv4Addr;
 
 pub(crate) const QUEUE_XML: Target = Target {
     name: "queue_xml",
@@ -228,9 +228,8 @@ pub(crate) const QUEUE_CREDENTIAL: Target = Target {
 /// No generated credential is accepted, whatever headers and query it stands among.
 fn credential(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let Ok(key) = SigningKey::from_base64("c29tZSBrZXk=") else { return };
+    let Some(keys) = forged::keys() else { return };
     let Some(version) = ApiVersion::parse("2021-02-12") else { return };
-    let keys = [key];
     let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
     let headers = rest.lines().filter_map(|line| line.split_once(':'));
     let headers = headers.map(|(name, value)| (name, value.as_bytes()));
@@ -242,16 +241,14 @@ fn credential(input: &[u8]) {
         assert!(!request.is_signed_by(&keys, scheme, signature), "forged");
     }
     let Ok(query) = Query::parse(first) else { return };
-    let caller =
-        Caller { now: Timestamp::UNIX_EPOCH, address: Ipv4Addr::LOCALHOST.into(), https: false };
+    let caller = forged::caller();
     match QueueToken::parse(&query) {
         Ok(Some(QueueToken::Queue(sas))) => {
             assert!(sas.verify("a", rest, &keys).is_err(), "forged");
             let _ = sas.grant(rest, None, &caller).map(|grant| grant.permissions());
         }
         Ok(Some(QueueToken::Account(sas))) => {
-            assert!(sas.verify("a", &keys).is_err(), "forged");
-            let _ = sas.grant(&caller, 'q');
+            forged::account_token(&sas, &keys, 'q');
         }
         Ok(Some(QueueToken::UserDelegation(sas))) => {
             assert!(keys.iter().all(|key| sas.verify("a", rest, key).is_err()), "forged");

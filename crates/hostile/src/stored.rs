@@ -1,7 +1,7 @@
 //! Targets for the storage formats: input from a damaged disk, and what a client can make us store.
 
 use crate::Target;
-use lazuli_layout::{EntityRecord, entity, key, table};
+use lazuli_layout::{EntityRecord, cluster, entity, key, table};
 use lazuli_model::{EntityKey, Properties, key::compare};
 
 pub(crate) const KEY: Target = Target {
@@ -57,7 +57,10 @@ pub(crate) const RECORD: Target = Target {
 fn stored_record(input: &[u8]) {
     let _ = table::CatalogRecord::decode(input);
     let _ = table::decode_next_table_id(input);
-    let _ = table::decode_reclaim(input);
+    let _ = table::ReclaimMark::decode(input);
+    let _ = cluster::LeaseRecord::decode(input);
+    let _ = cluster::GatewayRecord::decode(input);
+    let _ = key::decode_gateway(input);
     let _ = table::decode_access_policies(input);
     let _ = table::decode_service_properties(input);
     let Ok(record) = EntityRecord::parse(input) else { return };

@@ -1,16 +1,16 @@
 //! Targets for the protocol: everything a client can send.
 
 use crate::Target;
+use crate::forged;
 use lazuli_model::{EntityKey, Filter, Properties, Row, Timestamp, Value, ValueRef};
 use lazuli_wire::media::{self, AtomForm, MetadataLevel};
 use lazuli_wire::multipart::{self, BatchBody};
 use lazuli_wire::odata::{self, Context, EntityBody, Select, atom, filter, json};
-use lazuli_wire::sas::{Caller, Sas};
-use lazuli_wire::shared_key::{Authorization, SignedRequest, SigningKey};
+use lazuli_wire::sas::Sas;
+use lazuli_wire::shared_key::{Authorization, SignedRequest};
 use lazuli_wire::uri::{self, Query, ResourcePath};
 use lazuli_wire::version::ApiVersion;
 use lazuli_wire::{continuation, xml};
-use std::net::Ipv4Addr;
 
 pub(crate) const FILTER: Target = Target {
     name: "filter",
@@ -129,7 +129,9 @@ fn batch_body(input: &[u8]) {
     let body = body.strip_prefix(b"\n").unwrap_or(body);
     let content_type = std::str::from_utf8(content_type).unwrap_or_default();
     let boundary = multipart::boundary(content_type.trim_end()).unwrap_or("b");
-    let _ = multipart::parse_batch_response(body, boundary);
+    for part in multipart::parse_batch_response(body, boundary).unwrap_or_default() {
+        let _ = part.split();
+    }
     let parts = match multipart::parse_batch(body, boundary) {
         Err(_) => return,
         Ok(BatchBody::Query(part)) => vec![part],
@@ -476,8 +478,7 @@ pub(crate) const CREDENTIAL: Target = Target {
 /// No generated credential is accepted.
 fn credential(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    let Ok(key) = SigningKey::from_base64("c29tZSBrZXk=") else { return };
-    let keys = [key];
+    let Some(keys) = forged::keys() else { return };
     if let Ok(Authorization::Signed { scheme, account, signature }) = Authorization::parse(text) {
         let request = SignedRequest {
             method: "GET",
@@ -492,16 +493,14 @@ fn credential(input: &[u8]) {
     }
     let _ = media::negotiate(Some(text), Some(text));
     let Ok(query) = Query::parse(text) else { return };
-    let caller =
-        Caller { now: Timestamp::UNIX_EPOCH, address: Ipv4Addr::LOCALHOST.into(), https: false };
+    let caller = forged::caller();
     match Sas::parse(&query) {
         Ok(Some(Sas::Table(sas))) => {
             assert!(sas.verify("a", &keys).is_err(), "forged");
             let _ = sas.grant(None, &caller).map(|grant| grant.check_key("p", "r"));
         }
         Ok(Some(Sas::Account(sas))) => {
-            assert!(sas.verify("a", &keys).is_err(), "forged");
-            let _ = sas.grant(&caller, 't');
+            forged::account_token(&sas, &keys, 't');
         }
         Ok(Some(Sas::UserDelegation(sas))) => {
             let _ = sas.string_to_sign("a");

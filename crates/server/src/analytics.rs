@@ -83,8 +83,18 @@ impl Analytics {
         &self,
         account: &AccountName,
     ) -> ApiResult<Arc<ServiceProperties>> {
-        let read = async { (self.read)(account.clone()).await };
-        self.properties.of(account, &*self.clock, read).await
+        match self.properties.known(account, &*self.clock) {
+            Some(known) => Ok(known),
+            None => {
+                let read = (self.read)(account.clone());
+                self.properties.learn(account, &*self.clock, read).await
+            }
+        }
+    }
+
+    /// The properties of an account as they were last read, without asking the store.
+    pub(crate) fn last_properties(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
+        self.properties.last(account)
     }
 
     /// Makes changed properties effective (T-9.15): drops the cached ones, and creates the tables

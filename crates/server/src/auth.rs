@@ -9,4 +9,5 @@ pub(crate) mod bearer;
 pub(crate) mod credentials;
 pub(crate) mod delegation;
 pub(crate) mod explain;
+pub(crate) mod keyring;
 pub(crate) mod permit;

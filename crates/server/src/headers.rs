@@ -85,6 +85,8 @@ request_headers! {
         client_request_id: &'a HeaderValue = "x-ms-client-request-id", raw;
         content_md5: &'a str = "content-md5", text;
         date: &'a str = "date", text;
+        /// Whether the client asks for extensions.
+        extensions: &'a HeaderValue = "x-lazuli-extensions", raw;
         host: &'a str = "host", text;
         version: &'a HeaderValue = "x-ms-version", raw;
         x_ms_date: &'a str = "x-ms-date", text;

@@ -31,6 +31,7 @@ pub use auth::bearer::{
 };
 pub use http::access_log::{ACCESS, AccessLines, AccessLog};
 pub use http::disk_guard::DiskGuard;
+pub use http::extensions::ExtensionsMode;
 pub use http::front::Front;
 pub use http::listen::{ConnectionBound, ListenOptions, serve};
 pub use http::meter::{ConnectionMeter, RequestMeter};
@@ -41,8 +42,13 @@ pub use http::shared::{FrontOptions, Shared};
 pub use http::tls::{Certificate, CertificateError, SelfSigned, Tls};
 pub use http::version::VersionCheck;
 pub use queue::api::{QueueApi, QueueOptions};
+pub use table::advice::Advice;
 pub use table::api::{TableApi, TableOptions};
+pub use table::auto_index::AutoIndex;
+pub use table::prices::{Prices, PricesError};
+pub use table::query_log::QueryLogOptions;
 pub use table::simulate::SimulateOptions;
+pub use table::snapshots::SnapshotOptions;
 
 /// The roles and data actions of every service.
 pub const ROLES: &[&RoleNames] = &[table::credentials::ROLES, queue::credentials::ROLES];

@@ -4,7 +4,9 @@
 //! permissions, stored policies, error format, hosts) and proves that `http` and `auth` can run a
 //! service they do not know.
 
+pub(crate) mod book;
 pub(crate) mod credentials;
+mod operation;
 mod tests;
 
 use crate::auth::permit::Principal;
@@ -12,111 +14,17 @@ use crate::error::ApiResult;
 use crate::http::analytics::Counts;
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
-use crate::http::service::{self, Failed, Routed, Service, Unrouted};
+use crate::http::service::{Failed, Routed, Service, Unrouted};
 use crate::http::shared::Shared;
-use crate::operation::{
-    Access, AccountSas, Answer, Body, Facts, Kind, Role, ServiceName, operations,
-};
+use crate::operation::{Facts, ServiceName};
+use book::Notes;
 use credentials::NoteGrant;
 use http::HeaderValue;
 use lazuli_model::service_properties::CorsRule;
 use lazuli_model::{AccountName, ServiceProperties};
 use lazuli_wire::error_code::ErrorCode;
-use lazuli_wire::sas::{Permissions, ResourceTypes};
-use lazuli_wire::version::ApiVersion;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-
-/// Notes by name.
-pub(crate) struct Notes {
-    stored: Mutex<BTreeMap<String, Vec<u8>>>,
-    /// Letters by the name of a stored access policy.
-    policies: BTreeMap<&'static str, &'static str>,
-    counts: Counts,
-    host_suffixes: Vec<String>,
-}
-
-impl Notes {
-    pub(crate) fn new() -> Self {
-        Self {
-            stored: Mutex::default(),
-            policies: BTreeMap::from([("readers", "r")]),
-            counts: Counts::default(),
-            host_suffixes: vec!["note.localhost".to_owned()],
-        }
-    }
-}
-
-pub(crate) enum NoteResource {
-    /// `/?comp=list`
-    All,
-    /// `/name`
-    Note(String),
-}
-
-operations! {
-    pub(crate) enum NoteOperation on NoteResource {
-        ListNotes: [Get] NoteResource::All => {
-            name: "ListNotes",
-            kind: Kind::List,
-            since: ApiVersion::FIRST,
-            body: Body::None,
-            answer: Answer::Xml,
-            access: Access::Reads,
-            service_sas: None,
-            account_sas: Some(AccountSas::new(ResourceTypes::SERVICE, Permissions::LIST)),
-            role: Role::Service(Permissions::READ),
-        }
-        GetNote: [Get Head] NoteResource::Note(_) => {
-            name: "GetNote",
-            kind: Kind::PointRead,
-            since: ApiVersion::FIRST,
-            body: Body::None,
-            answer: Answer::Xml,
-            access: Access::Reads,
-            service_sas: Some(Permissions::READ),
-            account_sas: Some(AccountSas::new(ResourceTypes::OBJECT, Permissions::READ)),
-            role: Role::Object(Permissions::READ),
-        }
-        PutNote: [Put] NoteResource::Note(_) => {
-            name: "PutNote",
-            kind: Kind::Write,
-            since: ApiVersion::SERVICE_STATS,
-            body: Body::Whole,
-            answer: Answer::Xml,
-            access: Access::Writes,
-            service_sas: Some(Permissions::WRITE),
-            account_sas: Some(AccountSas::new(ResourceTypes::OBJECT, Permissions::WRITE)),
-            role: Role::Object(Permissions::WRITE),
-        }
-    }
-}
-
-impl service::Operation for NoteOperation {
-    fn all() -> &'static [Self] {
-        Self::ALL
-    }
-
-    fn index(self) -> usize {
-        self as usize
-    }
-
-    fn facts(self) -> &'static Facts {
-        Self::facts(self)
-    }
-}
-
-const PREFLIGHT: Facts = Facts {
-    name: "NotePreflight",
-    kind: Kind::Settings,
-    since: ApiVersion::FIRST,
-    body: Body::None,
-    answer: Answer::Xml,
-    access: Access::Reads,
-    service_sas: None,
-    account_sas: None,
-    role: Role::Nobody(ErrorCode::ResourceNotFound),
-};
+use operation::{NoteOperation, NoteResource, PREFLIGHT};
+use std::sync::Arc;
 
 impl Service for Notes {
     type Operation = NoteOperation;

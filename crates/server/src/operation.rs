@@ -30,6 +30,33 @@ pub(crate) struct Facts {
     pub(crate) role: Role,
 }
 
+impl Facts {
+    /// The row of OPTIONS, which the front handles without a credential.
+    pub(crate) const fn preflight(name: &'static str, answer: Answer) -> Self {
+        Self {
+            name,
+            kind: Kind::Settings,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer,
+            access: Access::Reads,
+            service_sas: None,
+            account_sas: None,
+            role: Role::Nobody(ErrorCode::AuthorizationPermissionMismatch),
+        }
+    }
+}
+
+/// An operation of a service. [`operations!`] implements it.
+pub(crate) trait Operation: Copy + Send + Sync + 'static {
+    /// Every operation, in the order of [`index`](Self::index).
+    fn all() -> &'static [Self];
+
+    fn index(self) -> usize;
+
+    fn facts(self) -> &'static Facts;
+}
+
 /// What an operation needs in a token for the account: one of `types`, and one of the sets of letters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AccountSas {
@@ -81,6 +108,10 @@ pub(crate) enum Answer {
     Parts,
     /// XML, whatever the request accepts (T-2.15).
     Xml,
+    /// JSON, whatever the request accepts: settings that only extensions have.
+    Json,
+    /// As [`Answer::Json`], a page of many that a request may wait for.
+    Changes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +150,7 @@ lazuli_meter::label! {
         Partition => "Partition",
         PartitionRange => "PartitionRange",
         Table => "Table",
+        Index => "Index",
     }
 }
 
@@ -212,6 +244,20 @@ macro_rules! operations {
                 }
             }
         }
+
+        impl $crate::operation::Operation for $name {
+            fn all() -> &'static [Self] {
+                Self::ALL
+            }
+
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn facts(self) -> &'static $crate::operation::Facts {
+                Self::facts(self)
+            }
+        }
     };
     (@verbs $given:ident) => { true };
     (@verbs $given:ident $($verb:ident)+) => {
@@ -220,6 +266,40 @@ macro_rules! operations {
 }
 
 pub(crate) use operations;
+
+/// Short names for the letters and types in rows.
+pub(crate) mod letters {
+    use lazuli_wire::sas::{Permissions, ResourceTypes};
+
+    pub(crate) const READ: Permissions = Permissions::READ;
+    pub(crate) const ADD: Permissions = Permissions::ADD;
+    pub(crate) const UPDATE: Permissions = Permissions::UPDATE;
+    pub(crate) const PROCESS: Permissions = Permissions::PROCESS;
+    pub(crate) const DELETE: Permissions = Permissions::DELETE;
+    pub(crate) const LIST: Permissions = Permissions::LIST;
+    pub(crate) const CREATE: Permissions = Permissions::CREATE;
+    pub(crate) const WRITE: Permissions = Permissions::WRITE;
+    pub(crate) const OBJECT: ResourceTypes = ResourceTypes::OBJECT;
+    pub(crate) const CONTAINER: ResourceTypes = ResourceTypes::CONTAINER;
+    pub(crate) const SERVICE: ResourceTypes = ResourceTypes::SERVICE;
+}
+
+/// What holds for the rows of every service: names are unique, the secondary location is read-only,
+/// and everything that writes counts as a write or a setting in metrics.
+#[cfg(test)]
+pub(crate) fn check_rows<O: Operation>() {
+    let names: std::collections::BTreeSet<_> = O::all().iter().map(|o| o.facts().name).collect();
+    assert_eq!(names.len(), O::all().len());
+    for facts in O::all().iter().map(|operation| operation.facts()) {
+        match facts.kind {
+            Kind::PointRead | Kind::Query | Kind::List => {
+                assert_eq!(facts.access, Access::Reads, "{}", facts.name);
+            }
+            Kind::Write | Kind::Batch => assert_eq!(facts.access, Access::Writes, "{}", facts.name),
+            Kind::Settings => {}
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

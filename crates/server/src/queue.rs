@@ -1,6 +1,6 @@
 //! The Queue service over HTTP: its operations, their routes and their handlers.
 //!
-//! The front runs [`api::QueueApi`]; the other modules are its parts.
+//! The front runs [`api::QueueApi`], as `service` says; the other modules are its parts.
 
 pub(crate) mod api;
 pub(crate) mod credentials;
@@ -8,7 +8,9 @@ mod error;
 mod error_reply;
 mod explain;
 mod handlers;
-mod messages;
+pub(crate) mod messages;
 mod operation;
-mod parameters;
+pub(crate) mod parameters;
 mod route;
+mod service;
+mod token;

@@ -1,7 +1,8 @@
-//! A request that fails with 500 is logged once, with the id that its client got.
+//! A request that fails with 500 is logged once, with the id that its client got. A request that is
+//! refused because the store takes no writes is not: the engine logs that state, once.
 //!
 //! A batch answers 202 whatever becomes of its operations, so a failure inside one never passed the
-//! place that logs failures: the id the client was told to report was nowhere in the log.
+//! place that logs failures: the id that the client was asked to report was nowhere in the log.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -23,23 +24,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// A store that reads damaged data on command.
+/// A store that reads damaged data, or refuses all calls, on command.
 #[derive(Default)]
-struct DamagedEngine {
+struct FailingEngine {
     inner: MemoryEngine,
     is_damaged: AtomicBool,
+    is_unavailable: AtomicBool,
 }
 
-impl DamagedEngine {
+impl FailingEngine {
     fn check(&self) -> Result<(), EngineError> {
-        match self.is_damaged.load(Ordering::SeqCst) {
-            true => Err(EngineError::Corrupt("a checksum".to_owned())),
-            false => Ok(()),
+        if self.is_damaged.load(Ordering::SeqCst) {
+            return Err(EngineError::Corrupt("a checksum".to_owned()));
         }
+        if self.is_unavailable.load(Ordering::SeqCst) {
+            return Err(EngineError::Unavailable("a full disk".to_owned()));
+        }
+        Ok(())
     }
 }
 
-impl Layer for DamagedEngine {
+impl Layer for FailingEngine {
     fn below(&self) -> &dyn Engine {
         &self.inner
     }
@@ -72,6 +77,12 @@ impl Layer for DamagedEngine {
 /// Everything that was logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -132,12 +143,12 @@ async fn send(front: &Front<TableApi>, request: Request<Full<Bytes>>) -> (u16, S
     (status, id, String::from_utf8(body.to_vec()).unwrap())
 }
 
-#[tokio::test]
-async fn every_failure_of_ours_is_logged_once_with_the_id_its_client_got() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
-    let _logging = tracing::subscriber::set_default(subscriber);
-    let engine = Arc::new(Layered::<DamagedEngine>::default());
+const ENTITY: &str = "/Orders(PartitionKey='p',RowKey='r')";
+const INSERT: &str = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+
+/// A front with the table `Orders`, on an engine that can fail.
+async fn front() -> (Front<TableApi>, Arc<Layered<FailingEngine>>) {
+    let engine = Arc::new(Layered::<FailingEngine>::default());
     let clock = Arc::new(SystemClock);
     let tables = TableService::new(engine.clone(), clock.clone());
     let accounts = Accounts::parse(&format!("{WELL_KNOWN_ACCOUNT}:{WELL_KNOWN_KEY}")).unwrap();
@@ -145,31 +156,60 @@ async fn every_failure_of_ours_is_logged_once_with_the_id_its_client_got() {
     let front = Front::of_tables(tables, accounts, clock, FrontOptions::default());
     let create = request("POST", "/Tables", "application/json", r#"{"TableName":"Orders"}"#);
     assert_eq!(send(&front, create).await.0, 201);
-    engine.is_damaged.store(true, Ordering::SeqCst);
+    (front, engine)
+}
 
-    let entity = "/Orders(PartitionKey='p',RowKey='r')";
-    let insert = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+/// One of each kind, each with the status of its response when the store is damaged.
+fn requests() -> [(&'static str, Request<Full<Bytes>>, u16); 4] {
     let change_set = format!(
         "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\
          Content-Type: application/http\r\n\r\nPOST /Orders HTTP/1.1\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{insert}\r\n--c--\r\n--b--\r\n",
-        insert.len()
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{INSERT}\r\n--c--\r\n--b--\r\n",
+        INSERT.len()
     );
     let query = format!(
-        "--b\r\nContent-Type: application/http\r\n\r\nGET {entity} HTTP/1.1\r\n\r\n\r\n--b--\r\n"
+        "--b\r\nContent-Type: application/http\r\n\r\nGET {ENTITY} HTTP/1.1\r\n\r\n\r\n--b--\r\n"
     );
-    for (name, request, status) in [
-        ("a read", request("GET", entity, "", ""), 500),
-        ("an insert", request("POST", "/Orders", "application/json", insert), 500),
+    [
+        ("a read", request("GET", ENTITY, "", ""), 500),
+        ("an insert", request("POST", "/Orders", "application/json", INSERT), 500),
         ("a change set", batch(&change_set), 202),
         ("a query in a batch", batch(&query), 202),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn every_failure_of_ours_is_logged_once_with_the_id_its_client_got() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let (front, engine) = front().await;
+    engine.is_damaged.store(true, Ordering::SeqCst);
+    for (name, request, status) in requests() {
         let (answered, id, body) = send(&front, request).await;
         assert_eq!(answered, status, "{name}: {body}");
         assert!(body.contains("InternalError") && body.contains(&id), "{name}: {body}");
-        let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let logged = log.text();
         let lines: Vec<_> = logged.lines().filter(|line| line.contains(&id)).collect();
         let [line] = lines[..] else { panic!("{name}: {lines:?}") };
         assert!(line.contains("ERROR") && line.contains("a checksum"), "{name}: {line}");
     }
+}
+
+/// Each refused write wrote a line: a full disk filled the log with as many lines as there were
+/// clients that tried again.
+#[tokio::test]
+async fn requests_that_an_unavailable_store_refuses_are_no_errors() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(log.clone()).finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let (front, engine) = front().await;
+    engine.is_unavailable.store(true, Ordering::SeqCst);
+    for (name, request, _) in requests() {
+        let (_, _, body) = send(&front, request).await;
+        assert!(body.contains("ServerBusy"), "{name}: {body}");
+    }
+    let logged = log.text();
+    let errors: Vec<_> = logged.lines().filter(|line| line.contains("ERROR")).collect();
+    assert_eq!(errors, Vec::<&str>::new());
 }

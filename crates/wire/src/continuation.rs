@@ -32,6 +32,20 @@ pub fn decode_key(token: &str) -> Option<String> {
     String::from_utf8(decode(token)?).ok()
 }
 
+/// The token of a query in falling key order, which no other query takes.
+pub fn encode_reverse(key: &str) -> String {
+    let body = BASE64.encode(key);
+    format!("{REVERSE}{}!{body}", body.len())
+}
+
+/// The key in a token of [`encode_reverse`].
+pub fn decode_reverse(token: &str) -> Option<String> {
+    decode_key(&format!("1!{}", token.strip_prefix(REVERSE)?))
+}
+
+/// How the tokens of queries in falling order begin.
+const REVERSE: &str = "2!";
+
 /// The token of a list of tables: the lower-case name of the first table not yet returned, 0x01,
 /// and its time of creation as a FILETIME of 16 hexadecimal digits (T-4.67).
 pub fn encode_table(lower_name: &str, created: Timestamp) -> String {
@@ -65,6 +79,17 @@ const ALPHABET: Alphabet = {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    ///
+    #[test]
+    fn tokens_of_one_direction_are_none_of_the_other() {
+        for key in ["", "pk", "é🦀"] {
+            let token = encode_reverse(key);
+            assert_eq!(decode_reverse(&token).as_deref(), Some(key));
+            assert_eq!(decode_key(&token), None);
+            assert_eq!(decode_reverse(&encode(key.as_bytes())), None);
+        }
+    }
 
     /// The vectors of T-4.66, all recorded; the last in python test_table_entity suites.
     #[test]

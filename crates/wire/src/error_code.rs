@@ -50,6 +50,9 @@ macro_rules! error_codes {
 error_codes! {
     // The codes of the Table service.
     AtomFormatNotSupported 415 "Atom format is not supported."
+    /// Of an extension (X-6.2).
+    ChangesDropped 410
+        "Changes after this token are no longer kept."
     CommandsInBatchActOnDifferentPartitions 400
         "All commands in a batch must operate on same entity group."
     /// A weak etag that the service never issues (T-5.5).
@@ -91,6 +94,9 @@ error_codes! {
     PropertyValueTooLarge 400
         "The property value exceeds the maximum allowed size (64KB). If the property value is a \
          string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
+    /// Of an extension (X-4.5).
+    SnapshotEnded 410
+        "The snapshot has ended or never was. Ask for another one with x-lazuli-snapshot: new."
     TableAlreadyExists 409 "The table specified already exists."
     TableBeingDeleted 409
         "The specified table is being deleted. Try operation later."
@@ -229,6 +235,11 @@ pub mod message {
     /// (T-4.24).
     pub fn filter_syntax(position: usize, filter: &str) -> String {
         format!("Syntax error at position {position} in '{filter}'.")
+    }
+
+    /// `InvalidInput`: an extension that is not used as it must be (X-4.1).
+    pub fn misused(problem: &str, position: usize, filter: &str) -> String {
+        format!("{problem} at position {position} in '{filter}'.")
     }
 
     /// `InvalidInput`: filter operands with incompatible types (T-4.39).

@@ -5,6 +5,7 @@
 //! clock, no randomness: these come as arguments. No input causes a panic, and everything a client
 //! sends is bounded before it is stored.
 
+mod base64;
 pub mod connection_string;
 pub mod continuation;
 pub mod error_body;

@@ -7,7 +7,7 @@
 mod split;
 mod write;
 
-pub use write::BatchWriter;
+pub use write::{BatchRequest, BatchWriter};
 
 use crate::words::find_byte;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
@@ -74,12 +74,12 @@ pub struct Part<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers<'a>(&'a str);
 
-/// A response inside a batch.
+/// A response inside a batch. Mostly only its status is looked at, so the rest is not parsed before it is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponsePart<'a> {
     pub status: u16,
-    pub headers: Headers<'a>,
-    pub body: &'a [u8],
+    /// What follows the status line.
+    rest: &'a [u8],
 }
 
 /// The boundary that a Content-Type of `multipart/mixed` names.
@@ -111,8 +111,8 @@ pub fn parse_batch<'a>(body: &'a [u8], boundary: &str) -> Result<BatchBody<'a>, 
         (BatchPart::Http(_), Some(BatchPart::Http(_))) => Err(MultipartError::SeveralQueries),
         (_, Some(_)) => Err(MultipartError::QueryWithChanges),
         (BatchPart::ChangeSet(parts), None) => {
-            let (mut mime, mut http) = (HeaderReader::default(), HeaderReader::default());
-            let change = |part| Part::parse(http_message(part, &mut mime)?, &mut http);
+            let (mut messages, mut http) = (MessageReader::default(), HeaderReader::default());
+            let change = |part| Part::parse(messages.message(part)?, &mut http);
             let changes: Result<Vec<_>, _> = parts.into_iter().map(change).collect();
             Ok(BatchBody::ChangeSet(changes?))
         }
@@ -126,6 +126,22 @@ pub fn parse_batch<'a>(body: &'a [u8], boundary: &str) -> Result<BatchBody<'a>, 
     }
 }
 
+/// Whether a batch response says of all of `count` operations that they were carried out: it has exactly so many status lines,
+/// all of success. False says nothing: then the response must be parsed.
+///
+/// A value in an entity may look like a status line. Then there are more of them than operations.
+pub fn is_all_done(body: &[u8], count: usize) -> bool {
+    const STATUS: &[u8] = b"\nHTTP/1.1 ";
+    let mut lines = 0;
+    for at in memchr::memmem::find_iter(body, STATUS) {
+        if body.get(at + STATUS.len()) != Some(&b'2') {
+            return false;
+        }
+        lines += 1;
+    }
+    lines == count
+}
+
 /// Parses a batch response: the responses in order, with or without a change set around them.
 pub fn parse_batch_response<'a>(
     body: &'a [u8],
@@ -135,8 +151,8 @@ pub fn parse_batch_response<'a>(
     match BatchPart::parse(part)? {
         BatchPart::Http(message) => Ok(vec![ResponsePart::parse(message)?]),
         BatchPart::ChangeSet(parts) => {
-            let mut mime = HeaderReader::default();
-            let part = |part| ResponsePart::parse(http_message(part, &mut mime)?);
+            let mut messages = MessageReader::default();
+            let part = |part| ResponsePart::parse(messages.message(part)?);
             parts.into_iter().map(part).collect()
         }
     }
@@ -159,7 +175,11 @@ impl<'a> Part<'a> {
 
 impl<'a> Headers<'a> {
     pub fn get(&self, name: &str) -> Option<&'a str> {
-        self.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.0.split_terminator('\n').find_map(|line| {
+            let (key, after) = line.trim_ascii_start().split_at_checked(name.len())?;
+            let value = after.trim_ascii_start().strip_prefix(':')?;
+            key.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+        })
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
@@ -186,8 +206,12 @@ impl<'a> ResponsePart<'a> {
     fn parse(message: &'a [u8]) -> Result<Self, MultipartError> {
         let (line, rest) = take_line(message);
         let status = status_line(line).ok_or(MultipartError::MalformedStatusLine)?;
-        let (headers, body) = split_headers(rest)?;
-        Ok(Self { status, headers, body })
+        Ok(Self { status, rest })
+    }
+
+    /// Headers and body.
+    pub fn split(&self) -> Result<(Headers<'a>, &'a [u8]), MultipartError> {
+        split_headers(self.rest)
     }
 }
 
@@ -213,15 +237,26 @@ impl<'a> BatchPart<'a> {
     }
 }
 
-/// The content of a part of a change set. Content-Transfer-Encoding may be missing (T-6.16).
-fn http_message<'a>(
-    part: &'a [u8],
-    reader: &mut HeaderReader<'a>,
-) -> Result<&'a [u8], MultipartError> {
-    let (headers, message) = reader.split_headers(part)?;
-    match headers.get("Content-Type") {
-        Some(content_type) if is_http(content_type) => Ok(message),
-        _ => Err(MultipartError::UnknownPart),
+/// Takes the messages out of successive parts of a change set.
+#[derive(Default)]
+struct MessageReader<'a> {
+    reader: HeaderReader<'a>,
+    /// The last headers that said that a message follows.
+    known: Option<Headers<'a>>,
+}
+
+impl<'a> MessageReader<'a> {
+    /// The content of a part. Content-Transfer-Encoding may be missing (T-6.16).
+    fn message(&mut self, part: &'a [u8]) -> Result<&'a [u8], MultipartError> {
+        let (headers, message) = self.reader.split_headers(part)?;
+        if self.known != Some(headers) {
+            let content_type = headers.get("Content-Type").unwrap_or_default();
+            if !is_http(content_type) {
+                return Err(MultipartError::UnknownPart);
+            }
+            self.known = Some(headers);
+        }
+        Ok(message)
     }
 }
 

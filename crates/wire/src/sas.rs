@@ -6,6 +6,7 @@
 //! that of: only a caller with a valid signature learns what the token does not permit.
 
 mod account;
+mod blob;
 mod delegation;
 mod permissions;
 mod queue;
@@ -14,6 +15,7 @@ mod table;
 mod terms;
 
 pub use account::{AccountGrant, AccountSas};
+pub use blob::{BLOB_SERVICE, BlobDelegationSas, BlobSas, BlobToken};
 pub use delegation::{DELEGATED_SERVICE, UserDelegationKey, UserDelegationSas};
 pub use permissions::{Permissions, ResourceTypes};
 pub use queue::{QUEUE_SERVICE, QueueDelegationSas, QueueGrant, QueueSas, QueueToken};
@@ -134,9 +136,10 @@ impl Kind {
 }
 
 /// Every parameter of a token of any kind.
-const PARAMETERS: [&str; 24] = [
+const PARAMETERS: [&str; 30] = [
     "sv", "st", "se", "sp", "si", "sip", "spr", "sig", "tn", "spk", "srk", "epk", "erk", "ss",
-    "srt", "ses", "skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid",
+    "srt", "ses", "skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid", "sr", "rscc",
+    "rscd", "rsce", "rscl", "rsct",
 ];
 
 /// A duplicate parameter would be ambiguous (A-4.15a).

@@ -160,7 +160,14 @@ impl<'a> Authorization<'a> {
 
     /// The value of the header that carries `signature`.
     pub fn header(scheme: Scheme, account: &str, signature: &Signature) -> String {
-        format!("{} {account}:{signature}", scheme.name())
+        let scheme = scheme.name();
+        let mut header = String::with_capacity(scheme.len() + account.len() + 48);
+        header.push_str(scheme);
+        header.push(' ');
+        header.push_str(account);
+        header.push(':');
+        STANDARD.encode_string(signature.0, &mut header);
+        header
     }
 }
 

@@ -82,17 +82,11 @@ impl ApiVersion {
     /// Parses `YYYY-MM-DD`; `None` when `text` is not a date of the calendar (T-2.9).
     /// [`ApiVersion::is_known`] says whether the service published the version.
     pub fn parse(text: &str) -> Option<Self> {
-        let digits = |range| {
-            let field: &str = text.get(range)?;
-            field.bytes().all(|b| b.is_ascii_digit()).then_some(field)
-        };
-        let separated = text.len() == 10 && text.get(4..5)? == "-" && text.get(7..8)? == "-";
-        if !separated {
-            return None;
-        }
-        let year: u16 = digits(0..4)?.parse().ok()?;
-        let month: u8 = digits(5..7)?.parse().ok()?;
-        let day: u8 = digits(8..10)?.parse().ok()?;
+        let &[y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1] = text.as_bytes() else { return None };
+        let digit = |byte: u8| byte.is_ascii_digit().then(|| byte - b'0');
+        let two = |tens, ones| Some(digit(tens)? * 10 + digit(ones)?);
+        let year = u16::from(two(y0, y1)?) * 100 + u16::from(two(y2, y3)?);
+        let (month, day) = (two(m0, m1)?, two(d0, d1)?);
         let days = days_in_month(year.into(), month.into());
         (1..=days).contains(&u64::from(day)).then_some(Self { year, month, day })
     }
@@ -204,6 +198,31 @@ impl ApiVersion {
     /// Messages that live longer than 7 days, or for ever.
     pub fn has_long_time_to_live(self) -> bool {
         self >= version(2017, 7, 29)
+    }
+
+    /// `rscc` to `rsct` in what a SAS of a blob signs.
+    pub fn signs_response_headers(self) -> bool {
+        self >= version(2013, 8, 15)
+    }
+
+    /// `sr` and the snapshot in what a SAS of a blob signs, and user delegation (B-3.25).
+    pub fn signs_blob_resource(self) -> bool {
+        self >= version(2018, 11, 9)
+    }
+
+    /// `saoid`, `suoid` and `scid` in what a user delegation SAS of a blob signs (B-3.25).
+    pub fn signs_delegation_agents(self) -> bool {
+        self >= version(2020, 2, 10)
+    }
+
+    /// `skdutid` and `sduoid` in the same (B-3.25).
+    pub fn signs_delegate(self) -> bool {
+        self >= version(2025, 7, 5)
+    }
+
+    /// `srh` and `srq` in the same (B-3.25).
+    pub fn signs_request_headers(self) -> bool {
+        self >= version(2026, 4, 6)
     }
 
     /// `ses` in what an account SAS signs.

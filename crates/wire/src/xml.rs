@@ -25,8 +25,8 @@ pub use queue_answer::{
 };
 pub(crate) use write::{BYTE_ORDER_MARK, leaf as write_leaf, write_text};
 pub use write::{
-    is_storable, write_service_properties, write_service_properties_patch, write_service_stats,
-    write_signed_identifiers, write_user_delegation_key,
+    is_storable, write_key_info, write_service_properties, write_service_properties_patch,
+    write_service_stats, write_signed_identifiers, write_user_delegation_key,
 };
 
 use crate::version::ApiVersion;
@@ -92,6 +92,44 @@ pub fn read_key_info(document: &[u8]) -> Result<(Option<Timestamp>, Timestamp), 
         let time = |text: &str| Timestamp::parse(text).ok_or(XmlError::InvalidValue);
         let start = root.child_text("Start").map(time).transpose()?;
         Ok((start, time(root.required("Expiry")?.text())?))
+    };
+    read().map_err(|fault: Fault| fault.locate(document))
+}
+
+/// A user delegation key as the service gives it. It is a secret, so `Debug` shows nothing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AnsweredUserDelegationKey {
+    pub object_id: String,
+    pub tenant_id: String,
+    pub start: String,
+    pub expiry: String,
+    pub service: String,
+    pub version: String,
+    /// The key itself, in base64.
+    pub value: String,
+}
+
+impl std::fmt::Debug for AnsweredUserDelegationKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AnsweredUserDelegationKey(..)")
+    }
+}
+
+/// Reads the answer to Get User Delegation Key.
+pub fn read_user_delegation_key(document: &[u8]) -> Result<AnsweredUserDelegationKey, XmlFault> {
+    let read = || {
+        let root = Element::parse_answer(document, "UserDelegationKey")?;
+        let text =
+            |name| -> Result<String, XmlError> { Ok(root.required(name)?.text().to_owned()) };
+        Ok(AnsweredUserDelegationKey {
+            object_id: text("SignedOid")?,
+            tenant_id: text("SignedTid")?,
+            start: text("SignedStart")?,
+            expiry: text("SignedExpiry")?,
+            service: text("SignedService")?,
+            version: text("SignedVersion")?,
+            value: text("Value")?,
+        })
     };
     read().map_err(|fault: Fault| fault.locate(document))
 }

@@ -93,10 +93,9 @@ impl Accounts {
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Account>> {
-        let account = match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
-            true => self.find_in_host(&name.to_ascii_lowercase()),
-            false => self.find_in_host(name),
-        };
+        // Most names are in lower case, as the accounts are listed.
+        let account = self.find_in_host(name);
+        let account = account.or_else(|| self.find_in_host(&name.to_ascii_lowercase()));
         account.filter(|account| account.name.as_str() == name)
     }
 

@@ -4,23 +4,23 @@
 //! before its content is trusted, with the algorithm of the key, never with one that the token
 //! chooses (RFC 8725, 3.1). The time comes from the server's clock, as everywhere.
 
+mod error;
 mod keys;
 mod roles;
 mod source;
 
-pub use keys::KeysError;
+pub use error::KeysError;
 pub use roles::{RoleGrant, RoleMap, RoleMapError, RoleNames};
 pub use source::{KeySource, KeySourceError};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use error::{TOKEN_BYTES_MAX, TokenError};
 use keys::KeySet;
 use lazuli_model::{AccountName, Timestamp};
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// Maximum bytes of a token. Tokens of a directory with many groups have a few thousand.
-const TOKEN_BYTES_MAX: usize = 16 * 1024;
 /// The audience of tokens for any storage account.
 const STORAGE: &str = "https://storage.azure.com";
 /// The suffix of hosts whose first labels are an account and a service.
@@ -48,29 +48,6 @@ pub struct TokenIssuer {
     audiences: Vec<String>,
     roles: RoleMap,
     keys: KeySet,
-}
-
-/// Why a token is refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TokenError {
-    #[error("the token is longer than {TOKEN_BYTES_MAX} bytes")]
-    TooLong,
-    #[error("the token is malformed: {0}")]
-    Malformed(&'static str),
-    #[error("the issuer has no key '{0}'")]
-    UnknownKey(String),
-    #[error("the token is signed with '{found}', but its key is for {expected}")]
-    Algorithm { expected: &'static str, found: String },
-    #[error("the signature is not the issuer's")]
-    Signature,
-    #[error("its issuer is '{found}' but must be '{expected}'")]
-    Issuer { expected: String, found: String },
-    #[error("its audience is '{found}' but must be '{expected}'")]
-    Audience { expected: String, found: String },
-    #[error("the token is not valid before {0}")]
-    NotYetValid(Timestamp),
-    #[error("the token expired at {0}")]
-    Expired(Timestamp),
 }
 
 /// The holder of a valid token, and what the roles permit.

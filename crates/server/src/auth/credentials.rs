@@ -2,7 +2,7 @@
 
 use crate::auth::accounts::Account;
 use crate::auth::bearer::RoleNames;
-use crate::auth::explain::Keyring;
+use crate::auth::keyring::Keyring;
 use crate::error::{ApiError, ApiResult};
 use crate::headers::RequestHeaders;
 use crate::operation::Facts;
@@ -110,21 +110,35 @@ pub(crate) trait Grant: Clone + fmt::Debug + Send + Sync + 'static {
     fn permit(&self, facts: &Facts, resource: &Self::Resource) -> ApiResult<()>;
 }
 
-/// Why a token that is for `own`, such as `table 'orders'`, does not permit an operation on `named`.
-pub(crate) fn not_permitted(
-    error: SasError,
-    held: Permissions,
-    own: &str,
-    facts: &Facts,
-    named: &str,
-    needed: Permissions,
-) -> ApiError {
-    ApiError::from(error).explained(format!(
-        "The token permits '{}' on the {own}; {} on '{named}' needs '{}'.",
-        held.letters(),
-        facts.name,
-        needed.letters(),
-    ))
+/// What a token for one container, such as a table, permits.
+pub(crate) struct ContainerGrant<'g> {
+    /// What kind of container it is.
+    pub(crate) kind: &'static str,
+    pub(crate) name: &'g str,
+    pub(crate) permissions: Permissions,
+}
+
+impl ContainerGrant<'_> {
+    /// Refuses an operation that the token does not cover. `named` is the container that the request
+    /// is for, if it is for one, and `is_own` whether the token is for it too.
+    pub(crate) fn permit(&self, facts: &Facts, named: Option<&str>, is_own: bool) -> ApiResult<()> {
+        let (Some(named), Some(needed)) = (named, facts.service_sas) else {
+            return Err(SasError::Resource.into());
+        };
+        let error = match (is_own, self.permissions.contains(needed)) {
+            (true, true) => return Ok(()),
+            (true, false) => SasError::Permission,
+            (false, _) => SasError::Resource,
+        };
+        Err(ApiError::from(error).explained(format!(
+            "The token permits '{}' on the {} '{}'; {} on '{named}' needs '{}'.",
+            self.permissions.letters(),
+            self.kind,
+            self.name,
+            facts.name,
+            needed.letters(),
+        )))
+    }
 }
 
 /// A shared access signature, by its kind.

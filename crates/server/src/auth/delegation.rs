@@ -8,7 +8,7 @@
 //! later; replacing the account key revokes all keys.
 
 use crate::auth::accounts::Account;
-use crate::auth::bearer::Identity;
+use crate::auth::bearer::{Identity, RoleNames};
 use crate::error::{ApiError, ApiResult};
 use lazuli_model::Timestamp;
 use lazuli_wire::error_code::ErrorCode;
@@ -56,20 +56,20 @@ pub(crate) fn give_key(
     Ok(body)
 }
 
-/// Finds the key that signed a token, and with it what its owner may grant. `roles` are the sets of
-/// letters that an owner may have, the frequent ones first; `verify` says whether a key signed.
+/// Finds the key that signed a token, and with it what its owner may grant. `roles` are the roles
+/// that an owner may have; `verify` says whether a key signed.
 pub(crate) fn owner_permissions(
     account: &Account,
     key: &UserDelegationKey<'_>,
-    roles: &[&str],
+    roles: &RoleNames,
     verify: impl Fn(&SigningKey) -> bool,
 ) -> Result<Permissions, SasError> {
     for secret in &account.keys {
-        for letters in roles {
-            let value = derive(account, secret, key, letters)?.to_string();
+        for permissions in roles.object_sets() {
+            let value = derive(account, secret, key, &permissions.letters())?.to_string();
             let derived = SigningKey::from_base64(&value).map_err(|_| SasError::Signature)?;
             if verify(&derived) {
-                return Ok(Permissions::parse(letters));
+                return Ok(permissions);
             }
         }
     }
@@ -114,16 +114,26 @@ fn derive(
 mod tests {
     use super::*;
     use crate::auth::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
+    use crate::auth::bearer::RoleGrant;
     use lazuli_wire::sas::{TableSas, UserDelegationSas};
 
-    const ROLES: [&str; 3] = ["raud", "r", ""];
+    const ROLES: &RoleNames = &RoleNames {
+        service: "note",
+        objects: "notes",
+        containers: "books",
+        roles: &[("reader", RoleGrant::on_objects(Permissions::READ))],
+        actions: &[
+            ("add", RoleGrant::on_objects(Permissions::ADD)),
+            ("delete", RoleGrant::on_objects(Permissions::DELETE)),
+        ],
+    };
 
     fn owner_permissions(
         account: &Account,
         sas: &UserDelegationSas<'_>,
     ) -> Result<Permissions, SasError> {
         let verify = |key: &SigningKey| sas.verify(account.name.as_str(), key).is_ok();
-        super::owner_permissions(account, &sas.key, &ROLES, verify)
+        super::owner_permissions(account, &sas.key, ROLES, verify)
     }
 
     const KEY: UserDelegationKey<'_> = UserDelegationKey {
@@ -165,9 +175,10 @@ mod tests {
     #[test]
     fn a_key_tells_what_its_owner_may_grant() {
         let account = account(WELL_KNOWN_KEY);
-        for roles in ROLES {
-            assert_eq!(permissions(&account, roles, |_| {}), Ok(Permissions::parse(roles)));
+        for letters in ["r", "", "a", "d", "ra", "rd", "ad", "rad"] {
+            assert_eq!(permissions(&account, letters, |_| {}), Ok(Permissions::parse(letters)));
         }
+        assert_eq!(permissions(&account, "u", |_| {}), Err(SasError::Signature));
     }
 
     #[test]

@@ -4,29 +4,19 @@
 //! client mistakes: if one of them matches the signature, both strings are known, and so is the
 //! first byte in which they differ. The text never contains keys or signatures.
 
-use crate::auth::accounts::Account;
 use crate::auth::credentials::Presented;
+use crate::auth::keyring::Keyring;
 use crate::error::sentence;
 use lazuli_model::Timestamp;
 use lazuli_wire::sas::{AccountSas, SasError};
 use lazuli_wire::shared_key::Signature;
 use lazuli_wire::uri::percent_encode;
 use std::fmt::Write as _;
-use std::sync::Arc;
 
-/// Other accounts whose keys are tried.
-const OTHER_ACCOUNTS_MAX: usize = 16;
 /// Bytes of an explanation in a header.
 const HEADER_BYTES_MAX: usize = 2048;
 /// Characters shown from the first one that differs.
 const EXCERPT_CHARS: usize = 24;
-
-/// Whose keys may have signed.
-pub(crate) struct Keyring<'a> {
-    pub(crate) account: &'a Account,
-    /// The server's accounts, in any order.
-    pub(crate) all: Vec<Arc<Account>>,
-}
 
 /// Explains a date that is too far from the server's, or that cannot be read.
 pub(crate) fn date(text: &str, now: Timestamp, seconds_max: u64) -> String {
@@ -186,21 +176,6 @@ fn difference(server: &str, client: &str) -> String {
     };
     let (ours, theirs) = (excerpt(server), excerpt(client));
     format!("\nThey differ from byte {same} on: the server has {ours}, the client {theirs}.")
-}
-
-impl Keyring<'_> {
-    fn signed(&self, text: &str, signature: &Signature) -> bool {
-        self.account.keys.iter().any(|key| key.verify(&[text.as_bytes()], signature))
-    }
-
-    /// The name of another account whose key signed.
-    fn other_signer(&self, text: &str, signature: &Signature) -> Option<&str> {
-        let others = self.all.iter().filter(|other| other.name != self.account.name);
-        let signed = |other: &&Arc<Account>| {
-            other.keys.iter().any(|key| key.verify(&[text.as_bytes()], signature))
-        };
-        others.take(OTHER_ACCOUNTS_MAX).find(signed).map(|other| other.name.as_str())
-    }
 }
 
 #[cfg(test)]

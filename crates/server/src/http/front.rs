@@ -8,6 +8,7 @@ use crate::headers::RequestHeaders;
 use crate::http::analytics::{self, Answered};
 use crate::http::body;
 use crate::http::cors;
+use crate::http::extensions;
 use crate::http::meter::{Flight, RequestMeter, Slot};
 use crate::http::peer::Peer;
 use crate::http::profile::Tolerance;
@@ -15,19 +16,19 @@ use crate::http::record::Record;
 use crate::http::reply::Reply;
 use crate::http::request::{RequestContext, operation_time};
 use crate::http::respond::{ResponseBody, ResponseContext};
-use crate::http::service::{Failed, Operation, Routed, Service, Unrouted};
+use crate::http::service::{Failed, Routed, Service, Unrouted};
 use crate::http::shared::Shared;
 use crate::http::target::Target;
 use crate::http::unread;
 use crate::http::version::Version;
-use crate::operation::{Access, Answer, Body as BodyKind, Facts, Kind, Verb};
+use crate::operation::{Access, Answer, Body as BodyKind, Facts, Kind, Operation, Verb};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header};
 use http_body::Body;
 use lazuli_meter::collect_commits;
-use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_MS_MAX;
+use lazuli_model::{AccountName, ServiceProperties, Timestamp};
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::sas::Caller;
 use lazuli_wire::uri::{self, Location, Query};
@@ -84,7 +85,7 @@ impl<S: Service> Front<S> {
         let headers = RequestHeaders::of(&parts.headers);
         let mut context = self.response_context(&parts, &headers);
         let open = OpenRequest { front: self, request: &parts, peer, context: &mut context };
-        let deadline = Duration::from_millis(REQUEST_MS_MAX);
+        let deadline = || Duration::from_millis(REQUEST_MS_MAX) + S::patience(parts.uri.query());
         let mut committing = Duration::ZERO;
         let outcome = {
             let span = tracing::debug_span!("request", request = open.context.id.as_str());
@@ -104,7 +105,7 @@ impl<S: Service> Front<S> {
         let mut reply = outcome
             .unwrap_or_else(|error| self.error_reply(&error, &parts, &headers, open.context));
         let properties = match &open.context.target {
-            Some((account, _)) => self.service.properties(&account.name).await.ok(),
+            Some((account, _)) => self.properties_for(&reply, &account.name).await,
             None => None,
         };
         if let (Some(properties), true) = (&properties, open.context.is_addressed) {
@@ -120,6 +121,20 @@ impl<S: Service> Front<S> {
         let response = context.respond(reply, S::SERVER, HeaderMap::new());
         self.service.counts().count(&answered, &parts, &response, ended);
         response
+    }
+
+    /// The settings by which a response is decorated. If the store has just failed, what was last read must do, or the
+    /// client would wait for the store twice (K-8.7).
+    async fn properties_for(
+        &self,
+        reply: &Reply,
+        account: &AccountName,
+    ) -> Option<Arc<ServiceProperties>> {
+        let last = (reply.status >= 500).then(|| self.service.last_properties(account)).flatten();
+        match last {
+            Some(last) => Some(last),
+            None => self.service.properties(account).await.ok(),
+        }
     }
 
     /// Reports an answered request to metrics and the access log.
@@ -250,8 +265,15 @@ impl<S: Service> Front<S> {
 
         let path = uri::percent_decode(path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
         let verb = Verb::parse(parts.method.as_str()).tunnelled(headers.tunnels())?;
-        let unrouted =
-            Unrouted { verb, path: &path, query: &query, headers, account: &account.name };
+        let extensions = extensions::are_asked_for(headers.extensions, options.extensions)?;
+        let unrouted = Unrouted {
+            verb,
+            path: &path,
+            query: &query,
+            headers,
+            account: &account.name,
+            extensions,
+        };
         let (operation, resource) = self.service.route(&unrouted)?;
         let facts = operation.facts();
         response.operation = Some(facts);
@@ -286,6 +308,8 @@ impl<S: Service> Front<S> {
             path_style,
             explain: options.auth.explain,
             tolerance: Tolerance::new(options.profile),
+            extensions,
+            client: peer.address.ip(),
         };
         let request = Routed {
             operation,
@@ -301,7 +325,7 @@ impl<S: Service> Front<S> {
         }
         let run = pin!(self.service.handle(shared, &context, &request, &principal));
         let outcome = match time {
-            Some(time) => within(time, run).await,
+            Some(time) => within(|| time, run).await,
             // The timer of the whole request does.
             None => run.await,
         };
@@ -346,7 +370,7 @@ fn gives_space(verb: Verb, facts: &Facts) -> bool {
 /// The outcome of `run` if it finishes in time. Most futures are ready at the first poll and need
 /// no timer.
 async fn within<T>(
-    time: Duration,
+    time: impl Fn() -> Duration,
     mut run: Pin<&mut impl Future<Output = ApiResult<T>>>,
 ) -> ApiResult<T> {
     let mut timer = pin!(None);
@@ -355,7 +379,7 @@ async fn within<T>(
             return Poll::Ready(outcome);
         }
         if timer.is_none() {
-            timer.set(Some(tokio::time::sleep(time)));
+            timer.set(Some(tokio::time::sleep(time())));
         }
         match timer.as_mut().as_pin_mut() {
             Some(timer) => timer.poll(context).map(|()| Err(ErrorCode::OperationTimedOut.into())),

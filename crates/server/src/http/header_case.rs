@@ -5,12 +5,8 @@
 //! stream below hyper notes how the names in the head of a request are spelled, and spells those in the
 //! head of a response as they were stored.
 
-use crate::http::pending::Pending;
-use std::io::{self, IoSlice};
-use std::pin::Pin;
+use crate::http::guarded::Guard;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How the names of metadata headers begin.
 pub(crate) const METADATA: &str = "x-ms-meta-";
@@ -138,90 +134,30 @@ impl State {
     }
 }
 
-/// A stream that keeps the case of metadata names, if it is given the place for it.
-pub(crate) struct CaseGuard<'a, T> {
-    stream: Pending<T>,
-    case: Option<&'a HeaderCase>,
-}
-
-impl<'a, T> CaseGuard<'a, T> {
-    pub(crate) fn new(stream: T, case: Option<&'a HeaderCase>) -> Self {
-        Self { stream: Pending::new(stream), case }
-    }
-
-    /// Takes over a write that holds names to be spelled.
-    fn replace(&mut self, bytes: &[u8]) -> bool {
-        let Some(case) = self.case else { return false };
-        let mut state = case.state();
-        if state.response.is_empty() {
-            return false;
-        }
-        let Some(respelled) = state.response.respell(bytes) else { return false };
-        state.response = Spellings::default();
-        self.stream.hold(respelled);
-        true
-    }
-}
-
-impl<T: AsyncRead + Unpin> AsyncRead for CaseGuard<'_, T> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
-        if let (Some(case), Some(bytes)) = (self.case, buffer.filled().get(before..)) {
+/// A connection without metadata needs none.
+impl Guard for Option<&HeaderCase> {
+    fn read(&self, bytes: &[u8]) {
+        if let Some(case) = self {
             case.state().read(bytes);
         }
-        Poll::Ready(Ok(()))
     }
-}
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for CaseGuard<'_, T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = &mut *self;
-        ready!(this.stream.poll_stream(cx))?;
-        if this.replace(bytes) {
-            return Poll::Ready(Ok(bytes.len()));
+    /// Writes the names of a response as they are spelled.
+    fn replace(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut state = self.as_ref()?.state();
+        if state.response.is_empty() {
+            return None;
         }
-        Pin::new(&mut this.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = &mut *self;
-        ready!(this.stream.poll_stream(cx))?;
-        match slices {
-            // hyper writes a head in one piece.
-            [head, ..] if this.replace(head) => Poll::Ready(Ok(head.len())),
-            _ => Pin::new(&mut this.stream).poll_write_vectored(cx, slices),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        let respelled = state.response.respell(bytes)?;
+        state.response = Spellings::default();
+        Some(respelled)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::guarded::Guarded;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     fn spellings(names: &[&str]) -> Spellings {
@@ -268,7 +204,7 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(7);
         let mut read = String::new();
         let write = async {
-            let mut guard = CaseGuard::new(near, Some(case));
+            let mut guard = Guarded::new(near, Some(case));
             for text in texts {
                 guard.write_all(text.as_bytes()).await.unwrap();
             }

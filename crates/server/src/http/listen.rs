@@ -1,13 +1,14 @@
 //! Accepts connections, bounds them, and ends them without cutting a request short.
 
 use crate::http::front::Front;
-use crate::http::header_case::{CaseGuard, HeaderCase};
+use crate::http::guarded::Guarded;
+use crate::http::header_case::HeaderCase;
 use crate::http::meter::{ConnectionMeter, CutReason, Handshake};
 use crate::http::peer::Peer;
 use crate::http::service::Service;
 use crate::http::stall::StallGuard;
 use crate::http::tls::{self, Tls};
-use crate::http::unread::UnreadGuard;
+use crate::http::unread::Unread;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -140,6 +141,7 @@ pub async fn serve<S: Service>(
     drop(listener);
     // Without an open connection there is no receiver, which is not an error.
     let _ = stop.send(true);
+    server.front.service().stop_waiting();
     let options = &server.options;
     let all = u32::try_from(options.connections_max).unwrap_or(u32::MAX);
     match tokio::time::timeout(options.shutdown_grace, slots.served.acquire_many(all)).await {
@@ -306,9 +308,10 @@ impl<S: Service> Connection<S> {
         let Self { server, peer, stopping, slot, .. } = self;
         let options = &server.options;
         let stream = StallGuard::new(stream, options.write_timeout);
-        let stream = UnreadGuard::new(stream, |status| server.front.refuse_unread(status, *peer));
+        let stream =
+            Guarded::new(stream, Unread(|status| server.front.refuse_unread(status, *peer)));
         let case = S::HAS_METADATA.then(HeaderCase::default);
-        let stream = CaseGuard::new(stream, case.as_ref());
+        let stream = Guarded::new(stream, case.as_ref());
         let service = service_fn(|mut request| async {
             if let Some(case) = &case {
                 request.extensions_mut().insert(case.of_request());

@@ -34,18 +34,29 @@ impl PropertiesCache {
         Self { ms_max, known: ArcSwap::default(), forgotten: AtomicU64::new(0) }
     }
 
-    /// The properties of `account`; `read` runs if they are not cached or have expired.
-    pub(crate) async fn of(
+    /// The properties of `account`, if they are cached and have not expired.
+    pub(crate) fn known(
+        &self,
+        account: &AccountName,
+        clock: &dyn Clock,
+    ) -> Option<Arc<ServiceProperties>> {
+        let all = self.known.load();
+        let known = all.get(account).filter(|known| self.is_believed(known, clock))?;
+        Some(known.properties.clone())
+    }
+
+    /// The properties of `account` as they were last read, however long ago.
+    pub(crate) fn last(&self, account: &AccountName) -> Option<Arc<ServiceProperties>> {
+        self.known.load().get(account).map(|known| known.properties.clone())
+    }
+
+    /// Caches the properties of `account`, which `read` reads.
+    pub(crate) async fn learn(
         &self,
         account: &AccountName,
         clock: &dyn Clock,
         read: impl Future<Output = ApiResult<ServiceProperties>>,
     ) -> ApiResult<Arc<ServiceProperties>> {
-        if let Some(known) = self.known.load().get(account)
-            && self.is_believed(known, clock)
-        {
-            return Ok(known.properties.clone());
-        }
         let (forgotten, read_at) = (self.forgotten.load(Ordering::SeqCst), clock.now());
         let properties = Arc::new(read.await?);
         self.known.rcu(|known| {
@@ -106,7 +117,10 @@ mod tests {
                 reads.set(reads.get() + 1);
                 Ok(ServiceProperties::default())
             };
-            cache.of(&account, &At(begin.plus_seconds(*second)), read).await.unwrap();
+            let clock = At(begin.plus_seconds(*second));
+            if cache.known(&account, &clock).is_none() {
+                cache.learn(&account, &clock, read).await.unwrap();
+            }
         }
         reads.get()
     }
@@ -115,6 +129,21 @@ mod tests {
     async fn properties_that_only_we_change_are_read_once() {
         let nature = nature(Writers::Sole, Acknowledged::Kept);
         assert_eq!(reads_at(nature, &[100, 0, 100_000]).await, 1);
+    }
+
+    /// K-8.7: a store that does not answer is not asked again for them.
+    #[tokio::test]
+    async fn properties_that_have_expired_are_still_there_for_a_store_that_is_away() {
+        let cache = PropertiesCache::new(nature(Writers::Many, Acknowledged::Kept));
+        let account = AccountName::parse("acct1").unwrap();
+        let begin = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
+        assert!(cache.last(&account).is_none());
+        let read = async { Ok(ServiceProperties::default()) };
+        cache.learn(&account, &At(begin), read).await.unwrap();
+        assert!(cache.known(&account, &At(begin.plus_seconds(100))).is_none());
+        assert!(cache.last(&account).is_some());
+        cache.forget(&account);
+        assert!(cache.last(&account).is_none());
     }
 
     #[tokio::test]

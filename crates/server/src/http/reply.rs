@@ -1,10 +1,12 @@
 //! The reply of a handler, before it becomes an HTTP response or a part of a batch.
 
-use crate::error::Failure;
+use crate::error::{ApiError, ApiResult, Failure};
 use crate::headers::DataServiceVersion;
 use crate::operation::Plan;
 use http::HeaderValue;
 use lazuli_model::ETag;
+use lazuli_wire::error_code::ErrorCode;
+use serde::Serialize;
 use std::borrow::Cow;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -60,6 +62,13 @@ impl Reply {
         Self { status, odata: true, no_cache: true, ..Self::default() }
     }
 
+    /// A reply with a JSON document that is not OData.
+    pub(crate) fn json_of(status: u16, document: &impl Serialize) -> ApiResult<Self> {
+        let body = serde_json::to_vec(document);
+        let body = body.map_err(|error| ApiError::caused_by(ErrorCode::InternalError, error))?;
+        Ok(Self::json(status, body))
+    }
+
     /// An OData reply with a body.
     pub(crate) fn odata_body(
         status: u16,
@@ -82,6 +91,12 @@ impl Reply {
     pub(crate) fn xml(status: u16, body: Vec<u8>) -> Self {
         let content_type = (!body.is_empty()).then_some("application/xml".into());
         Self { status, content_type, body, ..Self::default() }
+    }
+
+    /// A JSON reply of an extension.
+    pub(crate) fn json(status: u16, body: Vec<u8>) -> Self {
+        let content_type = Some("application/json;charset=utf-8".into());
+        Self { status, content_type, no_cache: true, body, ..Self::default() }
     }
 
     pub(crate) fn is_error(&self) -> bool {

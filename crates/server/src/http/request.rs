@@ -10,6 +10,7 @@ use lazuli_model::Timestamp;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_wire::uri::{Location, Query};
 use lazuli_wire::version::ApiVersion;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,10 @@ pub(crate) struct RequestContext<'a> {
     /// Whether responses say why a credential was refused.
     pub(crate) explain: bool,
     pub(crate) tolerance: Tolerance,
+    /// Whether it asks for extensions.
+    pub(crate) extensions: bool,
+    /// The address of the client.
+    pub(crate) client: IpAddr,
 }
 
 impl RequestContext<'_> {

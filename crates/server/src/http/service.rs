@@ -14,12 +14,13 @@ use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::http::respond::ResponseContext;
 use crate::http::shared::Shared;
-use crate::operation::{Facts, ServiceName, Verb};
+use crate::operation::{Facts, Operation, ServiceName, Verb};
 use http::HeaderValue;
 use http::request::Parts;
 use lazuli_model::{AccountName, ServiceProperties};
 use lazuli_wire::uri::Query;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A storage service over HTTP.
 pub(crate) trait Service: Credentials + Send + Sync + 'static {
@@ -54,6 +55,14 @@ pub(crate) trait Service: Credentials + Send + Sync + 'static {
         principal: &Principal<Self::Grant>,
     ) -> impl Future<Output = ApiResult<Reply>> + Send;
 
+    /// How much longer than others a request with this query may take, because it waits.
+    fn patience(_query: Option<&str>) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Answers the requests that wait for something to happen, because the server stops.
+    fn stop_waiting(&self) {}
+
     /// The reply to a failed request.
     fn error_reply(&self, failed: &Failed<'_>) -> Reply;
 
@@ -66,22 +75,17 @@ pub(crate) trait Service: Credentials + Send + Sync + 'static {
         account: &AccountName,
     ) -> impl Future<Output = ApiResult<Arc<ServiceProperties>>> + Send;
 
+    /// The settings of an account as they were last read, without asking the store.
+    fn last_properties(&self, _: &AccountName) -> Option<Arc<ServiceProperties>> {
+        None
+    }
+
     /// Where its finished requests are counted.
     fn counts(&self) -> &Counts;
 }
 
 /// What a request of a service addresses.
 pub(crate) type Resource<S> = <<S as Credentials>::Grant as Grant>::Resource;
-
-/// An operation of a service.
-pub(crate) trait Operation: Copy + Send + Sync + 'static {
-    /// Every operation, in the order of [`index`](Self::index).
-    fn all() -> &'static [Self];
-
-    fn index(self) -> usize;
-
-    fn facts(self) -> &'static Facts;
-}
 
 /// A request before routing.
 pub(crate) struct Unrouted<'a> {
@@ -91,6 +95,8 @@ pub(crate) struct Unrouted<'a> {
     pub(crate) query: &'a Query<'a>,
     pub(crate) headers: &'a RequestHeaders<'a>,
     pub(crate) account: &'a AccountName,
+    /// Whether it asks for extensions.
+    pub(crate) extensions: bool,
 }
 
 /// A routed request, with its body.

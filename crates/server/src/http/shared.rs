@@ -7,6 +7,7 @@ use crate::http::access_log::AccessLog;
 use crate::http::answer_memory::AnswerMemory;
 use crate::http::body::BodyMemory;
 use crate::http::disk_guard::DiskGuard;
+use crate::http::extensions::ExtensionsMode;
 use crate::http::profile::Profile;
 use crate::http::version::VersionCheck;
 use crate::request_id::RequestIds;
@@ -36,6 +37,8 @@ pub struct FrontOptions {
     pub request_id_seed: u64,
     pub auth: AuthOptions,
     pub profile: Profile,
+    /// Who gets the extensions.
+    pub extensions: ExtensionsMode,
     pub access_log: AccessLog,
     /// Refuses writes while the disk is nearly full.
     pub disk: Arc<DiskGuard>,
@@ -53,6 +56,7 @@ impl Default for FrontOptions {
             request_id_seed: 0,
             auth: AuthOptions::default(),
             profile: Profile::default(),
+            extensions: ExtensionsMode::default(),
             access_log: AccessLog::default(),
             disk: Arc::default(),
         }
@@ -69,6 +73,10 @@ pub struct Shared {
     pub(crate) answers: AnswerMemory,
     /// Requests refused because all connections were taken.
     pub(crate) connections_refused: Counter,
+    /// Requests refused because all snapshots that clients may hold were taken.
+    pub(crate) snapshots_refused: Arc<Counter>,
+    /// Requests refused because as many as may were waiting for changes.
+    pub(crate) waiters_refused: Arc<Counter>,
     /// The challenge in a 401.
     pub(crate) challenge: HeaderValue,
 }
@@ -83,6 +91,8 @@ impl Shared {
             bodies: BodyMemory::new(body_bytes_max, options.memory_wait_max),
             answers: AnswerMemory::new(queries_max, answer_bytes_max, options.memory_wait_max),
             connections_refused: Counter::default(),
+            snapshots_refused: Arc::default(),
+            waiters_refused: Arc::default(),
             challenge: options.auth.challenge(),
             options,
         }
@@ -97,6 +107,8 @@ impl Source for Shared {
             ("bodies", self.bodies.memory().refused()),
             ("queries", pages),
             ("answers", self.answers.memory().refused().saturating_sub(pages)),
+            ("snapshots", self.snapshots_refused.value()),
+            ("waiters", self.waiters_refused.value()),
         ];
         let mut refused =
             Family::new("lazuli_busy", "Requests refused with ServerBusy, by exhausted bound");

@@ -44,9 +44,20 @@ impl<'a> Base<'a> {
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        self.text.get_or_init(|| match self.segment {
-            Some(segment) => [self.scheme, "://", self.host, "/", segment, "/"].concat(),
-            None => [self.scheme, "://", self.host, "/"].concat(),
+        self.text.get_or_init(|| {
+            let segment = self.segment.unwrap_or_default();
+            let mut text = String::with_capacity(
+                self.scheme.len() + "://".len() + self.host.len() + "/".len() * 2 + segment.len(),
+            );
+            text.push_str(self.scheme);
+            text.push_str("://");
+            text.push_str(self.host);
+            text.push('/');
+            if self.segment.is_some() {
+                text.push_str(segment);
+                text.push('/');
+            }
+            text
         })
     }
 }

@@ -4,41 +4,21 @@
 //! reaches the front: hyper responds with a status line and an empty body, and has no hook for
 //! that. So the stream below hyper detects such a response and writes a complete one instead.
 
-use crate::http::pending::Pending;
+use crate::http::guarded::Guard;
 use http::{HeaderMap, StatusCode};
 use lazuli_model::Timestamp;
 use lazuli_wire::error_code::ErrorCode;
-use std::io::{self, IoSlice};
-use std::pin::Pin;
-use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Every response of the front has this header, and none of hyper's own do.
 const REQUEST_ID: &[u8] = b"x-ms-request-id";
 
-/// A stream that replaces hyper's own refusals with the result of `answer` for their status.
-pub(crate) struct UnreadGuard<T, F> {
-    /// Holds such a response. Nothing follows it: hyper closes.
-    stream: Pending<T>,
-    answer: F,
-}
+/// Replaces hyper's own refusals with what the function gives for their status. Nothing follows such
+/// a response: hyper closes.
+pub(crate) struct Unread<F>(pub(crate) F);
 
-impl<T, F> UnreadGuard<T, F>
-where
-    T: AsyncWrite + Unpin,
-    F: Fn(StatusCode) -> Vec<u8>,
-{
-    pub(crate) fn new(stream: T, answer: F) -> Self {
-        Self { stream: Pending::new(stream), answer }
-    }
-
-    /// Intercepts a refusal written by hyper; the next flush writes the response.
-    fn replace(&mut self, bytes: &[u8]) -> bool {
-        let status = own_refusal(bytes);
-        if let Some(status) = status {
-            self.stream.hold((self.answer)(status));
-        }
-        status.is_some()
+impl<F: Fn(StatusCode) -> Vec<u8>> Guard for Unread<F> {
+    fn replace(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        own_refusal(bytes).map(&self.0)
     }
 }
 
@@ -86,59 +66,10 @@ fn write_all(out: &mut Vec<u8>, pieces: &[&[u8]]) {
     pieces.iter().for_each(|piece| out.extend_from_slice(piece));
 }
 
-impl<T: AsyncRead + Unpin, F: Unpin> AsyncRead for UnreadGuard<T, F> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
-}
-
-impl<T, F> AsyncWrite for UnreadGuard<T, F>
-where
-    T: AsyncWrite + Unpin,
-    F: Fn(StatusCode) -> Vec<u8> + Unpin,
-{
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        if self.replace(bytes) {
-            return Poll::Ready(Ok(bytes.len()));
-        }
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match slices {
-            [bytes] if self.replace(bytes) => Poll::Ready(Ok(bytes.len())),
-            _ => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::guarded::Guarded;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     const REFUSAL: &str =
@@ -148,7 +79,7 @@ mod tests {
     async fn sent(texts: &[&str]) -> String {
         let (near, mut far) = tokio::io::duplex(7);
         let answer = |status: StatusCode| format!("refused with {status}").into_bytes();
-        let mut guard = UnreadGuard::new(near, answer);
+        let mut guard = Guarded::new(near, Unread(answer));
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
         let writer = tokio::spawn(async move {
             for text in texts {

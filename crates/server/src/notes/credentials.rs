@@ -1,10 +1,11 @@
 //! How notes are signed, and what their tokens permit.
 
-use super::{NoteResource, Notes};
+use super::book::Notes;
+use super::operation::NoteResource;
 use crate::auth::accounts::Account;
 use crate::auth::bearer::{RoleGrant, RoleNames};
 use crate::auth::credentials::{BearerRefusal, Credentials, Grant, Presented, Sas};
-use crate::auth::explain::Keyring;
+use crate::auth::keyring::Keyring;
 use crate::error::ApiResult;
 use crate::operation::Facts;
 use lazuli_wire::error_code::ErrorCode;

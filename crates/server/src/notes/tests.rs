@@ -1,6 +1,6 @@
 //! Notes and tables in one process.
 
-use super::Notes;
+use super::book::Notes;
 use super::credentials::{string_to_sign, token_to_sign};
 use crate::auth::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
 use crate::http::front::Front;

@@ -2,37 +2,22 @@
 
 use crate::auth::accounts::Account;
 use crate::auth::bearer::{RoleGrant, RoleNames};
-use crate::auth::credentials::{BearerRefusal, Credentials, Grant, Presented, Sas, not_permitted};
+use crate::auth::credentials::{BearerRefusal, ContainerGrant, Credentials, Grant, Presented, Sas};
 use crate::auth::delegation;
-use crate::auth::explain::Keyring;
+use crate::auth::keyring::Keyring;
 use crate::error::ApiResult;
 use crate::operation::Facts;
+use crate::operation::letters::{ADD, CREATE, DELETE, PROCESS, READ, UPDATE, WRITE};
 use crate::queue::api::QueueApi;
 use crate::queue::explain;
 use crate::queue::operation::Resource;
+use crate::queue::token::{Token, TokenKind};
 use lazuli_model::{AccessPolicies, QueueName, Timestamp};
 use lazuli_queue::QueueError;
 use lazuli_wire::error_code::ErrorCode;
-use lazuli_wire::sas::{
-    Caller, Permissions, QueueDelegationSas, QueueGrant, QueueSas, QueueToken, SasError,
-};
+use lazuli_wire::sas::{Caller, QueueGrant, QueueSas, QueueToken, SasError};
 use lazuli_wire::shared_key::{CanonicalRequest, Scheme};
 use lazuli_wire::uri::split_account;
-
-/// The sets of permissions on messages that a user's roles may give, the frequent ones first.
-const DELEGATED: [&str; 32] = [
-    "raudp", "r", "rp", "a", "", "d", "p", "u", "ad", "ap", "au", "dp", "ra", "rd", "ru", "ud",
-    "up", "adp", "aud", "aup", "rad", "rap", "rau", "rdp", "rud", "rup", "udp", "audp", "radp",
-    "raud", "raup", "rudp",
-];
-
-const READ: Permissions = Permissions::READ;
-const ADD: Permissions = Permissions::ADD;
-const UPDATE: Permissions = Permissions::UPDATE;
-const DELETE: Permissions = Permissions::DELETE;
-const PROCESS: Permissions = Permissions::PROCESS;
-const WRITE: Permissions = Permissions::WRITE;
-const CREATE: Permissions = Permissions::CREATE;
 
 /// The roles of the Queue service and its data actions (A-13.32).
 pub(crate) const ROLES: &RoleNames = &RoleNames {
@@ -71,17 +56,6 @@ pub(crate) const ROLES: &RoleNames = &RoleNames {
         ("generateUserDelegationKey/action", RoleGrant::DELEGATION),
     ],
 };
-
-/// A token of the Queue service, and the queue in the URL, which is part of the string to sign.
-pub(crate) struct Token<'q> {
-    pub(crate) queue: &'q str,
-    pub(crate) sas: TokenKind<'q>,
-}
-
-pub(crate) enum TokenKind<'q> {
-    Queue(QueueSas<'q>),
-    UserDelegation(QueueDelegationSas<'q>),
-}
 
 impl Credentials for QueueApi {
     type Token<'q> = Token<'q>;
@@ -178,7 +152,7 @@ impl Credentials for QueueApi {
             }
             TokenKind::UserDelegation(sas) if self.gives_delegation_keys() => {
                 let verify = |key: &_| sas.verify(name, queue, key).is_ok();
-                let owner = delegation::owner_permissions(account, &sas.key, &DELEGATED, verify);
+                let owner = delegation::owner_permissions(account, &sas.key, ROLES, verify);
                 Ok(owner.and_then(|owner| Ok(sas.grant(queue, caller)?.within(owner))))
             }
             // Nobody can have such a token: we issue no keys to sign it with (A-13.30).
@@ -217,15 +191,6 @@ impl Credentials for QueueApi {
             expiry.unwrap_or(Timestamp::MAX).rfc1123(),
             now.rfc1123(),
         ))
-    }
-}
-
-impl Token<'_> {
-    pub(crate) fn string_to_sign(&self, account: &str) -> Result<String, SasError> {
-        match &self.sas {
-            TokenKind::Queue(sas) => sas.string_to_sign(account, self.queue),
-            TokenKind::UserDelegation(sas) => sas.string_to_sign(account, self.queue),
-        }
     }
 }
 
@@ -279,39 +244,17 @@ impl Grant for QueueGrant {
     /// An operation that no such token permits has another error code than a missing permission
     /// (Q-10.6, Q-10.7, TQ-58).
     fn permit(&self, facts: &Facts, resource: &Resource) -> ApiResult<()> {
-        let (Some(queue), Some(needed)) = (resource.queue(), facts.service_sas) else {
-            return Err(SasError::Resource.into());
-        };
-        let permitted =
-            self.check_queue(queue.as_str()).and_then(|()| self.check_permissions(needed));
-        let own = || format!("queue '{}'", self.queue());
-        permitted.map_err(|error| {
-            not_permitted(error, self.permissions(), &own(), facts, queue.as_str(), needed)
-        })
+        let queue = resource.queue().map(QueueName::as_str);
+        let is_own = queue.is_some_and(|queue| self.check_queue(queue).is_ok());
+        let (name, permissions) = (self.queue(), self.permissions());
+        ContainerGrant { kind: "queue", name, permissions }.permit(facts, queue, is_own)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
-
-    /// The permissions behind a delegation key are found by trial: every set that some combination
-    /// of roles and data actions gives must be included.
-    #[test]
-    fn every_set_of_letters_that_roles_give_is_tried() {
-        let tried: BTreeSet<_> =
-            DELEGATED.iter().map(|letters| Permissions::parse(letters).letters()).collect();
-        assert_eq!(tried.len(), DELEGATED.len());
-        let every = READ.union(ADD).union(UPDATE).union(DELETE).union(PROCESS).letters();
-        for set in 0..1 << every.len() {
-            let chosen = every.char_indices().filter(|(at, _)| set & (1 << at) != 0);
-            let letters: String = chosen.map(|(_, letter)| letter).collect();
-            assert!(tried.contains(&letters), "{letters:?}");
-        }
-        let roles = ROLES.roles.iter().chain(ROLES.actions).map(|(_, grant)| grant.objects);
-        assert_eq!(roles.fold(Permissions::NONE, Permissions::union).letters(), every);
-    }
+    use lazuli_wire::sas::Permissions;
 
     /// A-13.32.
     #[test]

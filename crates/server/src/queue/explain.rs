@@ -1,9 +1,10 @@
 //! Common mistakes of clients that sign for the Queue service.
 
 use crate::auth::credentials::Presented;
-use crate::auth::explain::{self, Keyring, Mistake, SasMistake, edit, encode, mismatch};
+use crate::auth::explain::{self, Mistake, SasMistake, edit, encode, mismatch};
+use crate::auth::keyring::Keyring;
 use crate::error::sentence;
-use crate::queue::credentials::{Token, TokenKind};
+use crate::queue::token::{Token, TokenKind};
 use lazuli_wire::shared_key::{CanonicalRequest, Scheme};
 use lazuli_wire::uri::percent_decode_lenient;
 

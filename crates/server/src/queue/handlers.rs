@@ -27,11 +27,24 @@ pub(crate) async fn handle(
     principal: &Principal<QueueGrant>,
 ) -> ApiResult<Reply> {
     match (request.operation, request.resource) {
-        (operation, Resource::Messages { queue, .. }) => {
-            messages::of_queue(api, context, request, operation, queue).await
+        (Operation::PutMessage, Resource::Messages { queue, .. }) => {
+            messages::put(api, context, request, queue).await
         }
-        (operation, Resource::Message { queue, id }) => {
-            messages::of_message(api, context, request, operation, queue, *id).await
+        (Operation::GetMessage | Operation::GetMessages, Resource::Messages { queue, .. }) => {
+            messages::get(api, context, request, queue).await
+        }
+        (Operation::PeekMessage | Operation::PeekMessages, Resource::Messages { queue, .. }) => {
+            messages::peek(api, context, request, queue).await
+        }
+        (Operation::ClearMessages, Resource::Messages { queue, .. }) => {
+            api.queues.clear_messages(&context.account.name, queue).await?;
+            Ok(Reply::xml(204, Vec::new()))
+        }
+        (Operation::UpdateMessage, Resource::Message { queue, id }) => {
+            messages::update(api, context, request, queue, *id).await
+        }
+        (Operation::DeleteMessage, Resource::Message { queue, id }) => {
+            messages::delete(api, context, request, queue, *id).await
         }
         (Operation::CreateQueue, Resource::Queue { queue }) => {
             create(api, context, request, queue).await
@@ -69,7 +82,25 @@ pub(crate) async fn handle(
             settings::delegation_key::<QueueApi>(context, request.body, principal)
         }
         (Operation::GetUserDelegationKey, _) => Err(ErrorCode::InvalidQueryParameterValue.into()),
-        _ => Err(unsupported_verb()),
+        // Routing gives these their resource. They are listed, so that a new row does not compile
+        // before it has a handler.
+        (
+            Operation::PutMessage
+            | Operation::GetMessage
+            | Operation::GetMessages
+            | Operation::PeekMessage
+            | Operation::PeekMessages
+            | Operation::ClearMessages
+            | Operation::UpdateMessage
+            | Operation::DeleteMessage
+            | Operation::CreateQueue
+            | Operation::DeleteQueue
+            | Operation::GetQueueMetadata
+            | Operation::SetQueueMetadata
+            | Operation::GetQueueAcl
+            | Operation::SetQueueAcl,
+            _,
+        ) => Err(unsupported_verb()),
     }
 }
 

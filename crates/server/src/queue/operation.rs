@@ -2,11 +2,12 @@
 //!
 //! What each needs of a credential is the table of section 10 of the Queue rules.
 
-use crate::http::service;
+use crate::operation::letters::{
+    ADD, CONTAINER, CREATE, DELETE, LIST, OBJECT, PROCESS, READ, SERVICE, UPDATE, WRITE,
+};
 use crate::operation::{Access, AccountSas, Answer, Body, Facts, Kind, Role, operations};
 use lazuli_model::{MessageId, QueueName};
 use lazuli_wire::error_code::ErrorCode;
-use lazuli_wire::sas::{Permissions, ResourceTypes};
 use lazuli_wire::version::ApiVersion;
 
 /// The resource of a request, with its names parsed.
@@ -47,18 +48,6 @@ impl Resource {
         }
     }
 }
-
-const READ: Permissions = Permissions::READ;
-const ADD: Permissions = Permissions::ADD;
-const UPDATE: Permissions = Permissions::UPDATE;
-const PROCESS: Permissions = Permissions::PROCESS;
-const DELETE: Permissions = Permissions::DELETE;
-const LIST: Permissions = Permissions::LIST;
-const CREATE: Permissions = Permissions::CREATE;
-const WRITE: Permissions = Permissions::WRITE;
-const OBJECT: ResourceTypes = ResourceTypes::OBJECT;
-const CONTAINER: ResourceTypes = ResourceTypes::CONTAINER;
-const SERVICE: ResourceTypes = ResourceTypes::SERVICE;
 
 operations! {
     /// The operations. The frequent ones come first, because the router searches from the top.
@@ -296,43 +285,18 @@ operations! {
     }
 }
 
-/// OPTIONS, which the front handles without a credential.
-pub(crate) const PREFLIGHT: Facts = Facts {
-    name: "QueuePreflightRequest",
-    kind: Kind::Settings,
-    since: ApiVersion::FIRST,
-    body: Body::None,
-    answer: Answer::Xml,
-    access: Access::Reads,
-    service_sas: None,
-    account_sas: None,
-    role: Role::Nobody(ErrorCode::AuthorizationPermissionMismatch),
-};
-
-impl service::Operation for Operation {
-    fn facts(self) -> &'static Facts {
-        Self::facts(self)
-    }
-
-    fn all() -> &'static [Self] {
-        Self::ALL
-    }
-
-    fn index(self) -> usize {
-        self as usize
-    }
-}
+pub(crate) const PREFLIGHT: Facts = Facts::preflight("QueuePreflightRequest", Answer::Xml);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operation::check_rows;
     use std::collections::BTreeSet;
 
     /// The names of, except GetQueue, which is not an operation of the reference.
     #[test]
     fn operations_are_called_as_analytics_call_them() {
         let mut names: BTreeSet<_> = Operation::ALL.iter().map(|o| o.facts().name).collect();
-        assert_eq!(names.len(), Operation::ALL.len());
         names.insert(PREFLIGHT.name);
         names.remove("GetUserDelegationKey");
         let of_analytics = BTreeSet::from([
@@ -359,19 +323,8 @@ mod tests {
         assert_eq!(names, of_analytics);
     }
 
-    /// The secondary location is read-only, and everything that writes counts as a write or a
-    /// setting in metrics.
     #[test]
-    fn kinds_fit_what_operations_do() {
-        for operation in Operation::ALL {
-            let facts = operation.facts();
-            match facts.kind {
-                Kind::PointRead | Kind::Query | Kind::List => {
-                    assert_eq!(facts.access, Access::Reads, "{operation:?}");
-                }
-                Kind::Write | Kind::Batch => assert_eq!(facts.access, Access::Writes),
-                Kind::Settings => {}
-            }
-        }
+    fn rows_are_sound() {
+        check_rows::<Operation>();
     }
 }

@@ -1,24 +1,31 @@
 //! Entity group transactions: parts in, one commit, parts out.
 
+mod queue_message;
 mod step;
 
 use crate::auth::permit::Principal;
 use crate::error::{ApiError, ApiResult, Stage};
 use crate::http::answer_memory::AnswerMemory;
+use crate::http::extensions::Used;
 use crate::http::reply::{Reply, Work};
 use crate::http::request::RequestContext;
+use crate::queue::messages::put_reply;
 use crate::table::api::TableApi;
 use crate::table::batch_answer::{self, Answered, PART_BYTES_EXPECTED};
+use crate::table::call::Call;
 use crate::table::error_reply::{ErrorForm, error_reply};
 use crate::table::faults;
-use crate::table::handlers::{self, Call};
+use crate::table::handlers;
 use crate::table::mutations;
 use crate::table::operation::Operation;
+use lazuli_model::limits::BATCH_OPERATIONS_MAX;
 use lazuli_model::{EntityError, TableName, Timestamp};
-use lazuli_table::{Batch, BatchFailure, Mutation, TableError};
+use lazuli_queue::NewMessage;
+use lazuli_table::{Batch, BatchFailure, Companion, Mutation, TableError};
 use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::multipart::{self, BatchBody, Part};
 use lazuli_wire::sas::TableGrant;
+use queue_message::Messages;
 use step::Step;
 
 /// Expected ratio of response to body size: an inserted entity is echoed with annotations, and its
@@ -42,6 +49,9 @@ pub(crate) async fn handle(
                 ANSWER_TO_BODY_EXPECTED * call.body.len() + PART_BYTES_EXPECTED * parts.len();
             answers.hold(bytes, answer_changes(api, context, call, &parts, principal)).await
         }
+        BatchBody::Query(_) if is_any(call) => {
+            Err(ApiError::invalid_input("A transaction over partitions and tables has no queries."))
+        }
         BatchBody::Query(part) => {
             answers.hold_page(answer_query(api, context, call, &part, principal)).await
         }
@@ -56,7 +66,11 @@ async fn answer_changes(
     principal: &Principal<TableGrant>,
 ) -> ApiResult<Reply> {
     let (steps, unnamed) = resolve_all(context, call, parts);
-    let answers = match change(api, context, &steps, unnamed, principal).await {
+    let changed = match is_any(call) {
+        true => change_any(api, context, &steps, unnamed, principal).await,
+        false => change(api, context, &steps, unnamed, principal).await,
+    };
+    let answers = match changed {
         Ok(answers) => answers,
         // A batch that was not executed is refused as a whole.
         Err(fault) if fault.error.code == ErrorCode::ServerBusy => return Err(fault.error),
@@ -66,7 +80,130 @@ async fn answer_changes(
         }
     };
     let work = Work { operations: parts.len() as u32, ..Work::default() };
-    Ok(Reply { work, ..batch_answer::reply(context, &answers, true) })
+    let mut reply = Reply { work, ..batch_answer::reply(context, &answers, true) };
+    if is_any(call) {
+        Used::also(&mut reply, "transaction");
+    }
+    Ok(reply)
+}
+
+/// Whether the transaction may reach over partitions and tables.
+fn is_any(call: &Call<'_>) -> bool {
+    call.asked.is_some_and(|asked| asked.any_transaction)
+}
+
+/// Decodes every operation, applies them atomically whatever they name, and builds a reply for each.
+async fn change_any<'a>(
+    api: &TableApi,
+    context: &RequestContext<'_>,
+    steps: &[Step<'a>],
+    unnamed: Option<Fault>,
+    principal: &Principal<TableGrant>,
+) -> Result<Vec<Answered<'a>>, Fault> {
+    let decoded = decode_any(api, context, steps, principal).await;
+    let AnyDecoded { mutations, places, messages, message_places, fault } = decoded;
+    if let Some(fault) = fault.or(unnamed) {
+        return Err(fault);
+    }
+    if steps.is_empty() {
+        return Ok(Vec::new());
+    }
+    if steps.len() > BATCH_OPERATIONS_MAX {
+        let index = BATCH_OPERATIONS_MAX - 1;
+        return Err(Fault { index, error: TableError::TooManyOperations.into() });
+    }
+    let place = |places: &[usize], index: usize| places.get(index).copied().unwrap_or(0);
+    for (index, (table, mutation)) in mutations.iter().enumerate() {
+        let admitted = handlers::admit(api, context, table, mutation.key(), 1);
+        admitted.map_err(|error| Fault { index: place(&places, index), error })?;
+    }
+    let account = &context.account.name;
+    let joined = match (&api.queues, message_places.first()) {
+        (_, None) => None,
+        (Some(queues), Some(_)) => Some(Messages::new(queues, account, messages)),
+        (None, Some(index)) => {
+            let error =
+                ApiError::with_text(ErrorCode::NotImplemented, "This server has no queues.");
+            return Err(Fault { index: *index, error });
+        }
+    };
+    let companion = joined.as_ref().map(|joined| joined as &dyn Companion);
+    let applied = api.tables.transact_any(account, &mutations, companion).await;
+    let applied = applied.map_err(Fault::from);
+    let puts = match joined {
+        Some(joined) if applied.is_ok() || joined.failed() => joined
+            .ended()
+            .map_err(|(index, error)| Fault { index: place(&message_places, index), error })?,
+        _ => Vec::new(),
+    };
+    if api.advice.is_open() {
+        let changes = mutations.iter().map(|(table, mutation)| (*table, mutation));
+        let of_entities = steps.iter().filter(|step| step.queue.is_none());
+        note(api, context, of_entities, changes, applied.as_ref().err());
+    }
+    let at_place = |fault: Fault| Fault { index: place(&places, fault.index), ..fault };
+    let timestamp = applied.map_err(at_place)?;
+    let (mut changes, mut puts) = (mutations.iter(), puts.iter());
+    let answer = |(index, step): (usize, &Step<'a>)| {
+        let failed = |error| Fault { index, error };
+        // A step that is neither was refused above.
+        let missing = || failed(ErrorCode::InternalError.into());
+        if step.queue.is_some() {
+            let put = puts.next().ok_or_else(missing)?;
+            return Ok(step.answered(put_reply(put, context.version)));
+        }
+        let (table, mutation) = changes.next().ok_or_else(missing)?;
+        let (operation, resource) = step.request.as_ref().ok_or_else(missing)?;
+        let call = step.call(*operation, resource);
+        let reply = mutations::reply(context, &call, table, mutation, timestamp);
+        Ok(step.answered(reply.map_err(failed)?))
+    };
+    steps.iter().enumerate().map(answer).collect()
+}
+
+/// The operations of a transaction over partitions and tables, up to the first invalid one.
+#[derive(Default)]
+struct AnyDecoded<'s> {
+    mutations: Vec<(&'s TableName, Mutation<'s>)>,
+    /// Which parts the mutations are.
+    places: Vec<usize>,
+    messages: Vec<NewMessage>,
+    /// Which parts the messages are.
+    message_places: Vec<usize>,
+    fault: Option<Fault>,
+}
+
+async fn decode_any<'s>(
+    api: &TableApi,
+    context: &RequestContext<'_>,
+    steps: &'s [Step<'_>],
+    principal: &Principal<TableGrant>,
+) -> AnyDecoded<'s> {
+    let mut decoded = AnyDecoded::default();
+    for (index, step) in steps.iter().enumerate() {
+        if let Some(queue) = step.queue {
+            match queue_message::decode(context, step, queue, principal) {
+                Ok(message) => {
+                    decoded.messages.push(message);
+                    decoded.message_places.push(index);
+                }
+                Err(error) => return AnyDecoded { fault: Some(Fault { index, error }), ..decoded },
+            }
+            continue;
+        }
+        let Some((operation, resource)) = &step.request else { break };
+        match decode(context, &step.call(*operation, resource), principal) {
+            Ok(mutation) => {
+                decoded.mutations.push(mutation);
+                decoded.places.push(index);
+            }
+            Err(error) => {
+                let error = mutations::check_table_first(api, context, resource, error).await;
+                return AnyDecoded { fault: Some(Fault { index, error }), ..decoded };
+            }
+        }
+    }
+    decoded
 }
 
 async fn answer_query(
@@ -184,7 +321,12 @@ async fn change<'a>(
         let admitted = handlers::admit(api, context, batch.table(), first.key(), steps.len());
         admitted.map_err(|error| Fault { index: 0, error })?;
     }
-    let (batch, timestamp) = transact(api, context, batch).await?;
+    let (batch, applied) = transact(api, context, batch).await;
+    if api.advice.is_open() {
+        let changes = batch.mutations().iter().map(|mutation| (batch.table(), mutation));
+        note(api, context, steps.iter(), changes, applied.as_ref().err());
+    }
+    let timestamp = applied?;
     let answer = |(index, (step, mutation)): (usize, (&Step<'a>, &Mutation<'_>))| {
         let failed = |error| Fault { index, error };
         // A step without an operation was refused above.
@@ -241,19 +383,37 @@ async fn transact<'a>(
     api: &TableApi,
     context: &RequestContext<'_>,
     batch: Batch<'a>,
-) -> Result<(Batch<'a>, Timestamp), Fault> {
+) -> (Batch<'a>, Result<Timestamp, Fault>) {
     let account = &context.account.name;
     match api.tables.transact(account, &batch).await {
         Err(BatchFailure { index, error: TableError::Entity(error) })
             if context.tolerance.is_lenient() && error == EntityError::TooManyProperties =>
         {
-            let tolerated = context.tolerance.tolerate_properties(error);
-            tolerated.map_err(|error| Fault { index, error })?;
+            if let Err(error) = context.tolerance.tolerate_properties(error) {
+                return (batch, Err(Fault { index, error }));
+            }
             let batch = batch.relaxed();
-            let timestamp = api.tables.transact(account, &batch).await?;
-            Ok((batch, timestamp))
+            let applied = api.tables.transact(account, &batch).await;
+            (batch, applied.map_err(Fault::from))
         }
-        outcome => Ok((batch, outcome?)),
+        outcome => (batch, outcome.map_err(Fault::from)),
+    }
+}
+
+/// Shows the changes of a batch to the advice; of one that failed, the change that made it fail.
+#[cold]
+fn note<'m, 's, 'a: 's>(
+    api: &TableApi,
+    context: &RequestContext<'_>,
+    steps: impl Iterator<Item = &'s Step<'a>>,
+    changes: impl Iterator<Item = (&'m TableName, &'m Mutation<'m>)>,
+    fault: Option<&Fault>,
+) {
+    for (index, (step, (table, mutation))) in steps.zip(changes).enumerate() {
+        if fault.is_none_or(|fault| fault.index == index) {
+            let error = fault.map(|fault| &fault.error);
+            api.advice.written(context, table, mutation, error, (step.part.body.len(), true));
+        }
     }
 }
 

@@ -100,7 +100,8 @@ impl<'a> Encoder<'a> {
                 EntityList::Atom(atom::EntityCollection::begin(&mut body, &context, envelope))
             }
         };
-        Entities { encoder: self, context, body, list }
+        let head_bytes = body.len();
+        Entities { encoder: self, context, body, list, head_bytes }
     }
 
     fn odata_context<'c>(&self, table: &'c TableName, select: Option<&'c Select>) -> Context<'c>
@@ -161,6 +162,8 @@ pub(crate) struct Entities<'a> {
     context: Context<'a>,
     body: Vec<u8>,
     list: EntityList,
+    /// What precedes the entities.
+    head_bytes: usize,
 }
 
 enum EntityList {
@@ -183,7 +186,11 @@ impl Entities<'_> {
         }
     }
 
-    pub(crate) fn finish(mut self) -> Reply {
+    /// The page, with the number of all entities if it is known and asked for.
+    pub(crate) fn finish(mut self, count: Option<u64>) -> Reply {
+        if let (Some(count), EntityList::Json(list)) = (count, &self.list) {
+            list.write_count(&mut self.body, self.head_bytes, count);
+        }
         match self.list {
             EntityList::Json(list) => list.end(&mut self.body),
             EntityList::Atom(list) => list.end(&mut self.body, &self.context),

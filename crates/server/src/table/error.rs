@@ -1,6 +1,7 @@
 //! Maps errors of the Table service to error codes.
 
 use crate::error::{ApiError, Stage};
+use crate::table::changes::changes_error;
 use lazuli_engine::EngineError;
 use lazuli_model::{EntityError, KeyError, NameError};
 use lazuli_table::TableError;
@@ -69,6 +70,9 @@ pub(crate) fn filter_error(error: &FilterError, filter: &str) -> ApiError {
             let text = message::incompatible_operands(left.name(), right.name(), operator);
             ApiError::invalid_input(text)
         }
+        FilterError::Misused { problem, position } => {
+            ApiError::invalid_input(message::misused(problem, position, filter))
+        }
         FilterError::NotImplemented => ErrorCode::NotImplemented.into(),
         FilterError::Invalid | FilterError::TooComplex => {
             ApiError::invalid_input(message::INPUT_NOT_VALID)
@@ -88,6 +92,14 @@ impl From<BodyError> for ApiError {
     }
 }
 
+/// An error of a read at a snapshot, which the store may have given up.
+pub(crate) fn snapshot_error(error: TableError) -> ApiError {
+    match error {
+        TableError::Engine(EngineError::Expired) => ErrorCode::SnapshotEnded.into(),
+        other => other.into(),
+    }
+}
+
 impl From<TableError> for ApiError {
     fn from(error: TableError) -> Self {
         match error {
@@ -97,6 +109,13 @@ impl From<TableError> for ApiError {
             // The live service never returns EntityNotFound (T-4.4).
             TableError::EntityNotFound => Self::at_execution(ErrorCode::ResourceNotFound),
             TableError::EntityAlreadyExists => Self::at_execution(ErrorCode::EntityAlreadyExists),
+            // The code of a taken key, whatever the verb, and a text that names the index.
+            TableError::IndexConflict(conflict) => Self {
+                text: Some(
+                    format!("{} {conflict}.", ErrorCode::EntityAlreadyExists.message()).into(),
+                ),
+                ..Self::at_execution(ErrorCode::EntityAlreadyExists)
+            },
             TableError::ConditionNotMet => {
                 Self::at_execution(ErrorCode::UpdateConditionNotSatisfied)
             }
@@ -106,6 +125,13 @@ impl From<TableError> for ApiError {
             TableError::DifferentPartition | TableError::DifferentTable => {
                 ErrorCode::CommandsInBatchActOnDifferentPartitions.into()
             }
+            TableError::NoExpiry => {
+                let text = "Entities of the table do not expire. PUT ?comp=lazuli-ttl sets when.";
+                Self::with_text(ErrorCode::ResourceNotFound, text)
+            }
+            TableError::NoFeed
+            | TableError::TokenOfOtherFeed
+            | TableError::ChangesDropped { .. } => changes_error(error),
             TableError::EmptyBatch => Self::invalid_input(message::INPUT_NOT_VALID),
             TableError::Busy => Self::at_execution(ErrorCode::ServerBusy),
             TableError::Engine(EngineError::Unavailable(reason)) => {

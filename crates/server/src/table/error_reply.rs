@@ -5,6 +5,7 @@ use crate::headers::{CallHeaders, DataServiceVersion};
 use crate::http::reply::Reply;
 use crate::http::service::Failed;
 use crate::http::trailer::Trailer;
+use crate::operation::Answer;
 use crate::table::request::Preference;
 use lazuli_wire::error_body::{self, Shape};
 use lazuli_wire::error_code::ErrorCode;
@@ -35,8 +36,11 @@ fn written(failed: &Failed<'_>) -> Reply {
     if is_preflight || is_unread || is_stranger || is_unaddressed {
         return early_reply(error, accepted, is_xml, context.trailer());
     }
+    // Settings of extensions are JSON both ways.
+    let is_json = context.operation.is_some_and(|facts| facts.answer == Answer::Json);
     let form = match context.version {
         None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::MarkedXml,
+        _ if is_json => ErrorForm::Json(MetadataLevel::Minimal),
         _ if is_xml => ErrorForm::PrefixedXml,
         _ => ErrorForm::of(accepted, context.version.as_ref().map(|version| version.parsed)),
     };

@@ -1,7 +1,8 @@
 //! Common mistakes of clients that sign for the Table service.
 
 use crate::auth::credentials::Presented;
-use crate::auth::explain::{Keyring, Mistake, SasMistake, edit, encode, mismatch, token};
+use crate::auth::explain::{Mistake, SasMistake, edit, encode, mismatch, token};
+use crate::auth::keyring::Keyring;
 use crate::error::sentence;
 use lazuli_wire::sas::{TableSas, UserDelegationSas};
 use lazuli_wire::shared_key::{Scheme, SignedRequest};

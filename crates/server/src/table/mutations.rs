@@ -5,9 +5,9 @@ use crate::headers::CallHeaders;
 use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::table::api::TableApi;
+use crate::table::call::Call;
 use crate::table::encode;
 use crate::table::error::body_key_error;
-use crate::table::handlers::Call;
 use crate::table::operation::{Operation, Resource};
 use crate::table::request::{BodyFormat, Preference, body_format, response_format};
 use lazuli_model::{

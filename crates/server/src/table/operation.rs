@@ -1,6 +1,8 @@
 //! The operations of the Table service, one row each, and their resources.
 
-use crate::http::service;
+use crate::operation::letters::{
+    ADD, CONTAINER, CREATE, DELETE, LIST, OBJECT, READ, SERVICE, UPDATE, WRITE,
+};
 use crate::operation::{Access, AccountSas, Answer, Body, Facts, Kind, Role, operations};
 use lazuli_model::{EntityKey, TableName};
 use lazuli_wire::error_code::ErrorCode;
@@ -21,10 +23,20 @@ pub(crate) enum Resource {
     Entity { table: TableName, key: EntityKey, has_if_match: bool },
     /// `/name?comp=acl`
     Acl { table: TableName },
+    /// `/name?comp=lazuli-…`
+    Setting { table: TableName, setting: Setting },
+    /// `/name?comp=lazuli-changes`
+    Changes { table: TableName },
+    /// `/name/$count`, for those who ask for extensions
+    Count { table: TableName },
+    /// `/name` of which entities are deleted by filter, for those who ask for extensions
+    Selection { table: TableName },
     /// `/table/..(..)`
     KeyedNested { table: TableName },
     /// `/$batch`
     Batch,
+    /// `/?comp=lazuli-advice`
+    Advice,
     /// `/?restype=service&comp=properties`
     ServiceProperties,
     /// `/?restype=service&comp=stats`
@@ -40,11 +52,16 @@ impl Resource {
             Self::Entities { table }
             | Self::Entity { table, .. }
             | Self::KeyedNested { table }
-            | Self::Acl { table } => Some(table),
+            | Self::Acl { table }
+            | Self::Changes { table }
+            | Self::Count { table }
+            | Self::Selection { table }
+            | Self::Setting { table, .. } => Some(table),
             // A table addressed by itself does not count.
             Self::Table { .. }
             | Self::Tables
             | Self::Batch
+            | Self::Advice
             | Self::ServiceProperties
             | Self::ServiceStats
             | Self::UserDelegationKey => None,
@@ -52,18 +69,37 @@ impl Resource {
     }
 }
 
-const READ: Permissions = Permissions::READ;
-const ADD: Permissions = Permissions::ADD;
-const UPDATE: Permissions = Permissions::UPDATE;
+/// A setting of a table that only extensions know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    /// Secondary indexes.
+    Indexes,
+    /// Expiry.
+    Ttl,
+    /// The change feed.
+    Feed,
+    /// Whether the indexes agree with the entities; read only.
+    Verify,
+    /// An index to be built again; written only.
+    Rebuild,
+}
+
+impl Setting {
+    pub(crate) fn of_comp(comp: &str) -> Option<Self> {
+        match comp {
+            "lazuli-indexes" => Some(Self::Indexes),
+            "lazuli-ttl" => Some(Self::Ttl),
+            "lazuli-feed" => Some(Self::Feed),
+            "lazuli-verify" => Some(Self::Verify),
+            "lazuli-rebuild" => Some(Self::Rebuild),
+            _ => None,
+        }
+    }
+}
+
 const ADD_AND_UPDATE: Permissions = ADD.union(UPDATE);
-const DELETE: Permissions = Permissions::DELETE;
-const LIST: Permissions = Permissions::LIST;
-const CREATE: Permissions = Permissions::CREATE;
-const WRITE: Permissions = Permissions::WRITE;
-const OBJECT: ResourceTypes = ResourceTypes::OBJECT;
-const CONTAINER: ResourceTypes = ResourceTypes::CONTAINER;
+const READ_AND_DELETE: Permissions = READ.union(DELETE);
 const OBJECT_OR_CONTAINER: ResourceTypes = OBJECT.union(CONTAINER);
-const SERVICE: ResourceTypes = ResourceTypes::SERVICE;
 
 operations! {
     /// The operations. The frequent ones come first, because the router searches from the top.
@@ -166,6 +202,31 @@ operations! {
             role: Role::Object(READ),
         }
 
+        CountEntities: [Get] Resource::Count { .. } => {
+            name: "CountEntities",
+            kind: Kind::Query,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Page,
+            access: Access::Reads,
+            service_sas: Some(READ),
+            account_sas: Some(AccountSas::new(OBJECT_OR_CONTAINER, READ)),
+            role: Role::Object(READ),
+        }
+
+        /// It reads what it deletes.
+        DeleteEntities: [Delete] Resource::Selection { .. } => {
+            name: "DeleteEntities",
+            kind: Kind::Write,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Page,
+            access: Access::Writes,
+            service_sas: Some(READ_AND_DELETE),
+            account_sas: Some(AccountSas::new(OBJECT, READ_AND_DELETE)),
+            role: Role::Object(READ_AND_DELETE),
+        }
+
         /// Each part is authorized by the row of its own operation.
         EntityGroupTransaction: [Post] Resource::Batch => {
             name: "EntityGroupTransaction",
@@ -252,6 +313,70 @@ operations! {
             role: Role::Nobody(ErrorCode::ResourceNotFound),
         }
 
+        /// A token for a range of keys gets no settings, which the handler checks.
+        GetTableSetting: [Get] Resource::Setting { .. } => {
+            name: "GetTableSetting",
+            kind: Kind::Settings,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Json,
+            access: Access::Reads,
+            service_sas: Some(READ),
+            account_sas: Some(AccountSas::new(CONTAINER, READ)),
+            role: Role::Container(READ),
+        }
+
+        SetTableSetting: [Put] Resource::Setting { .. } => {
+            name: "SetTableSetting",
+            kind: Kind::Settings,
+            since: ApiVersion::FIRST,
+            body: Body::Whole,
+            answer: Answer::Json,
+            access: Access::Writes,
+            service_sas: None,
+            account_sas: Some(AccountSas::new(CONTAINER, WRITE)),
+            role: Role::Container(CREATE),
+        }
+
+        DeleteTableSetting: [Delete] Resource::Setting { .. } => {
+            name: "DeleteTableSetting",
+            kind: Kind::Settings,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Json,
+            access: Access::Writes,
+            service_sas: None,
+            account_sas: Some(AccountSas::new(CONTAINER, WRITE)),
+            role: Role::Container(CREATE),
+        }
+
+        /// A token for a range of keys gets no feed, which the handler checks.
+        GetTableChanges: [Get] Resource::Changes { .. } => {
+            name: "GetTableChanges",
+            kind: Kind::Query,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Changes,
+            access: Access::Reads,
+            service_sas: Some(READ),
+            account_sas: Some(AccountSas::new(OBJECT_OR_CONTAINER, READ)),
+            role: Role::Object(READ),
+        }
+
+        /// Hot keys and filters without their literals are part of it: who may read all entities may
+        /// read it (X-5.2b).
+        GetAdvice: [Get] Resource::Advice => {
+            name: "GetAdvice",
+            kind: Kind::Settings,
+            since: ApiVersion::FIRST,
+            body: Body::None,
+            answer: Answer::Json,
+            access: Access::Reads,
+            service_sas: None,
+            account_sas: Some(AccountSas::new(SERVICE, READ)),
+            role: Role::Object(READ),
+        }
+
         GetServiceProperties: [Get] Resource::ServiceProperties => {
             name: "GetTableServiceProperties",
             kind: Kind::Settings,
@@ -315,32 +440,7 @@ operations! {
     }
 }
 
-/// OPTIONS, which the front handles without a credential.
-pub(crate) const PREFLIGHT: Facts = Facts {
-    name: "TablePreflightRequest",
-    kind: Kind::Settings,
-    since: ApiVersion::FIRST,
-    body: Body::None,
-    answer: Answer::Negotiated,
-    access: Access::Reads,
-    service_sas: None,
-    account_sas: None,
-    role: Role::Nobody(ErrorCode::AuthorizationPermissionMismatch),
-};
-
-impl service::Operation for Operation {
-    fn all() -> &'static [Self] {
-        Self::ALL
-    }
-
-    fn index(self) -> usize {
-        self as usize
-    }
-
-    fn facts(self) -> &'static Facts {
-        Self::facts(self)
-    }
-}
+pub(crate) const PREFLIGHT: Facts = Facts::preflight("TablePreflightRequest", Answer::Negotiated);
 
 /// Whether an operation would drop or fill an analytics table; clients may only read it and delete
 /// entities (T-9.47). Of the rows that write, the resource says which name a table.
@@ -349,22 +449,15 @@ pub(crate) fn writes_metrics(operation: Operation, resource: &Resource) -> bool 
         Resource::Table { table } => Some(table),
         resource => resource.table(),
     };
-    let is_refused =
-        operation.facts().access == Access::Writes && operation != Operation::DeleteEntity;
+    let empties = matches!(operation, Operation::DeleteEntity | Operation::DeleteEntities);
+    let is_refused = operation.facts().access == Access::Writes && !empties;
     is_refused && table.is_some_and(TableName::is_metrics)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::Verb;
-    use std::collections::BTreeSet;
-
-    #[test]
-    fn names_are_unique() {
-        let names: BTreeSet<_> = Operation::ALL.iter().map(|o| o.facts().name).collect();
-        assert_eq!(names.len(), Operation::ALL.len());
-    }
+    use crate::operation::{Verb, check_rows};
 
     /// T-9.47.
     #[test]
@@ -405,19 +498,8 @@ mod tests {
         assert_eq!(refused, expect);
     }
 
-    /// The secondary location is read-only, and everything that writes counts as a write or a
-    /// setting in metrics.
     #[test]
-    fn kinds_fit_what_operations_do() {
-        for operation in Operation::ALL {
-            let facts = operation.facts();
-            match facts.kind {
-                Kind::PointRead | Kind::Query | Kind::List => {
-                    assert_eq!(facts.access, Access::Reads, "{operation:?}");
-                }
-                Kind::Write | Kind::Batch => assert_eq!(facts.access, Access::Writes),
-                Kind::Settings => {}
-            }
-        }
+    fn rows_are_sound() {
+        check_rows::<Operation>();
     }
 }

@@ -40,6 +40,7 @@ impl CallHeaders<'_> {
             Answer::Preferred => true,
             Answer::NoContent => preference == Preference::NoContent,
             Answer::Negotiated | Answer::Page | Answer::Parts | Answer::Xml => false,
+            Answer::Json | Answer::Changes => false,
         };
         is_heeded.then_some(preference)
     }
@@ -110,10 +111,23 @@ pub(crate) enum BodyFormat {
     Atom,
 }
 
+/// The options of a query that only extensions have, if it asks for them.
+pub(crate) const ORDER_AND_COUNT: &[&str] = &["$orderby", "$inlinecount"];
+
 /// Refuses unknown OData options and those that the service does not support (T-1.36, T-4.46).
 pub(crate) fn check_options(query: &Query<'_>, tolerance: &Tolerance) -> ApiResult<()> {
+    check_options_but(&[], query, tolerance)
+}
+
+/// The same, but for options that the caller reads itself.
+pub(crate) fn check_options_but(
+    known: &[&str],
+    query: &Query<'_>,
+    tolerance: &Tolerance,
+) -> ApiResult<()> {
     for (name, _) in query.iter() {
         let code = match name {
+            name if known.contains(&name) => continue,
             "$filter" | "$select" | "$top" | "$format" => continue,
             "$orderby" | "$skip" | "$skiptoken" | "$expand" | "$inlinecount" => {
                 ErrorCode::NotImplemented

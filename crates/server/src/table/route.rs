@@ -3,7 +3,7 @@
 use crate::error::{ApiError, ApiResult};
 use crate::operation::Verb;
 use crate::table::error::url_key_error;
-use crate::table::operation::{Operation, Resource, writes_metrics};
+use crate::table::operation::{Operation, Resource, Setting, writes_metrics};
 use lazuli_model::{AccountName, EntityKey, TableName};
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::uri::{PathError, Query, ResourcePath};
@@ -11,16 +11,24 @@ use lazuli_wire::uri::{PathError, Query, ResourcePath};
 /// What the path of a request names, or why it names nothing.
 pub(crate) type PathOutcome<'a> = Result<ResourcePath<'a>, PathError<'a>>;
 
+/// What the headers of a request add to its route.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    pub(crate) has_if_match: bool,
+    /// Whether it asks for extensions.
+    pub(crate) extensions: bool,
+}
+
 /// Determines the operation and its resource. `path` follows the account, decoded.
 pub(crate) fn resolve(
     verb: Verb,
     path: PathOutcome<'_>,
     query: &Query<'_>,
     account: &AccountName,
-    has_if_match: bool,
+    marks: Marks,
 ) -> ApiResult<(Operation, Resource)> {
     let is_unnamed = path == Ok(ResourcePath::Unnamed);
-    resolve_any(verb, path, query, account, has_if_match).map_err(|error| match is_unnamed {
+    resolve_any(verb, path, query, account, marks).map_err(|error| match is_unnamed {
         true => error.while_addressing(),
         false => error.while_parsing(),
     })
@@ -31,15 +39,15 @@ fn resolve_any(
     path: PathOutcome<'_>,
     query: &Query<'_>,
     account: &AccountName,
-    has_if_match: bool,
+    marks: Marks,
 ) -> ApiResult<(Operation, Resource)> {
     let path = path.map_err(|error| path_error(error, account))?;
     let (resource, wrong_verb) = match query.get("comp") {
-        Some(comp) => (named_by_comp(&path, comp, query)?, ErrorCode::UnsupportedHttpVerb),
+        Some(comp) => (named_by_comp(&path, comp, query, marks)?, ErrorCode::UnsupportedHttpVerb),
         None if query.get("restype").is_some() => {
             return Err(ErrorCode::MissingRequiredQueryParameter.into());
         }
-        None => (named_by_path(path, verb, has_if_match)?, ErrorCode::MethodNotAllowed),
+        None => (named_by_path(path, verb, marks)?, ErrorCode::MethodNotAllowed),
     };
     let operation = Operation::find(verb, &resource).ok_or(wrong_verb)?;
     match writes_metrics(operation, &resource) {
@@ -49,7 +57,7 @@ fn resolve_any(
     }
 }
 
-fn named_by_path(path: ResourcePath<'_>, verb: Verb, has_if_match: bool) -> ApiResult<Resource> {
+fn named_by_path(path: ResourcePath<'_>, verb: Verb, marks: Marks) -> ApiResult<Resource> {
     match path {
         ResourcePath::Unnamed => Err(ErrorCode::ResourceNotFound.into()),
         ResourcePath::Service => match verb {
@@ -58,25 +66,52 @@ fn named_by_path(path: ResourcePath<'_>, verb: Verb, has_if_match: bool) -> ApiR
         },
         ResourcePath::Tables => Ok(Resource::Tables),
         ResourcePath::Table { name } => Ok(Resource::Table { table: TableName::parse_any(&name)? }),
+        ResourcePath::Entities { table } if verb == Verb::Delete && marks.extensions => {
+            Ok(Resource::Selection { table: TableName::parse_any(table)? })
+        }
+        ResourcePath::Count { table } if marks.extensions => {
+            Ok(Resource::Count { table: TableName::parse_any(table)? })
+        }
         ResourcePath::Entities { table } | ResourcePath::Nested { table, keyed: false } => {
             Ok(Resource::Entities { table: TableName::parse_any(table)? })
         }
         ResourcePath::Entity { table, partition_key, row_key } => {
             let table = TableName::parse_any(table)?;
             let key = EntityKey::parse(&partition_key, &row_key).map_err(url_key_error)?;
-            Ok(Resource::Entity { table, key, has_if_match })
+            Ok(Resource::Entity { table, key, has_if_match: marks.has_if_match })
         }
         ResourcePath::Batch => Ok(Resource::Batch),
         // The error depends on whether the table exists (T-1.13, T-1.14); the handler checks.
         ResourcePath::Nested { table, keyed: true } => {
             Ok(Resource::KeyedNested { table: TableName::parse_any(table)? })
         }
-        ResourcePath::Unsupported => Err(ErrorCode::NotImplemented.into()),
+        ResourcePath::Unsupported | ResourcePath::Count { .. } => {
+            Err(ErrorCode::NotImplemented.into())
+        }
     }
 }
 
-/// ACL, service properties and statistics: resources named by `comp` (T-1.16, T-9.16).
-fn named_by_comp(path: &ResourcePath<'_>, comp: &str, query: &Query<'_>) -> ApiResult<Resource> {
+/// ACL, service properties and statistics, and the settings of a table: resources named by `comp`
+/// (T-1.16, T-9.16, X-0.4).
+fn named_by_comp(
+    path: &ResourcePath<'_>,
+    comp: &str,
+    query: &Query<'_>,
+    marks: Marks,
+) -> ApiResult<Resource> {
+    if marks.extensions && *path == ResourcePath::Service && comp == "lazuli-advice" {
+        return Ok(Resource::Advice);
+    }
+    if marks.extensions
+        && let (ResourcePath::Entities { table }, Some(setting)) = (path, Setting::of_comp(comp))
+    {
+        return Ok(Resource::Setting { table: TableName::parse_any(table)?, setting });
+    }
+    if marks.extensions
+        && let (ResourcePath::Entities { table }, "lazuli-changes") = (path, comp)
+    {
+        return Ok(Resource::Changes { table: TableName::parse_any(table)? });
+    }
     let resource = match (path, comp) {
         (ResourcePath::Entities { table }, "acl") => {
             return Ok(Resource::Acl { table: TableName::parse_any(table)? });
@@ -110,7 +145,8 @@ mod tests {
         let account = AccountName::parse("acct1").unwrap();
         let query = Query::parse(query).unwrap();
         let path = ResourcePath::parse(path);
-        let got = resolve(Verb::parse(method), path, &query, &account, true);
+        let marks = Marks { has_if_match: true, extensions: false };
+        let got = resolve(Verb::parse(method), path, &query, &account, marks);
         assert_eq!(got.map(|(operation, _)| operation.facts().name).map_err(|e| e.code), expect);
     }
 
@@ -176,7 +212,8 @@ mod tests {
         let name = |method, has_if_match| {
             let path = ResourcePath::parse("/abc(PartitionKey='p',RowKey='r')");
             let query = Query::default();
-            let got = resolve(Verb::parse(method), path, &query, &account, has_if_match);
+            let marks = Marks { has_if_match, extensions: false };
+            let got = resolve(Verb::parse(method), path, &query, &account, marks);
             got.unwrap().0.facts().name
         };
         assert_eq!(
@@ -188,5 +225,41 @@ mod tests {
             ["MergeEntity", "InsertOrMergeEntity"]
         );
         assert_eq!([name("GET", true), name("DELETE", false)], ["QueryEntity", "DeleteEntity"]);
+    }
+
+    ///
+    #[test]
+    fn settings_of_a_table_are_resources_for_those_who_ask() {
+        let account = AccountName::parse("acct1").unwrap();
+        let name = |method: &str, path, query, extensions| {
+            let query = Query::parse(query).unwrap();
+            let marks = Marks { has_if_match: false, extensions };
+            let path = ResourcePath::parse(path);
+            let got = resolve(Verb::parse(method), path, &query, &account, marks);
+            got.map(|(operation, _)| operation.facts().name).map_err(|error| error.code)
+        };
+        for comp in ["comp=lazuli-indexes", "comp=lazuli-ttl", "comp=lazuli-feed"] {
+            assert_eq!(name("GET", "/abc", comp, true), Ok("GetTableSetting"));
+            assert_eq!(name("PUT", "/abc()", comp, true), Ok("SetTableSetting"));
+            assert_eq!(name("DELETE", "/abc", comp, true), Ok("DeleteTableSetting"));
+            assert_eq!(name("POST", "/abc", comp, true), Err(ErrorCode::UnsupportedHttpVerb));
+            let unknown = Err(ErrorCode::InvalidQueryParameterValue);
+            assert_eq!(name("GET", "/abc", comp, false), unknown);
+            assert_eq!(name("GET", "/", comp, true), unknown);
+        }
+        let changes = "comp=lazuli-changes&after=now";
+        assert_eq!(name("GET", "/abc", changes, true), Ok("GetTableChanges"));
+        assert_eq!(name("PUT", "/abc", changes, true), Err(ErrorCode::UnsupportedHttpVerb));
+        let unknown = Err(ErrorCode::InvalidQueryParameterValue);
+        assert_eq!(name("GET", "/abc", changes, false), unknown);
+        let advice = "comp=lazuli-advice";
+        assert_eq!(name("GET", "/", advice, true), Ok("GetAdvice"));
+        assert_eq!(name("PUT", "/", advice, true), Err(ErrorCode::UnsupportedHttpVerb));
+        for (path, extensions) in [("/", false), ("/abc", true)] {
+            let unknown = Err(ErrorCode::InvalidQueryParameterValue);
+            assert_eq!(name("GET", path, advice, extensions), unknown);
+        }
+        let refused = Err(ErrorCode::InsufficientAccountPermissions);
+        assert_eq!(name("PUT", "/$MetricsX", "comp=lazuli-ttl", true), refused);
     }
 }

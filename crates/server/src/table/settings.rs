@@ -7,8 +7,8 @@ use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::http::settings;
 use crate::table::api::TableApi;
+use crate::table::call::Call;
 use crate::table::faults::Fault;
-use crate::table::handlers::Call;
 use crate::table::operation::{Operation, Resource};
 use lazuli_model::TableName;
 use lazuli_wire::error_code::ErrorCode;
@@ -53,6 +53,13 @@ pub(crate) async fn handle(
         (
             Operation::GetTableAcl
             | Operation::SetTableAcl
+            | Operation::CountEntities
+            | Operation::DeleteEntities
+            | Operation::GetAdvice
+            | Operation::GetTableSetting
+            | Operation::SetTableSetting
+            | Operation::DeleteTableSetting
+            | Operation::GetTableChanges
             | Operation::QueryEntity
             | Operation::InsertEntity
             | Operation::UpdateEntity

@@ -64,6 +64,7 @@ fn judge(operation: &Operation, letters: &str, reach: bool) -> Outcome {
                 _ => LACKING,
             }
         }
+        Some(_) if operation.of_whole_table => FORBIDDEN,
         Some(_) if operation.names_entity && !reach => FORBIDDEN,
         Some(_) => Outcome::Done,
         None => FORBIDDEN,

@@ -42,6 +42,8 @@ pub(crate) struct Operation {
     pub(crate) actions: &'static [&'static [&'static str]],
     /// Whether it names the entity `m`, `5` or a neighbour, and not a table or a query.
     pub(crate) names_entity: bool,
+    /// Whether a token for a range of keys cannot do it, wherever the range lies.
+    pub(crate) of_whole_table: bool,
 }
 
 impl Operation {
@@ -61,6 +63,7 @@ impl Operation {
             account_sas: None,
             actions: &[],
             names_entity: false,
+            of_whole_table: false,
         }
     }
 

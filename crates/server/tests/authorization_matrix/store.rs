@@ -9,8 +9,9 @@ use lazuli_engine::{
 };
 use lazuli_model::service_properties::CorsRule;
 use lazuli_model::{
-    AccessPolicies, AccountName, Clock, EntityKey, IfMatch, MessageText, Metadata, Properties,
-    PutTimes, QueueName, ServicePropertiesPatch, TableName, Timestamp,
+    AccessPolicies, AccountName, Clock, EntityKey, Expiry, Feed, FeedRetention, IfMatch, Images,
+    IndexDefinition, IndexDefinitions, MessageText, Metadata, Properties, PutTimes, QueueName,
+    ServicePropertiesPatch, TableName, Timestamp,
 };
 use lazuli_queue::QueueService;
 use lazuli_table::{Mutation, MutationKind, TableService};
@@ -122,6 +123,13 @@ impl Store {
         for name in ["Orders", "Other"] {
             self.insert(name, "m", "5").await;
         }
+        let index = IndexDefinition::new("byV", &["v"], false).unwrap();
+        let indexes = IndexDefinitions::new(vec![index]).unwrap();
+        self.tables.declare_indexes(&account(), &table("Orders"), &indexes).await.unwrap();
+        let expiry = Expiry::Property("until".into());
+        self.tables.set_expiry(&account(), &table("Orders"), &expiry).await.unwrap();
+        let feed = Feed { images: Images::New, retention: FeedRetention::from_hours(1).unwrap() };
+        self.tables.set_feed(&account(), &table("Orders"), feed).await.unwrap();
     }
 
     async fn reset_queues(&self) -> Message {

@@ -14,6 +14,11 @@ const READ_TABLE: &[&[&str]] = &[&["tables/read"]];
 const IF_MATCH: &[(&str, &str)] = &[("If-Match", "*")];
 const MERGE_TUNNEL: &[(&str, &str)] = &[("If-Match", "*"), ("X-HTTP-Method", "MERGE")];
 const DELETE_TUNNEL: &[(&str, &str)] = &[("If-Match", "*"), ("X-HTTP-Method", "DELETE")];
+const EXTENDED: &[(&str, &str)] = &[("x-lazuli-extensions", "on")];
+const EXPLAINED: &[(&str, &str)] = &[("x-lazuli-extensions", "on"), ("x-lazuli-explain", "plan")];
+const ANY: &[(&str, &str)] = &[("x-lazuli-extensions", "on"), ("x-lazuli-transaction", "any")];
+const INDEXES: &str = r#"{"indexes":[{"name":"byV","on":["v"]},{"name":"byW","on":["w"]}]}"#;
+const FEED: &str = r#"{"images":"both","retention_hours":1}"#;
 const NEW: &str = r#"{"PartitionKey":"m","RowKey":"6","v":1}"#;
 
 impl Operation {
@@ -24,6 +29,7 @@ impl Operation {
             "u" => (&["u"], &[&[UPDATE], &[WRITE]]),
             "d" => (&["d"], &[&[DELETE]]),
             "au" => (&["au"], &[&[ADD, UPDATE], &[WRITE]]),
+            "rd" => (&["rd"], &[&["tables/entities/read", DELETE]]),
             _ => (&["ad"], &[&[ADD, DELETE], &[WRITE, DELETE]]),
         };
         Self {
@@ -63,7 +69,81 @@ pub(crate) fn all() -> Vec<Operation> {
         ["Get Table Service Properties", "Set Table Service Properties", "Get Table Service Stats"];
     all.extend(on_service(names));
     all.extend(batches());
+    all.extend(settings());
+    all.extend(extensions());
     all
+}
+
+/// The settings of a table (X-0.4), and the upkeep of its indexes (X-3.12).
+fn settings() -> Vec<Operation> {
+    let read = |name, query| Operation {
+        query,
+        headers: EXTENDED,
+        reads: true,
+        service_sas: Some("r"),
+        account_sas: Some(("c", &["r"])),
+        actions: READ_TABLE,
+        of_whole_table: true,
+        ..Operation::new(name, "GET", "/Orders")
+    };
+    let write = |name, method, query| Operation {
+        query,
+        headers: EXTENDED,
+        account_sas: Some(("c", &["w"])),
+        actions: &[&["tables/write"]],
+        ..Operation::new(name, method, "/Orders")
+    };
+    vec![
+        read("Get Indexes", "comp=lazuli-indexes"),
+        write("Set Indexes", "PUT", "comp=lazuli-indexes").json(202, INDEXES),
+        Operation { status: 204, ..write("Delete Indexes", "DELETE", "comp=lazuli-indexes") },
+        read("Verify Indexes", "comp=lazuli-verify"),
+        Operation { status: 202, ..write("Rebuild Index", "PUT", "comp=lazuli-rebuild&index=byV") },
+        read("Get Feed", "comp=lazuli-feed"),
+        write("Set Feed", "PUT", "comp=lazuli-feed").json(200, FEED),
+        Operation { status: 204, ..write("Delete Feed", "DELETE", "comp=lazuli-feed") },
+        read("Get Expiry", "comp=lazuli-ttl"),
+        write("Set Expiry", "PUT", "comp=lazuli-ttl").json(200, r#"{"seconds":1000000}"#),
+        Operation { status: 204, ..write("Delete Expiry", "DELETE", "comp=lazuli-ttl") },
+        Operation {
+            account_sas: Some(("co", &["r"])),
+            actions: &[&["tables/entities/read"]],
+            ..read("Get Changes", "comp=lazuli-changes")
+        },
+    ]
+}
+
+/// What extensions do with entities (X-2.1, X-4.3, X-4.4, X-4.6).
+fn extensions() -> Vec<Operation> {
+    let read = |name, path, headers| Operation {
+        path,
+        headers,
+        account_sas: Some(("co", &["r"])),
+        ..Operation::entities(name, "GET", "r")
+    };
+    let insert = change("POST", &format!("/{ACCOUNT}/Orders"), "", NEW);
+    let entity = format!("/{ACCOUNT}/Orders(PartitionKey='m',RowKey='5')");
+    let delete = change("DELETE", &entity, "If-Match: *\r\n", "");
+    vec![
+        read("the plan of a query", "/Orders()", EXPLAINED),
+        read("Count Entities", "/Orders()/$count", EXTENDED),
+        read("Count Entities without parentheses", "/Orders/$count", EXTENDED),
+        Operation {
+            path: "/Orders()",
+            query: "$filter=RowKey%20eq%20'5'",
+            headers: EXTENDED,
+            ..Operation::entities("Delete Entities", "DELETE", "rd")
+        },
+        Operation {
+            headers: ANY,
+            ..Operation::batch(
+                "a transaction over partitions",
+                201,
+                "ad",
+                change_set(&[&insert, &delete]),
+            )
+        },
+    ]
 }
 
 fn on_tables() -> Vec<Operation> {

@@ -201,9 +201,10 @@ fn a_token_opens_its_range_of_keys_alone() {
             &trusting.server,
             &Credential::Token(token),
             &name,
-            |operation| match operation.names_entity {
-                true if !inside => FORBIDDEN,
-                _ => expected(service, operation, "raud"),
+            |operation| match operation {
+                Operation { of_whole_table: true, .. } => FORBIDDEN,
+                Operation { names_entity: true, .. } if !inside => FORBIDDEN,
+                operation => expected(service, operation, "raud"),
             },
         );
     }

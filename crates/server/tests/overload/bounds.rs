@@ -5,7 +5,7 @@ use crate::slow::{OnSlowDisk, SlowScans, on_slow_disk};
 use lazuli_engine::MemoryEngine;
 use lazuli_engine_local::LocalOptions;
 use lazuli_server::{FrontOptions, ListenOptions};
-use lazuli_testkit::http::{Operation, Request};
+use lazuli_testkit::http::{Operation, Request, Response};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -139,48 +139,83 @@ fn start_on_slow_disk(options: LocalOptions) -> (Server, OnSlowDisk) {
     (server, slow)
 }
 
-#[test]
-fn a_write_that_finds_no_place_in_the_queue_is_refused() {
-    let (server, slow) = start_on_slow_disk(LocalOptions {
-        // Two small commits.
-        queue_bytes_max: 2048,
-        queue_wait_max: WAIT_MAX,
-        ..LocalOptions::default()
-    });
-    assert_eq!(server.insert("before").status, 201);
+/// A commit queue with room for two small commits.
+pub(crate) fn small_commit_queue() -> LocalOptions {
+    LocalOptions { queue_bytes_max: 2048, queue_wait_max: WAIT_MAX, ..LocalOptions::default() }
+}
+
+/// What a test writes to a server whose commit queue is full.
+pub(crate) trait Writes: Sync {
+    /// Writes something called `name`.
+    fn write(&self, name: &str) -> Response;
+    fn has(&self, name: &str) -> bool;
+    fn assert_busy(&self, answer: &Response);
+}
+
+impl Writes for Server {
+    fn write(&self, name: &str) -> Response {
+        self.insert(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        Self::has(self, name)
+    }
+
+    fn assert_busy(&self, answer: &Response) {
+        assert_busy(answer);
+    }
+}
+
+/// While the disk stands still, at least `refused_min` of twelve writes find no place in the queue.
+/// They are refused and not done; the others, and the refused ones later, are done.
+pub(crate) fn fill_commit_queue(server: &impl Writes, slow: &OnSlowDisk, refused_min: usize) {
+    const WRITES: usize = 12;
+    assert_eq!(server.write("before").status, 201);
     slow.disk.close();
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| server.insert("first"));
+        let first = scope.spawn(|| server.write("first"));
         slow.arrivals.recv().unwrap();
-        // One is being written. Of those that come now two find a place, and all others do not.
+        // One is being written. Of those that come now some find a place, and all others do not.
         let (answered, answers) = channel();
-        for number in 0..12 {
-            let (answered, server) = (answered.clone(), &server);
+        for number in 0..WRITES {
+            let answered = answered.clone();
             scope.spawn(move || {
-                let row = format!("row{number}");
-                let answer = server.insert(&row);
-                answered.send((row, answer)).unwrap();
+                let name = format!("name{number}");
+                let answer = server.write(&name);
+                answered.send((name, answer)).unwrap();
             });
         }
         let mut refused = Vec::new();
-        for _ in 0..10 {
-            let (row, answer) = answers.recv().unwrap();
-            assert_busy(&answer);
-            refused.push(row);
+        for _ in 0..refused_min {
+            let (name, answer) = answers.recv().unwrap();
+            server.assert_busy(&answer);
+            refused.push(name);
         }
         assert!(server.has("before"), "reads go on");
         slow.disk.open();
         assert_eq!(first.join().unwrap().status, 201);
-        for _ in 0..2 {
-            let (row, answer) = answers.recv().unwrap();
-            assert_eq!(answer.status, 201, "{}", answer.text());
-            assert!(server.has(&row));
+        for _ in refused_min..WRITES {
+            let (name, answer) = answers.recv().unwrap();
+            match answer.status {
+                201 => assert!(server.has(&name)),
+                _ => {
+                    server.assert_busy(&answer);
+                    refused.push(name);
+                }
+            }
         }
-        for row in &refused {
-            assert!(!server.has(row), "{row} was refused, and done");
-            assert_eq!(server.insert(row).status, 201);
+        for name in &refused {
+            assert!(!server.has(name), "{name} was refused, and done");
+            assert_eq!(server.write(name).status, 201);
         }
     });
+}
+
+#[test]
+fn a_write_that_finds_no_place_in_the_queue_is_refused() {
+    let (server, slow) = start_on_slow_disk(small_commit_queue());
+    // Two find a place.
+    fill_commit_queue(&server, &slow, 10);
 }
 
 /// A disk that hangs keeps nobody waiting longer than the request may take.

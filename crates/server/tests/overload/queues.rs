@@ -1,5 +1,6 @@
 //! The same bounds at the Queue service, and those that it alone has.
 
+use crate::bounds::{Writes, fill_commit_queue, small_commit_queue};
 use crate::server::{Server, WAIT_MAX, busy_code};
 use crate::slow::{SlowScans, on_slow_disk};
 use lazuli_engine::{Engine, MemoryEngine};
@@ -9,7 +10,6 @@ use lazuli_queue::QueueService;
 use lazuli_server::{FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT};
 use lazuli_testkit::http::{Request, Response};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// A server of queues with one of them, `orders`.
@@ -149,54 +149,27 @@ fn a_client_that_takes_no_answer_is_cut() {
     }
 }
 
+impl Writes for Queues {
+    fn write(&self, name: &str) -> Response {
+        self.put(name)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        Self::has(self, name)
+    }
+
+    fn assert_busy(&self, answer: &Response) {
+        assert_busy(answer);
+    }
+}
+
 #[test]
 fn a_message_that_finds_no_place_in_the_commit_queue_is_refused() {
-    let slow = on_slow_disk(LocalOptions {
-        // Two small commits.
-        queue_bytes_max: 2048,
-        queue_wait_max: WAIT_MAX,
-        ..LocalOptions::default()
-    });
+    let slow = on_slow_disk(small_commit_queue());
     let queues =
         Queues::start(slow.engine.clone(), FrontOptions::default(), ListenOptions::default());
-    assert_eq!(queues.put("before").status, 201);
-    slow.disk.close();
-    std::thread::scope(|scope| {
-        let first = scope.spawn(|| queues.put("first"));
-        slow.arrivals.recv().unwrap();
-        // One is being written. Of those that come now some find a place, and all others do not.
-        let (answered, answers) = channel();
-        for number in 0..12 {
-            let (answered, queues) = (answered.clone(), &queues);
-            scope.spawn(move || {
-                let text = format!("text{number}");
-                let answer = queues.put(&text);
-                answered.send((text, answer)).unwrap();
-            });
-        }
-        let mut refused = Vec::new();
-        for _ in 0..4 {
-            let (text, answer) = answers.recv().unwrap();
-            assert_busy(&answer);
-            refused.push(text);
-        }
-        slow.disk.open();
-        assert_eq!(first.join().unwrap().status, 201);
-        for _ in 0..8 {
-            let (text, answer) = answers.recv().unwrap();
-            match answer.status {
-                201 => assert!(queues.has(&text)),
-                _ => {
-                    assert_busy(&answer);
-                    refused.push(text);
-                }
-            }
-        }
-        for text in &refused {
-            assert!(!queues.has(text), "{text} was refused, and put");
-            assert_eq!(queues.put(text).status, 201);
-        }
-    });
+    // How many find a place depends on when they come.
+    fill_commit_queue(&queues, &slow, 4);
 }
 
 /// A disk that hangs keeps nobody waiting longer than the request may take.

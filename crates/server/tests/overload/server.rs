@@ -20,12 +20,7 @@ impl Server {
         listen: ListenOptions,
     ) -> Self {
         let live = LiveServer::start_with(engine, "overload-server", front, listen).unwrap();
-        let server = Self(live);
-        let create = Request::new("POST", "/Tables").json(r#"{"TableName":"Orders"}"#);
-        // This connection closes, so that it does not count among those of the test.
-        let create = create.headers(&[("Connection", "close")]);
-        assert_eq!(server.connect().send(&create).unwrap().status, 201);
-        server
+        Self(live).with(Request::new("POST", "/Tables").json(r#"{"TableName":"Orders"}"#))
     }
 
     /// A server of queues with one of them, `orders`.
@@ -35,10 +30,15 @@ impl Server {
         listen: ListenOptions,
     ) -> Self {
         let live = LiveServer::start_queues_with(engine, "overload-server", front, listen).unwrap();
-        let server = Self(live);
-        let create = Request::new("PUT", "/orders").headers(&[("Connection", "close")]);
-        assert_eq!(server.connect().send(&create).unwrap().status, 201);
-        server
+        Self(live).with(Request::new("PUT", "/orders"))
+    }
+
+    /// The server, with what the request creates. Its connection closes, so that it does not count
+    /// among those of the test.
+    fn with(self, create: Request<'_>) -> Self {
+        let create = create.headers(&[("Connection", "close")]);
+        assert_eq!(self.connect().send(&create).unwrap().status, 201);
+        self
     }
 
     pub(crate) fn connect(&self) -> Connection {

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests may")]
 
 mod compat;
+mod extensions;
 mod golden;
 mod harness;
 mod portability;

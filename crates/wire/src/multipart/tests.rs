@@ -238,7 +238,8 @@ fn an_answer_to_a_query_has_no_change_set() {
         --batchresponse_3f--\r\n";
     assert_eq!(str::from_utf8(&out).unwrap(), expect);
     let parts = parse_batch_response(&out, "batchresponse_3f").unwrap();
-    assert_eq!((parts.len(), parts[0].status, parts[0].body), (1, 404, &b"{}"[..]));
+    let (_, body) = parts[0].split().unwrap();
+    assert_eq!((parts.len(), parts[0].status, body), (1, 404, &b"{}"[..]));
 }
 
 #[test]
@@ -283,7 +284,9 @@ proptest! {
     ) {
         let body = lines.join(end);
         let _ = parse_batch(body.as_bytes(), "b");
-        let _ = parse_batch_response(body.as_bytes(), "b");
+        for part in parse_batch_response(body.as_bytes(), "b").unwrap_or_default() {
+            let _ = part.split();
+        }
     }
 
     #[test]
@@ -291,11 +294,19 @@ proptest! {
         operations in prop::collection::vec(("[A-Z]{1,6}", "/[a-z' %]{0,8}x", "[a-z*\"]{1,8}", "\\{[^\r\n]{0,16}\\}"), 1..5),
     ) {
         let mut out = Vec::new();
-        let mut writer = BatchWriter::request_change_set(&mut out, "1", "2");
+        let writer = BatchRequest::new("1", "2");
+        writer.begin(&mut out);
         for (method, target, value, body) in &operations {
-            writer.request(method, target, [("If-Match", value.as_bytes())], body.as_bytes());
+            let append = |text: &str| {
+                let text = text.to_owned();
+                move |out: &mut Vec<u8>| out.extend_from_slice(text.as_bytes())
+            };
+            let headers = [("If-Match", value.as_bytes())];
+            writer.part(&mut out, method, append(target), headers, append(body));
         }
-        writer.finish();
+        let open = out.len();
+        writer.finish(&mut out);
+        prop_assert_eq!(out.len() - open, writer.closing_bytes());
         let body = String::from_utf8(out).unwrap();
         let parts = changes(&body, "batch_1");
         prop_assert_eq!(parts.len(), operations.len());
@@ -319,8 +330,49 @@ proptest! {
         let parts = parse_batch_response(&out, "batchresponse_1").unwrap();
         prop_assert_eq!(parts.len(), answers.len());
         for (part, (status, value, body)) in parts.iter().zip(&answers) {
-            prop_assert_eq!((part.status, part.body), (*status, body.as_bytes()));
-            prop_assert_eq!(part.headers.get("etag"), Some(value.as_str()));
+            let (headers, content) = part.split().unwrap();
+            prop_assert_eq!((part.status, content), (*status, body.as_bytes()));
+            prop_assert_eq!(headers.get("etag"), Some(value.as_str()));
         }
     }
+}
+
+#[test]
+fn a_response_that_says_done_of_all_is_told_without_parsing() {
+    let mut out = Vec::new();
+    let mut writer = BatchWriter::answer_change_set(&mut out, "b", "c");
+    writer.response(204, [("ETag", &b"W/\"1\""[..])], b"");
+    writer.response(201, [], b"{\"Text\":\"HTTP/1.1 409 \\nHTTP/1.1 409\"}");
+    writer.finish();
+    assert!(is_all_done(&out, 2));
+    assert!(!is_all_done(&out, 1) && !is_all_done(&out, 3));
+    // A value that looks like a status line: it must be parsed.
+    let mut out = Vec::new();
+    let mut writer = BatchWriter::answer_change_set(&mut out, "b", "c");
+    writer.response(201, [], b"x\nHTTP/1.1 200 OK");
+    writer.finish();
+    assert!(!is_all_done(&out, 1));
+    let mut out = Vec::new();
+    let mut writer = BatchWriter::answer_change_set(&mut out, "b", "c");
+    writer.response(409, [], b"{}");
+    writer.finish();
+    assert!(!is_all_done(&out, 1));
+}
+
+#[test]
+fn a_part_with_the_head_of_another_is_written_like_it() {
+    let request = BatchRequest::new("b", "c");
+    let (mut out, mut whole) = (Vec::new(), Vec::new());
+    let target = |out: &mut Vec<u8>| out.extend_from_slice(b"/T");
+    let headers = || [("Accept", &b"application/json"[..])];
+    let mut head = 0..0;
+    request.part(&mut out, "POST", target, headers(), |out| {
+        head.end = out.len();
+        out.extend_from_slice(b"{}");
+    });
+    request.part_like(&mut out, head, |out| out.extend_from_slice(b"{1}"));
+    for body in [&b"{}"[..], b"{1}"] {
+        request.part(&mut whole, "POST", target, headers(), |out| out.extend_from_slice(body));
+    }
+    assert_eq!(out, whole);
 }

@@ -1,6 +1,10 @@
 //! Writes batches: the service's responses byte for byte (T-6.26 to T-6.28), and requests.
 
-/// Writes one batch into a buffer: [`BatchWriter::finish`] must be called after the last part.
+/// What follows the delimiter of every part.
+const MIME: &[u8] =
+    b"\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
+
+/// Writes one response into a buffer: [`BatchWriter::finish`] must be called after the last part.
 pub struct BatchWriter<'o> {
     out: &'o mut Vec<u8>,
     batch: String,
@@ -20,24 +24,6 @@ impl<'o> BatchWriter<'o> {
         Self::begin(out, format!("batchresponse_{batch_id}"), None)
     }
 
-    /// Begins a request of one change set.
-    pub fn request_change_set(out: &'o mut Vec<u8>, batch_id: &str, change_set_id: &str) -> Self {
-        let batch = format!("batch_{batch_id}");
-        Self::begin(out, batch, Some(format!("changeset_{change_set_id}")))
-    }
-
-    /// Goes on with the request that [`BatchWriter::request_change_set`] began in `out`, with the same ids.
-    pub fn continue_change_set(out: &'o mut Vec<u8>, batch_id: &str, change_set_id: &str) -> Self {
-        let change_set = Some(format!("changeset_{change_set_id}"));
-        Self { out, batch: format!("batch_{batch_id}"), change_set }
-    }
-
-    /// The bytes that [`BatchWriter::finish`] will add.
-    pub fn closing_bytes(&self) -> usize {
-        let boundaries = self.change_set.iter().chain([&self.batch]);
-        boundaries.map(|boundary| boundary.len() + "----\r\n".len()).sum()
-    }
-
     /// The Content-Type of the message whose body this is.
     pub fn content_type(&self) -> String {
         format!("multipart/mixed; boundary={}", self.batch)
@@ -51,20 +37,11 @@ impl<'o> BatchWriter<'o> {
         body: &[u8],
     ) {
         let digits = [status / 100, status / 10, status].map(|n| b'0' + (n % 10) as u8);
-        let line = [b"HTTP/1.1 ", &digits[..], b" ", reason(status).as_bytes()];
-        self.part(&line, headers, body);
-    }
-
-    /// Adds a request.
-    pub fn request<'h>(
-        &mut self,
-        method: &str,
-        target: &str,
-        headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
-        body: &[u8],
-    ) {
-        let line = [method.as_bytes(), b" ", target.as_bytes(), b" HTTP/1.1"];
-        self.part(&line, headers, body);
+        let boundary = self.change_set.as_ref().unwrap_or(&self.batch);
+        write_all(self.out, &[b"--", boundary.as_bytes(), MIME]);
+        write_all(self.out, &[b"HTTP/1.1 ", &digits, b" ", reason(status).as_bytes(), b"\r\n"]);
+        write_headers(self.out, headers);
+        write_all(self.out, &[body, b"\r\n"]);
     }
 
     /// Closes change set and batch, without a blank line in between (T-6.28).
@@ -76,29 +53,91 @@ impl<'o> BatchWriter<'o> {
 
     fn begin(out: &'o mut Vec<u8>, batch: String, change_set: Option<String>) -> Self {
         if let Some(inner) = &change_set {
-            let content_type = b"\r\nContent-Type: multipart/mixed; boundary=";
-            write_all(out, &[b"--", batch.as_bytes(), content_type, inner.as_bytes(), b"\r\n\r\n"]);
+            begin_change_set(out, &batch, inner);
         }
         Self { out, batch, change_set }
     }
+}
 
-    fn part<'h>(
-        &mut self,
-        first_line: &[&[u8]],
-        headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
-        body: &[u8],
-    ) {
-        let boundary = self.change_set.as_ref().unwrap_or(&self.batch);
-        let mime =
-            b"\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n";
-        write_all(self.out, &[b"--", boundary.as_bytes(), mime]);
-        write_all(self.out, first_line);
-        self.out.extend_from_slice(b"\r\n");
-        for (name, value) in headers {
-            write_all(self.out, &[name.as_bytes(), b": ", value, b"\r\n"]);
-        }
-        write_all(self.out, &[b"\r\n", body, b"\r\n"]);
+/// Writes a request of one change set. It holds no buffer: the caller may write parts aside, and knows the size of
+/// the request after each.
+#[derive(Debug)]
+pub struct BatchRequest {
+    batch: String,
+    change_set: String,
+}
+
+impl BatchRequest {
+    /// The ids are fresh GUIDs.
+    pub fn new(batch_id: &str, change_set_id: &str) -> Self {
+        let change_set = format!("changeset_{change_set_id}");
+        Self { batch: format!("batch_{batch_id}"), change_set }
     }
+
+    /// The Content-Type of the message whose body this is.
+    pub fn content_type(&self) -> String {
+        format!("multipart/mixed; boundary={}", self.batch)
+    }
+
+    /// Writes what comes before the first part.
+    pub fn begin(&self, out: &mut Vec<u8>) {
+        begin_change_set(out, &self.batch, &self.change_set);
+    }
+
+    /// Writes one part. `target` and `body` append theirs.
+    pub fn part<'h>(
+        &self,
+        out: &mut Vec<u8>,
+        method: &str,
+        target: impl FnOnce(&mut Vec<u8>),
+        headers: impl IntoIterator<Item = (&'h str, &'h [u8])>,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) {
+        write_all(out, &[b"--", self.change_set.as_bytes(), MIME, method.as_bytes(), b" "]);
+        target(out);
+        out.extend_from_slice(b" HTTP/1.1\r\n");
+        write_headers(out, headers);
+        body(out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// Writes one part with a head that is in the buffer already: all of another part, from its delimiter to its body.
+    pub fn part_like(
+        &self,
+        out: &mut Vec<u8>,
+        head: std::ops::Range<usize>,
+        body: impl FnOnce(&mut Vec<u8>),
+    ) {
+        out.extend_from_within(head);
+        body(out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// The bytes that [`BatchRequest::finish`] will add.
+    pub fn closing_bytes(&self) -> usize {
+        self.change_set.len() + self.batch.len() + 2 * "----\r\n".len()
+    }
+
+    /// Writes what comes after the last part.
+    pub fn finish(&self, out: &mut Vec<u8>) {
+        for boundary in [&self.change_set, &self.batch] {
+            write_all(out, &[b"--", boundary.as_bytes(), b"--\r\n"]);
+        }
+    }
+}
+
+fn begin_change_set(out: &mut Vec<u8>, batch: &str, change_set: &str) {
+    let content_type = b"\r\nContent-Type: multipart/mixed; boundary=";
+    let pieces = [b"--", batch.as_bytes(), content_type, change_set.as_bytes(), b"\r\n\r\n"];
+    write_all(out, &pieces);
+}
+
+/// Headers, and the blank line that ends them.
+fn write_headers<'h>(out: &mut Vec<u8>, headers: impl IntoIterator<Item = (&'h str, &'h [u8])>) {
+    for (name, value) in headers {
+        write_all(out, &[name.as_bytes(), b": ", value, b"\r\n"]);
+    }
+    out.extend_from_slice(b"\r\n");
 }
 
 fn write_all(out: &mut Vec<u8>, pieces: &[&[u8]]) {

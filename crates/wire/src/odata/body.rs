@@ -1,7 +1,7 @@
 //! The entity in a request body, whatever its format.
 
+use crate::base64::STANDARD;
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use lazuli_model::{EdmType, Guid, Timestamp, Value};
 use std::borrow::Cow;
 

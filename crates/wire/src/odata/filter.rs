@@ -4,11 +4,12 @@
 //! each pair of them use call stack. A chain of one operator becomes one node, with or without
 //! parentheses: `(a or b) or c` is `Or([a, b, c])`.
 
+mod extended;
 mod lexer;
 mod parser;
 mod print;
 
-pub use parser::{parse, parse_lenient};
+pub use parser::{parse, parse_extended, parse_lenient};
 pub use print::{print, print_shape};
 
 use lazuli_model::EdmType;
@@ -37,6 +38,10 @@ pub enum FilterError {
     /// .NET client assert the text of the latter, which is that of OData's own library.
     #[error("{left:?} and {right:?} are incompatible operands of {operator}")]
     IncompatibleOperands { left: EdmType, right: EdmType, operator: &'static str },
+    /// 400 `InvalidInput`, "{problem} at position {position} in '{filter}'.": an extension that is
+    /// not used as it must be.
+    #[error("{problem} at position {position}")]
+    Misused { problem: &'static str, position: usize },
     /// 400 `InvalidInput`, "One of the request inputs is not valid.": a null, or a condition that is
     /// not Boolean (T-4.18).
     #[error("the filter is not valid")]

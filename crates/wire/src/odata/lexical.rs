@@ -1,7 +1,7 @@
 //! Value formats shared by JSON and Atom, in characters that neither needs to escape.
 
+use crate::base64::STANDARD;
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use lazuli_model::Timestamp;
 use lazuli_model::digits::write_unsigned;
 

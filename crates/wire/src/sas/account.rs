@@ -39,6 +39,7 @@ pub struct AccountSas<'a> {
 pub struct AccountGrant {
     resource_types: ResourceTypes,
     permissions: Permissions,
+    reaches_queues: bool,
 }
 
 impl<'a> AccountSas<'a> {
@@ -105,6 +106,7 @@ impl<'a> AccountSas<'a> {
         Ok(AccountGrant {
             resource_types: ResourceTypes::parse(self.resource_types),
             permissions: Permissions::parse(self.permissions),
+            reaches_queues: self.services.contains('q'),
         })
     }
 
@@ -139,6 +141,11 @@ impl AccountGrant {
 
     pub fn permissions(&self) -> Permissions {
         self.permissions
+    }
+
+    /// Whether the token is for the Queue service too.
+    pub fn reaches_queues(&self) -> bool {
+        self.reaches_queues
     }
 
     /// Whether the token is for one of `types`, and has one of the sets of permissions. (Create

@@ -4,6 +4,7 @@
 //! with the range of keys appended; if the service chooses another, change it here.
 
 use super::restrictions::parse_time;
+use super::terms::ServiceTerms;
 use super::{Caller, SasError, TableGrant, TableSas, given, join, optional, verify, write_token};
 use crate::shared_key::SigningKey;
 use crate::uri::Query;
@@ -52,14 +53,9 @@ impl<'a> UserDelegationSas<'a> {
 
     /// The text a token signs.
     pub fn string_to_sign(&self, account: &str) -> Result<String, SasError> {
-        let Self { table, key, delegate: [tenant, object] } = *self;
-        let resource = format!("/table/{account}/{}", table.table.to_ascii_lowercase());
-        let mut fields = vec![table.permissions, table.start, table.expiry, resource.as_str()];
-        fields.extend([key.object_id, key.tenant_id, key.start, key.expiry]);
-        fields.extend([key.service, key.version, tenant, object]);
-        fields.extend([table.addresses, table.protocol, table.version]);
-        fields.extend(table.keys().map(Option::unwrap_or_default));
-        join(&fields)
+        let resource = format!("/table/{account}/{}", self.table.table.to_ascii_lowercase());
+        let keys = self.table.keys().map(Option::unwrap_or_default);
+        self.key.string_to_sign(&self.table.terms(), &resource, &self.delegate, &keys)
     }
 
     /// Checks that the user delegation key made the signature.
@@ -99,6 +95,24 @@ impl<'a> UserDelegationKey<'a> {
             version: optional(query, "skv"),
         };
         Ok((key, ["skdutid", "sduoid"].map(|name| optional(query, name))))
+    }
+
+    /// The text that a token for `resource` signs with the key. `agents` are the users whom it names, `more` are
+    /// the fields that only some services have (A-7.5, A-13.29, B-3.25).
+    pub(super) fn string_to_sign(
+        &self,
+        terms: &ServiceTerms<'_>,
+        resource: &str,
+        agents: &[&str],
+        more: &[&str],
+    ) -> Result<String, SasError> {
+        let mut fields = vec![terms.permissions, terms.start, terms.expiry, resource];
+        fields.extend([self.object_id, self.tenant_id, self.start, self.expiry]);
+        fields.extend([self.service, self.version]);
+        fields.extend(agents);
+        fields.extend([terms.addresses, terms.protocol, terms.version]);
+        fields.extend(more);
+        join(&fields)
     }
 
     /// How a token names the key, and the one user who may use the token.

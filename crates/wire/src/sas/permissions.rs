@@ -38,6 +38,11 @@ macro_rules! flag_set {
                 Self(self.0 & other.0)
             }
 
+            /// Every set of flags of this set, itself and the empty one included.
+            pub fn subsets(self) -> impl Iterator<Item = Self> {
+                (0..=self.0).map(Self).filter(move |subset| self.contains(*subset))
+            }
+
             /// Whether every flag of `other` is in this set.
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0

@@ -1,9 +1,9 @@
 //! Service SAS for queues: a token for one queue, which the URL names; and the same
 //! signed with a user delegation key.
 
-use super::terms::ServiceTerms;
+use super::terms::{ServiceTerms, terms_of};
 use super::{
-    AccountSas, Caller, Kind, Permissions, SasError, UserDelegationKey, join, verify, write_token,
+    AccountSas, Caller, Kind, Permissions, SasError, UserDelegationKey, verify, write_token,
 };
 use crate::shared_key::SigningKey;
 use crate::uri::Query;
@@ -101,15 +101,7 @@ impl<'a> QueueSas<'a> {
     }
 
     fn terms(&self) -> ServiceTerms<'a> {
-        ServiceTerms {
-            version: self.version,
-            start: self.start,
-            expiry: self.expiry,
-            permissions: self.permissions,
-            policy: self.policy,
-            addresses: self.addresses,
-            protocol: self.protocol,
-        }
+        terms_of!(self)
     }
 }
 
@@ -136,13 +128,8 @@ impl<'a> QueueDelegationSas<'a> {
 
     /// The text that a token for `queue` signs.
     pub fn string_to_sign(&self, account: &str, queue: &str) -> Result<String, SasError> {
-        let Self { queue: sas, key, delegate: [tenant, object] } = *self;
         let resource = format!("/queue/{account}/{queue}");
-        let mut fields = vec![sas.permissions, sas.start, sas.expiry, resource.as_str()];
-        fields.extend([key.object_id, key.tenant_id, key.start, key.expiry]);
-        fields.extend([key.service, key.version, tenant, object]);
-        fields.extend([sas.addresses, sas.protocol, sas.version]);
-        join(&fields)
+        self.key.string_to_sign(&self.queue.terms(), &resource, &self.delegate, &[])
     }
 
     /// Checks that the user delegation key made the signature for `queue`.

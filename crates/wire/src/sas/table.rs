@@ -1,6 +1,6 @@
 //! Service SAS for tables: a token for one table, or a range of its entities.
 
-use super::terms::ServiceTerms;
+use super::terms::{ServiceTerms, terms_of};
 use super::{Caller, Permissions, SasError, given, required, verify, write_token};
 use crate::shared_key::SigningKey;
 use crate::uri::Query;
@@ -122,16 +122,8 @@ impl<'a> TableSas<'a> {
         self.terms().form()
     }
 
-    fn terms(&self) -> ServiceTerms<'a> {
-        ServiceTerms {
-            version: self.version,
-            start: self.start,
-            expiry: self.expiry,
-            permissions: self.permissions,
-            policy: self.policy,
-            addresses: self.addresses,
-            protocol: self.protocol,
-        }
+    pub(super) fn terms(&self) -> ServiceTerms<'a> {
+        terms_of!(self)
     }
 
     pub(super) fn keys(&self) -> [Option<&'a str>; 4] {
@@ -190,6 +182,11 @@ impl TableGrant {
 }
 
 impl KeyRange {
+    /// Whether it leaves any entity out.
+    pub fn is_limited(&self) -> bool {
+        self.start.is_some() || self.end.is_some()
+    }
+
     pub fn contains(&self, partition_key: &str, row_key: &str) -> bool {
         let against = |(partition, row): &(String, Option<String>)| {
             let row = row.as_deref().map_or(Ordering::Equal, |row| compare(row_key, row));

@@ -1,4 +1,4 @@
-//! What tokens for a table and tokens for a queue have in common.
+//! What tokens for a table, a queue and a blob have in common.
 
 use super::restrictions::{AddressRange, Protocol, Restrictions, parse_time};
 use super::{Caller, Permissions, SasError, given, join, optional, required};
@@ -17,6 +17,22 @@ pub(super) struct ServiceTerms<'a> {
     pub(super) addresses: &'a str,
     pub(super) protocol: &'a str,
 }
+
+/// The terms of a token, whichever service it is for: each has these fields.
+macro_rules! terms_of {
+    ($token:expr) => {
+        ServiceTerms {
+            version: $token.version,
+            start: $token.start,
+            expiry: $token.expiry,
+            permissions: $token.permissions,
+            policy: $token.policy,
+            addresses: $token.addresses,
+            protocol: $token.protocol,
+        }
+    };
+}
+pub(super) use terms_of;
 
 impl<'a> ServiceTerms<'a> {
     /// The terms in a query, and the signature.

@@ -26,6 +26,8 @@ pub enum ResourcePath<'a> {
     /// Two or more segments that begin with a table name: an odd form that the service treats as an
     /// insert into the table, or refuses if a later segment has a key predicate (T-1.13 to T-1.15).
     Nested { table: &'a str, keyed: bool },
+    /// `name/$count` or `name()/$count`: the number of entities, which only extensions have.
+    Count { table: &'a str },
     /// `$count`, `$value`, `$links`, or a property of one entity: not implemented (T-4.46).
     Unsupported,
 }
@@ -96,6 +98,9 @@ impl<'a> ResourcePath<'a> {
         second: &str,
         mut later: Segments<'_>,
     ) -> Self {
+        if second == "$count" && predicate.is_none() && later.0.trim_matches('/').is_empty() {
+            return Self::Count { table };
+        }
         let unsupported = ["$count", "$value", "$links"];
         if predicate.is_some() || unsupported.contains(&second) {
             return Self::Unsupported;

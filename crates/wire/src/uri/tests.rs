@@ -119,7 +119,11 @@ fn odd_paths_of_two_segments() {
     // Recorded in python test_table_client.test_table_name_errors: the name is `a`, too short.
     check_path("/a//", ResourcePath::Entities { table: "a" });
     check_path("/a//(PartitionKey='foo',RowKey='foo')", nested("a", true));
-    check_path("/Orders/$count", ResourcePath::Unsupported);
+    for path in ["/Orders/$count", "/Orders()/$count", "/Orders/$count/"] {
+        check_path(path, ResourcePath::Count { table: "Orders" });
+    }
+    check_path("/Orders/$count/more", ResourcePath::Unsupported);
+    check_path("/Orders(PartitionKey='p',RowKey='r')/$count", ResourcePath::Unsupported);
     check_path("/Orders(PartitionKey='p',RowKey='r')/Name", ResourcePath::Unsupported);
 }
 

@@ -85,6 +85,14 @@ pub fn write_service_stats(out: &mut Vec<u8>, replication: GeoReplication) {
     });
 }
 
+/// Appends a request for a user delegation key, without a byte-order mark: clients send none.
+pub fn write_key_info(out: &mut Vec<u8>, start: Timestamp, expiry: Timestamp) {
+    node(out, "KeyInfo", |out| {
+        leaf(out, "Start", &start.to_string());
+        leaf(out, "Expiry", &expiry.to_string());
+    });
+}
+
 /// Appends a user delegation key and its value, which is base64.
 pub fn write_user_delegation_key(out: &mut Vec<u8>, key: &UserDelegationKey<'_>, value: &str) {
     write_document(out, |out| {

@@ -1,6 +1,6 @@
 //! The public keys of an issuer (RFC 7517), reread when they are old or one is missing.
 
-use super::TokenError;
+use super::error::{KeysError, TokenError};
 use super::source::KeySource;
 use arc_swap::ArcSwap;
 use aws_lc_rs::signature::{
@@ -13,7 +13,6 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lazuli_model::Timestamp;
 use serde::Deserialize;
 use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -26,21 +25,6 @@ const KEYS_AGE_MS_MAX: u64 = 60 * 60 * 1000;
 const REREAD_REST_MS: u64 = 30 * 1000;
 /// Timeout of one read.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Why the keys of an issuer cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum KeysError {
-    #[error("cannot read them")]
-    Io(#[from] io::Error),
-    #[error("the request timed out")]
-    Timeout,
-    #[error("the server returned status {0}")]
-    Status(u16),
-    #[error("the document is not a JSON Web Key Set")]
-    Malformed,
-    #[error("the document has no key for RS256, RS384, RS512, PS256, PS384, PS512, ES256 or ES384")]
-    NoKey,
-}
 
 /// The keys of an issuer, as last read.
 pub(super) struct KeySet {

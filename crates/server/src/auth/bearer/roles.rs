@@ -72,6 +72,16 @@ pub struct RoleNames {
 }
 
 impl RoleNames {
+    /// Every set of permissions on objects that roles and data actions may give together, those of a
+    /// single role first.
+    pub(crate) fn object_sets(&self) -> impl Iterator<Item = Permissions> {
+        let grants = self.roles.iter().chain(self.actions);
+        let all = grants.fold(Permissions::NONE, |all, (_, grant)| all.union(grant.objects));
+        let of_one = |set: &Permissions| self.roles.iter().any(|(_, grant)| grant.objects == *set);
+        let (frequent, others): (Vec<_>, Vec<_>) = all.subsets().partition(of_one);
+        frequent.into_iter().chain(others)
+    }
+
     /// A role by its name in the documentation. In scopes and in many directories names have no
     /// spaces, so separators between the words are ignored.
     fn built_in(&self, name: &str) -> Option<RoleGrant> {

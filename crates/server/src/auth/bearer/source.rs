@@ -1,6 +1,6 @@
 //! Where an issuer's keys are read from: a file, or a URL.
 
-use super::KeysError;
+use super::error::KeysError;
 use bytes::Bytes;
 use http::uri::Scheme;
 use http::{Request, Uri, header};

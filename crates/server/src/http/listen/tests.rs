@@ -2,7 +2,7 @@ use super::*;
 use crate::auth::accounts::{Accounts, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
 use crate::http::shared::{FrontOptions, Shared};
 use crate::http::tls::{Certificate, SelfSigned};
-use crate::notes::Notes;
+use crate::notes::book::Notes;
 use crate::notes::credentials::string_to_sign;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_wire::shared_key::{Authorization, Scheme, SigningKey};

@@ -6,11 +6,11 @@ use crate::http::reply::Reply;
 use crate::http::request::RequestContext;
 use crate::operation::Verb;
 use crate::table::batch_answer::Answered;
+use crate::table::call::Call;
 use crate::table::error_reply::{ErrorForm, error_reply};
-use crate::table::handlers::Call;
 use crate::table::operation::{Operation, Resource};
 use crate::table::request::Preference;
-use crate::table::route;
+use crate::table::route::{self, Marks};
 use lazuli_model::AccountName;
 use lazuli_wire::media;
 use lazuli_wire::multipart::{self, Part};
@@ -23,6 +23,8 @@ pub(super) struct Step<'a> {
     pub(super) query: Query<'a>,
     /// The request, unless its request line or headers name no operation.
     pub(super) request: Option<(Operation, Resource)>,
+    /// The queue that a message is for, in a transaction that may have some.
+    pub(super) queue: Option<&'a str>,
 }
 
 /// The headers of the request in a part.
@@ -65,16 +67,21 @@ impl<'a> Step<'a> {
         let headers = repeated.unwrap_or_else(|| PartHeaders::new(context, batch, part.headers));
         // An unreadable query string is ignored.
         let query = Query::parse_lenient(target.query.unwrap_or_default()).unwrap_or_default();
-        let (request, outcome) = match resolve(context, part, &headers, target.path, &query) {
-            Ok(request) => (Some(request), Ok(())),
-            Err(error) => (None, Err(error)),
+        let takes_messages = batch.asked.is_some_and(|asked| asked.any_transaction);
+        let queue = queue_of(target.path, &context.account.name).filter(|_| takes_messages);
+        let (request, outcome) = match queue {
+            Some(_) => (None, Ok(())),
+            None => match resolve(context, part, &headers, target.path, &query) {
+                Ok(request) => (Some(request), Ok(())),
+                Err(error) => (None, Err(error)),
+            },
         };
-        (Self { part, headers, query, request }, outcome)
+        (Self { part, headers, query, request, queue }, outcome)
     }
 
     pub(super) fn call<'c>(&'c self, operation: Operation, resource: &'c Resource) -> Call<'c> {
         let (headers, query, body) = (self.headers.of_call, &self.query, self.part.body);
-        Call { operation, resource, headers, query, body }
+        Call { operation, resource, headers, query, body, asked: None, snapshot: None }
     }
 
     pub(super) fn error_reply(
@@ -121,7 +128,19 @@ fn resolve(
     }
     let path = uri::percent_decode_lenient(without_account(path, account, context.path_style));
     let has_if_match = headers.of_call.if_match.is_some();
-    route::resolve(verb, ResourcePath::parse(&path), query, account, has_if_match)
+    // What extensions add to routes are requests of their own.
+    let marks = Marks { has_if_match, extensions: false };
+    route::resolve(verb, ResourcePath::parse(&path), query, account, marks)
+}
+
+/// The queue of a path `{queue}/messages`, behind the account or not.
+fn queue_of<'a>(path: &'a str, account: &AccountName) -> Option<&'a str> {
+    let resource = path.trim_start_matches('/').strip_suffix("/messages")?;
+    match resource.split_once('/') {
+        None => Some(resource),
+        Some((name, queue)) if name == account.as_str() && !queue.contains('/') => Some(queue),
+        Some(_) => None,
+    }
 }
 
 /// Inner URIs repeat the account segment in path style, as often as the client does, and have none

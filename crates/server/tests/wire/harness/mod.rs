@@ -4,6 +4,7 @@
 //! asserted are bytes.
 
 mod batch;
+mod engine;
 mod json;
 mod request;
 mod response;
@@ -13,13 +14,13 @@ pub(crate) use json::Json;
 pub(crate) use request::{Request, Scheme};
 pub(crate) use response::Response;
 
-use lazuli_engine::MemoryEngine;
-use lazuli_model::{Clock, Timestamp};
+use lazuli_model::{AccountName, Clock, Metadata, QueueName, Timestamp};
+use lazuli_queue::QueueService;
 use lazuli_server::{
-    Accounts, Analytics, Extent, Front, FrontOptions, ListenOptions, Shared, TableApi,
-    TableOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
+    Accounts, Advice, Analytics, AutoIndex, Extent, Front, FrontOptions, ListenOptions, Shared,
+    TableApi, TableOptions, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
-use lazuli_table::TableService;
+use lazuli_table::{Reclaimed, TableError, TableService};
 use lazuli_wire::shared_key::SigningKey;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -39,25 +40,40 @@ pub(crate) const OTHER_KEYS: [&str; 2] =
 pub(crate) const START: &str = "2024-07-31T18:30:00Z";
 
 /// A clock that stands still unless it is turned.
-pub(crate) struct ManualClock(AtomicU64);
+pub(crate) struct ManualClock {
+    ticks: AtomicU64,
+    /// How far each reading turns it.
+    per_reading: AtomicU64,
+}
 
 impl ManualClock {
     pub(crate) fn at_start() -> Self {
-        Self(AtomicU64::new(Timestamp::parse(START).unwrap().ticks()))
+        let ticks = AtomicU64::new(Timestamp::parse(START).unwrap().ticks());
+        Self { ticks, per_reading: AtomicU64::new(0) }
+    }
+
+    /// From now on each reading turns the clock; 0 ends that.
+    pub(crate) fn turn_at_each_reading(&self, seconds: u64) {
+        self.per_reading.store(seconds * 10_000_000, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set(&self, now: Timestamp) {
+        self.ticks.store(now.ticks(), Ordering::SeqCst);
     }
 
     pub(crate) fn advance_ticks(&self, ticks: u64) {
-        self.0.fetch_add(ticks, Ordering::SeqCst);
+        self.ticks.fetch_add(ticks, Ordering::SeqCst);
     }
 
     pub(crate) fn advance_seconds(&self, seconds: u64) {
-        self.0.fetch_add(seconds * 10_000_000, Ordering::SeqCst);
+        self.ticks.fetch_add(seconds * 10_000_000, Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_ticks(self.0.load(Ordering::SeqCst)).unwrap()
+        let turned = self.per_reading.load(Ordering::SeqCst);
+        Timestamp::from_ticks(self.ticks.fetch_add(turned, Ordering::SeqCst)).unwrap()
     }
 }
 
@@ -67,6 +83,9 @@ pub(crate) struct Lazuli {
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<ManualClock>,
     analytics: Arc<Analytics>,
+    advice: Arc<Advice>,
+    tables: TableService,
+    queues: QueueService,
     connection: RefCell<Option<TcpStream>>,
 }
 
@@ -83,18 +102,93 @@ impl Lazuli {
     pub(crate) fn with_table_options(options: FrontOptions, tables: TableOptions) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let clock = Arc::new(ManualClock::at_start());
-        let service = TableService::new(Arc::new(MemoryEngine::default()), clock.clone());
+        let engine = engine::fresh(&runtime);
+        let service = TableService::new(engine.clone(), clock.clone());
+        let numbers = AtomicU64::new(1);
+        let random = Arc::new(move || numbers.fetch_add(1, Ordering::Relaxed));
+        let queues = QueueService::new(engine, clock.clone(), random);
+        Self::start(runtime, clock, (service, queues), options, tables)
+    }
+
+    fn start(
+        runtime: Runtime,
+        clock: Arc<ManualClock>,
+        (service, queues): (TableService, QueueService),
+        options: FrontOptions,
+        tables: TableOptions,
+    ) -> Self {
         let [first, second] = OTHER_KEYS;
         let accounts = format!("{ACCOUNT}:{WELL_KNOWN_KEY};{OTHER}:{first}:{second}");
         let accounts = Accounts::new(Accounts::parse(&accounts).unwrap()).unwrap();
         let shared = Arc::new(Shared::new(Arc::new(accounts), clock.clone(), options));
-        let front = Arc::new(Front::new(shared.clone(), TableApi::new(&shared, service, tables)));
-        let analytics = front.service().analytics();
+        let api = TableApi::new(&shared, service.clone(), tables).with_queues(queues.clone());
+        let front = Arc::new(Front::new(shared.clone(), api));
+        let (analytics, advice) = (front.service().analytics(), front.service().advice());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let limits = ListenOptions::default();
         runtime.spawn(lazuli_server::serve(listener, front, limits, std::future::pending()));
-        Self { runtime, address, clock, analytics, connection: RefCell::default() }
+        let tables = service;
+        Self {
+            runtime,
+            address,
+            clock,
+            analytics,
+            advice,
+            tables,
+            queues,
+            connection: RefCell::default(),
+        }
+    }
+
+    /// The same store, in a new server that knows what the old one kept.
+    pub(crate) fn restarted(self) -> Self {
+        self.runtime.block_on(self.advice.keep()).unwrap();
+        let (options, tables) = (FrontOptions::default(), TableOptions::default());
+        let services = (self.tables, self.queues);
+        let again = Self::start(self.runtime, self.clock, services, options, tables);
+        again.runtime.block_on(again.advice.load()).unwrap();
+        again
+    }
+
+    /// Has the server declare and drop indexes by itself, at most so many on a table.
+    pub(crate) fn auto_index(&self, per_table_max: usize) {
+        let (advice, tables) = (self.advice.clone(), self.tables.clone());
+        let auto = AutoIndex::new(advice, tables, self.clock.clone(), per_table_max);
+        self.runtime.block_on(auto.round()).unwrap();
+    }
+
+    /// Creates a queue of the account.
+    pub(crate) fn create_queue(&self, name: &str) {
+        let account = AccountName::parse(ACCOUNT).unwrap();
+        let name = QueueName::parse(name).unwrap();
+        let metadata = Metadata::default();
+        let created = self.queues.create_queue(&account, &name, &metadata);
+        self.runtime.block_on(created).unwrap();
+    }
+
+    /// The texts of the messages in a queue.
+    pub(crate) fn messages(&self, queue: &str) -> Vec<String> {
+        let account = AccountName::parse(ACCOUNT).unwrap();
+        let queue = QueueName::parse(queue).unwrap();
+        let peeked =
+            self.runtime.block_on(self.queues.peek_messages(&account, &queue, 32)).unwrap();
+        peeked.iter().map(|message| message.text.as_str().to_owned()).collect()
+    }
+
+    /// Builds all declared indexes.
+    pub(crate) fn build(&self) -> Result<(), TableError> {
+        let all = async {
+            while self.tables.build_some().await? == Reclaimed::Partly {}
+            Ok(())
+        };
+        self.runtime.block_on(all)
+    }
+
+    /// Deletes all expired entities.
+    pub(crate) fn sweep(&self) {
+        let all = async { while self.tables.sweep_some().await.unwrap() == Reclaimed::Partly {} };
+        self.runtime.block_on(all);
     }
 
     /// Writes what was counted for analytics.
@@ -149,6 +243,20 @@ impl Lazuli {
             }
             response
         })
+    }
+
+    /// Sends two requests at once, each on a connection of its own.
+    pub(crate) fn send_both(&self, first: &Request, second: &Request) -> (Response, Response) {
+        let bytes = |request: &Request| request.bytes(&self.address.to_string(), self.clock.now());
+        let exchange = |request: &Request| {
+            let (bytes, method) = (bytes(request), request.method.clone());
+            async move {
+                let mut stream = TcpStream::connect(self.address).await.unwrap();
+                stream.write_all(&bytes).await.unwrap();
+                Response::read(&mut stream, &method).await
+            }
+        };
+        self.runtime.block_on(async { tokio::join!(exchange(first), exchange(second)) })
     }
 
     // Short words for what most tests do.

@@ -15,6 +15,7 @@ pub(super) enum Token<'a> {
     Word(&'a str),
     Literal(Value<'static>),
     Null,
+    Comma,
     /// A character that OData knows but table filters do not use.
     Other,
     End,
@@ -47,7 +48,8 @@ impl<'a> Lexer<'a> {
         match first {
             '(' => Ok(self.single(Token::Open)),
             ')' => Ok(self.single(Token::Close)),
-            ',' | '=' | '/' | '?' | '.' | '*' => Ok(self.single(Token::Other)),
+            ',' => Ok(self.single(Token::Comma)),
+            '=' | '/' | '?' | '.' | '*' => Ok(self.single(Token::Other)),
             '-' => self.minus(),
             quote if self.is_quote(quote) => {
                 self.quoted().map(|text| Token::Literal(Value::String(text.into())))
@@ -102,7 +104,7 @@ impl<'a> Lexer<'a> {
 
     fn word(&mut self) -> Result<Token<'a>, FilterError> {
         let word = match self.dialect {
-            Dialect::Azure => self.skip(is_word_part),
+            Dialect::Azure | Dialect::Extended => self.skip(is_word_part),
             Dialect::Lenient => self.skip(is_lenient_word_part),
         };
         let folded = self.dialect.fold(word);
@@ -169,7 +171,7 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at..).unwrap_or_default()
     }
 
-    fn position(&self) -> usize {
+    pub(super) fn position(&self) -> usize {
         utf16_units(self.text.get(..self.at).unwrap_or(self.text))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::FilterError;
 use super::lexer::{Lexer, Token};
+use lazuli_model::filter::Term;
 use lazuli_model::limits::{FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
 use lazuli_model::{EdmType, Filter, Operator, Property, Value};
 use std::borrow::Cow;
@@ -50,15 +51,22 @@ pub fn parse_lenient(text: &str) -> Result<Filter, FilterError> {
     Parser::new(text, Dialect::Lenient).run()
 }
 
+/// Also parses what only extensions have.
+pub fn parse_extended(text: &str) -> Result<Filter, FilterError> {
+    Parser::new(text, Dialect::Extended).run()
+}
+
 /// Which dialect is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Azure,
     Lenient,
+    /// Azure's, and extensions.
+    Extended,
 }
 
-struct Parser<'a> {
-    lexer: Lexer<'a>,
+pub(super) struct Parser<'a> {
+    pub(super) lexer: Lexer<'a>,
     dialect: Dialect,
     /// The groups around the current one, outermost first.
     outer: Vec<Group>,
@@ -80,15 +88,17 @@ struct Group {
 }
 
 /// One side of an operator.
-enum Operand {
+pub(super) enum Operand {
     Condition(Condition),
     Property(Property),
+    /// `tolower(..)` or `toupper(..)` of a property.
+    Folded(Term),
     Literal(Value<'static>),
     Null,
 }
 
 /// A filter and the depth of its tree, which is checked as the tree grows.
-struct Condition {
+pub(super) struct Condition {
     filter: Filter,
     depth: usize,
 }
@@ -135,7 +145,9 @@ impl<'a> Parser<'a> {
                 Token::Literal(value) => return Ok(Operand::Literal(value)),
                 Token::Null => return Ok(Operand::Null),
                 Token::Minus => return Err(FilterError::NotImplemented),
-                Token::Close | Token::Other | Token::End => return Err(self.lexer.syntax_error()),
+                Token::Close | Token::Comma | Token::Other | Token::End => {
+                    return Err(self.lexer.syntax_error());
+                }
             }
         }
     }
@@ -145,6 +157,11 @@ impl<'a> Parser<'a> {
         if token == Token::Open
             && let Operand::Property(property) = &operand
         {
+            if self.dialect == Dialect::Extended
+                && let Some(called) = self.call(property.name())?
+            {
+                return self.after(called);
+            }
             // The service has no functions; a name unknown to OData is a syntax error (T-4.23).
             return Err(match FUNCTIONS.contains(&property.name()) {
                 true => FilterError::NotImplemented,
@@ -186,6 +203,10 @@ impl<'a> Parser<'a> {
                 self.finish_part(operand, |left| incompatible(left, EdmType::Boolean, "Or"))?;
                 self.group.finish_alternative()?;
             }
+            "in" if self.dialect == Dialect::Extended && self.group.comparison.is_none() => {
+                let found = self.in_list(operand)?;
+                return self.after(found);
+            }
             "add" | "sub" | "mul" | "div" | "mod" => return Err(FilterError::NotImplemented),
             _ => return Err(self.lexer.syntax_error()),
         }
@@ -214,7 +235,7 @@ impl<'a> Parser<'a> {
     ) -> Result<(), FilterError> {
         let operand = self.compared(operand)?;
         match operand.other_type() {
-            Some(edm_type) if self.dialect == Dialect::Azure => return Err(mismatch(edm_type)),
+            Some(edm_type) if !self.is_lenient() => return Err(mismatch(edm_type)),
             _ => {}
         }
         let condition = self.condition(operand)?;
@@ -268,11 +289,20 @@ impl<'a> Parser<'a> {
             {
                 return condition.negated_if(value != (operator == Operator::Eq));
             }
-            (Operand::Property(_), Operand::Property(_))
+            (Operand::Folded(term), Operand::Literal(value)) => {
+                self.compare_folded(term, operator, value)?
+            }
+            (Operand::Literal(value), Operand::Folded(term)) => {
+                self.compare_folded(term, operator.flipped(), value)?
+            }
+            (
+                Operand::Property(_) | Operand::Folded(_),
+                Operand::Property(_) | Operand::Folded(_),
+            )
             | (Operand::Condition(_), _)
             | (_, Operand::Condition(_)) => return Err(FilterError::NotImplemented),
         };
-        Ok(Operand::Condition(Condition { filter, depth: 0 }))
+        Ok(Condition::leaf(filter))
     }
 
     /// Azure has no `null` (T-4.18, TR-3). In emulators a missing property equals it.
@@ -282,8 +312,8 @@ impl<'a> Parser<'a> {
         operator: Operator,
     ) -> Result<Condition, FilterError> {
         let present = match operand {
-            _ if self.dialect == Dialect::Azure => return Err(FilterError::Invalid),
-            Operand::Condition(_) => return Err(FilterError::NotImplemented),
+            _ if !self.is_lenient() => return Err(FilterError::Invalid),
+            Operand::Condition(_) | Operand::Folded(_) => return Err(FilterError::NotImplemented),
             Operand::Property(property @ Property::Custom(_)) => {
                 // An existing property is either equal or unequal; a missing one is neither.
                 let value = || Value::String("".into());
@@ -312,11 +342,9 @@ impl<'a> Parser<'a> {
         mismatch: impl FnOnce(EdmType, EdmType) -> FilterError,
     ) -> Result<Filter, FilterError> {
         let given = value.as_ref().edm_type();
-        match (property_type(&property), self.dialect) {
-            (Some(known), Dialect::Azure) if known != given => Err(mismatch(known, given)),
-            (Some(known), Dialect::Lenient) if known != given => {
-                Ok(Filter::Constant(operator == Operator::Ne))
-            }
+        match (property_type(&property), self.is_lenient()) {
+            (Some(known), false) if known != given => Err(mismatch(known, given)),
+            (Some(known), true) if known != given => Ok(Filter::Constant(operator == Operator::Ne)),
             _ => Ok(Filter::Compare { property, operator, value }),
         }
     }
@@ -329,14 +357,18 @@ impl<'a> Parser<'a> {
                 Filter::IsTrue(property)
             }
             Operand::Literal(Value::Boolean(value)) => Filter::Constant(value),
-            Operand::Property(_) | Operand::Literal(_) | Operand::Null => {
+            Operand::Property(_) | Operand::Folded(_) | Operand::Literal(_) | Operand::Null => {
                 return Err(FilterError::Invalid);
             }
         };
         Ok(Condition { filter, depth: 0 })
     }
 
-    fn count_comparison(&mut self) -> Result<(), FilterError> {
+    fn is_lenient(&self) -> bool {
+        self.dialect == Dialect::Lenient
+    }
+
+    pub(super) fn count_comparison(&mut self) -> Result<(), FilterError> {
         self.comparisons += 1;
         if self.comparisons > FILTER_COMPARISONS_MAX {
             return Err(FilterError::TooComplex);
@@ -350,6 +382,7 @@ impl Operand {
     fn other_type(&self) -> Option<EdmType> {
         let known = match self {
             Self::Property(property) => property_type(property),
+            Self::Folded(_) => Some(EdmType::String),
             Self::Literal(value) => Some(value.as_ref().edm_type()),
             Self::Condition(_) | Self::Null => None,
         };
@@ -358,7 +391,7 @@ impl Operand {
 }
 
 /// The type of a system property; others may have any type.
-fn property_type(property: &Property) -> Option<EdmType> {
+pub(super) fn property_type(property: &Property) -> Option<EdmType> {
     match property {
         Property::PartitionKey | Property::RowKey => Some(EdmType::String),
         Property::Timestamp => Some(EdmType::DateTime),
@@ -366,12 +399,12 @@ fn property_type(property: &Property) -> Option<EdmType> {
     }
 }
 
-fn incompatible(left: EdmType, right: EdmType, operator: &'static str) -> FilterError {
+pub(super) fn incompatible(left: EdmType, right: EdmType, operator: &'static str) -> FilterError {
     FilterError::IncompatibleOperands { left, right, operator }
 }
 
 /// The name of an operator in the messages of OData's library.
-const fn operator_kind(operator: Operator) -> &'static str {
+pub(super) const fn operator_kind(operator: Operator) -> &'static str {
     match operator {
         Operator::Eq => "Equal",
         Operator::Ne => "NotEqual",
@@ -386,7 +419,7 @@ impl Dialect {
     /// A word in the form used to match keywords, which are case-sensitive only for Azure.
     pub(super) fn fold(self, word: &str) -> Cow<'_, str> {
         match self {
-            Self::Azure => Cow::Borrowed(word),
+            Self::Azure | Self::Extended => Cow::Borrowed(word),
             Self::Lenient => Cow::Owned(word.to_ascii_lowercase()),
         }
     }
@@ -404,6 +437,11 @@ impl Group {
 }
 
 impl Condition {
+    /// A condition that has no parts.
+    pub(super) fn leaf(filter: Filter) -> Operand {
+        Operand::Condition(Self { filter, depth: 0 })
+    }
+
     fn negated_if(self, negative: bool) -> Result<Operand, FilterError> {
         match negative {
             false => Ok(Operand::Condition(self)),

@@ -1,5 +1,6 @@
 //! From the tree to text.
 
+use lazuli_model::filter::{Case, Extended, Term, TextFunction};
 use lazuli_model::{Filter, Value};
 use std::fmt::Write;
 
@@ -7,21 +8,34 @@ use std::fmt::Write;
 /// kind or a property is named like a keyword.
 pub fn print(filter: &Filter) -> String {
     let mut out = String::new();
-    write_filter(&mut out, filter, write_literal);
+    write_filter(&mut out, filter, Literals::Shown);
     out
 }
 
 /// The text of a filter with its values left out: what may be logged of it.
 pub fn print_shape(filter: &Filter) -> String {
     let mut out = String::new();
-    write_filter(&mut out, filter, |out, _| out.push('?'));
+    write_filter(&mut out, filter, Literals::LeftOut);
     out
 }
 
-/// Appends a value.
-type WriteValue = fn(&mut String, &Value<'_>);
+/// Whether values are written.
+#[derive(Clone, Copy)]
+enum Literals {
+    Shown,
+    LeftOut,
+}
 
-fn write_filter(out: &mut String, filter: &Filter, value_of: WriteValue) {
+impl Literals {
+    fn write(self, out: &mut String, value: &Value<'_>) {
+        match self {
+            Self::Shown => write_literal(out, value),
+            Self::LeftOut => out.push('?'),
+        }
+    }
+}
+
+fn write_filter(out: &mut String, filter: &Filter, style: Literals) {
     match filter {
         Filter::Constant(value) => out.push_str(if *value { "true" } else { "false" }),
         Filter::Compare { property, operator, value } => {
@@ -29,20 +43,75 @@ fn write_filter(out: &mut String, filter: &Filter, value_of: WriteValue) {
             out.push(' ');
             out.push_str(operator.name());
             out.push(' ');
-            value_of(out, value);
+            style.write(out, value);
         }
         Filter::IsTrue(property) => out.push_str(property.name()),
+        Filter::Extended(extended) => write_extended(out, extended, style),
         Filter::Not(inner) => {
             out.push_str("not ");
-            write_enclosed(out, inner, value_of);
+            write_enclosed(out, inner, style);
         }
-        Filter::And(parts) => write_junction(out, parts, " and ", value_of, |part| {
+        Filter::And(parts) => write_junction(out, parts, " and ", style, |part| {
             matches!(part, Filter::And(_) | Filter::Or(_))
         }),
         Filter::Or(parts) => {
-            write_junction(out, parts, " or ", value_of, |part| matches!(part, Filter::Or(_)));
+            write_junction(out, parts, " or ", style, |part| matches!(part, Filter::Or(_)));
         }
     }
+}
+
+fn write_extended(out: &mut String, extended: &Extended, style: Literals) {
+    let text_value = |text: &str| Value::String(text.to_owned().into());
+    match extended {
+        Extended::Text(test) => {
+            out.push_str(test.function.name());
+            out.push('(');
+            if test.function == TextFunction::SubstringOf {
+                style.write(out, &text_value(test.text()));
+                out.push(',');
+                write_term(out, &test.term);
+            } else {
+                write_term(out, &test.term);
+                out.push(',');
+                style.write(out, &text_value(test.text()));
+            }
+            out.push(')');
+        }
+        Extended::In { term, values } => {
+            write_term(out, term);
+            out.push_str(" in (");
+            // Without its values, a list of any length has one shape.
+            let shown = match style {
+                Literals::Shown => values.len(),
+                Literals::LeftOut => 1,
+            };
+            for (index, value) in values.iter().take(shown).enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                style.write(out, value);
+            }
+            out.push(')');
+        }
+        Extended::Compare { term, operator, text } => {
+            write_term(out, term);
+            out.push(' ');
+            out.push_str(operator.name());
+            out.push(' ');
+            style.write(out, &text_value(text));
+        }
+    }
+}
+
+fn write_term(out: &mut String, term: &Term) {
+    let function = match term.case {
+        Case::AsIs => return out.push_str(term.property.name()),
+        Case::Lower => "tolower(",
+        Case::Upper => "toupper(",
+    };
+    out.push_str(function);
+    out.push_str(term.property.name());
+    out.push(')');
 }
 
 /// Writes `parts` with `word` between them, in parentheses where `enclosed` says so.
@@ -50,7 +119,7 @@ fn write_junction(
     out: &mut String,
     parts: &[Filter],
     word: &str,
-    value_of: WriteValue,
+    style: Literals,
     enclosed: fn(&Filter) -> bool,
 ) {
     for (index, part) in parts.iter().enumerate() {
@@ -58,16 +127,16 @@ fn write_junction(
             out.push_str(word);
         }
         if enclosed(part) {
-            write_enclosed(out, part, value_of);
+            write_enclosed(out, part, style);
         } else {
-            write_filter(out, part, value_of);
+            write_filter(out, part, style);
         }
     }
 }
 
-fn write_enclosed(out: &mut String, filter: &Filter, value_of: WriteValue) {
+fn write_enclosed(out: &mut String, filter: &Filter, style: Literals) {
     out.push('(');
-    write_filter(out, filter, value_of);
+    write_filter(out, filter, style);
     out.push(')');
 }
 

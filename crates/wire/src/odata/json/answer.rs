@@ -18,7 +18,7 @@ pub struct AnsweredEntity<'a> {
 
 /// Reads the response to a point read or an insert.
 pub fn read_answered_entity(body: &[u8]) -> Result<AnsweredEntity<'_>, BodyError> {
-    let mut reader = Reader::default();
+    let mut reader = Reader::new();
     read_object(body, |name, value| reader.add(name, value))?;
     reader.finish()
 }
@@ -29,7 +29,7 @@ pub fn read_feed<'a>(
     mut entity: impl FnMut(AnsweredEntity<'a>),
 ) -> Result<(), BodyError> {
     read_collection(body, |element| {
-        let mut reader = Reader::default();
+        let mut reader = Reader::new();
         element.object(|name, value| reader.add(name, value))?;
         entity(reader.finish()?);
         Ok(())
@@ -110,7 +110,6 @@ fn text(value: Scalar<'_>) -> Option<Cow<'_, str>> {
     }
 }
 
-#[derive(Default)]
 struct Reader<'a> {
     etag: Option<Cow<'a, str>>,
     timestamp: Option<Timestamp>,
@@ -118,6 +117,10 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    fn new() -> Self {
+        Self { etag: None, timestamp: None, members: Members::with_room() }
+    }
+
     fn add(&mut self, name: Cow<'a, str>, value: &mut Cursor<'a>) -> Result<(), BodyError> {
         match Kind::of(&name) {
             Kind::ETag => self.etag = text(value.scalar()?),

@@ -100,6 +100,7 @@ impl<'a> Members<'a> {
         }
     }
 
+    #[inline(always)]
     fn add_property(&mut self, name: Cow<'a, str>, value: Scalar<'a>) {
         // .NET clients annotate just before the property.
         let edm_type = self
@@ -130,16 +131,20 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
+    // Inlined, like `add`: half a percent of an insert was spent on moving the members.
+    #[inline(always)]
     pub(super) fn finish(mut self) -> Result<EntityBody<'a>, BodyError> {
         // Sorted, so that a body full of stray annotations costs only a sort.
         self.annotations.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let has_stray = !self.annotations.is_empty();
         let mut properties = Vec::with_capacity(self.properties.len());
         for property in self.properties {
             let stray = || {
                 let found = (self.annotations).binary_search_by(|(a, _)| a.cmp(&property.name));
                 Some(self.annotations.get(found.ok()?)?.1)
             };
-            let edm_type = property.edm_type.or_else(stray);
+            let edm_type =
+                if has_stray { property.edm_type.or_else(stray) } else { property.edm_type };
             if let Some(value) = convert(property.value, edm_type)? {
                 properties.push((property.name, value));
             }

@@ -25,6 +25,28 @@ pub fn write_entity<'p>(
     close_object(out);
 }
 
+/// Writes an entity within another document: as in a list of entities.
+pub fn write_listed_entity<'p>(
+    out: &mut Vec<u8>,
+    context: &Context<'_>,
+    partition_key: &str,
+    row_key: &str,
+    timestamp: Timestamp,
+    properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
+) {
+    out.push(b'{');
+    write_entity_members(out, context, partition_key, row_key, timestamp, properties);
+    close_object(out);
+}
+
+/// Appends a member to an object that has others, with a comma before it.
+pub fn write_text_member(out: &mut Vec<u8>, name: &'static str, value: &str) {
+    out.push(b',');
+    write_member(out, name, value);
+    // The comma that every member has after it.
+    out.pop();
+}
+
 /// Writes the body of a request: the keys, unless the URL says them, and the properties, annotated where
 /// their type would not be inferred.
 pub fn write_request<'p>(
@@ -52,14 +74,24 @@ pub fn write_table_name(out: &mut Vec<u8>, name: &str) {
 #[must_use = "the collection is not closed before `end`"]
 pub struct EntityCollection(());
 
+/// How the list of a page begins.
+const VALUE: &[u8] = b"\"value\":[";
+
 impl EntityCollection {
     pub fn begin(out: &mut Vec<u8>, context: &Context<'_>) -> Self {
         out.push(b'{');
         if context.level != MetadataLevel::None {
             write_metadata(out, context.base, context.table, "", context.select);
         }
-        out.extend_from_slice(b"\"value\":[");
+        out.extend_from_slice(VALUE);
         Self(())
+    }
+
+    /// Adds the number of all entities before the list, which begins at `at`.
+    pub fn write_count(&self, out: &mut Vec<u8>, at: usize, count: u64) {
+        let member = format!("\"odata.count\":\"{count}\",");
+        let at = at.saturating_sub(VALUE.len()).min(out.len());
+        out.splice(at..at, member.into_bytes());
     }
 
     pub fn entity<'p>(
@@ -71,9 +103,7 @@ impl EntityCollection {
         timestamp: Timestamp,
         properties: impl Iterator<Item = (&'p str, ValueRef<'p>)>,
     ) {
-        out.push(b'{');
-        write_entity_members(out, context, partition_key, row_key, timestamp, properties);
-        close_object(out);
+        write_listed_entity(out, context, partition_key, row_key, timestamp, properties);
         out.push(b',');
     }
 

@@ -1,0 +1,400 @@
+//! Advice from live traffic: what is kept of requests, and what was found in it.
+//!
+//! A request leaves a small record behind, in a list of bounded length. A background task looks at the
+//! records twice a second, and may use a thousandth of the time for it: on a busy server the list is closed
+//! most of the time, and a request costs one look at a flag. So advice on busy tables rests on a part of their
+//! traffic, in stretches of requests that followed each other.
+
+mod json;
+mod record;
+
+pub(crate) use json::document;
+pub(crate) use record::Page;
+
+use crate::auth::accounts::Accounts;
+use crate::error::ApiError;
+use crate::http::request::RequestContext;
+use lazuli_advice::{Advisor, Thresholds};
+use lazuli_model::key_text::fnv1a;
+use lazuli_model::{
+    AccountName, Clock, EntityKey, Filter, IndexName, TableName, Timestamp, ValueRef,
+};
+use lazuli_table::{Mutation, TableError, TableService};
+use record::Record;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Records that wait to be looked at.
+const RECORDS_MAX: usize = 4096;
+/// Accounts that are watched; the traffic of others is not looked at.
+const ACCOUNTS_MAX: usize = 16;
+/// Queries of an account whose empty pages are counted.
+const EMPTY_MAX: usize = 256;
+/// Tables of an account whose names are remembered.
+const NAMES_MAX: usize = 1024;
+/// Indexes whose last use is remembered until it is looked at.
+const INDEXES_MAX: usize = 4096;
+/// The part of the time that looking at records may take.
+const TIME_SHARE: u64 = 1000;
+/// How much of it can be saved up, in ticks: 50 ms.
+const TICKS_MAX: i64 = 500_000;
+
+/// Watches the traffic of all accounts.
+pub struct Advice {
+    /// Whether records are taken.
+    is_open: AtomicBool,
+    records: Mutex<Vec<Record>>,
+    /// When indexes were last read. All reads count: an index is dropped that nobody reads.
+    index_reads: Mutex<BTreeMap<IndexPlace, Timestamp>>,
+    state: Mutex<State>,
+    kept: tokio::sync::Mutex<Kept>,
+    tables: TableService,
+    accounts: Arc<Accounts>,
+    clock: Arc<dyn Clock>,
+}
+
+/// An account, a table in lower case, and the name of an index.
+type IndexPlace = (AccountName, Box<str>, Box<str>);
+
+/// What is kept in the store: a hash of each value, by account and name.
+type Kept = BTreeMap<(AccountName, String), u64>;
+
+#[derive(Default)]
+struct State {
+    accounts: BTreeMap<AccountName, Watched>,
+    allowance: Allowance,
+}
+
+/// What is known of one account.
+struct Watched {
+    advisor: Advisor,
+    /// The names of tables as they were first seen, by their lower-case forms.
+    names: BTreeMap<Box<str>, Box<str>>,
+    /// Empty pages in a row, by a hash of table and filter.
+    empty: BTreeMap<u64, u32>,
+}
+
+impl Default for Watched {
+    fn default() -> Self {
+        let advisor = Advisor::compact(Thresholds::default());
+        Self { advisor, names: BTreeMap::new(), empty: BTreeMap::new() }
+    }
+}
+
+/// The time that may be used, in ticks.
+struct Allowance {
+    ticks: i64,
+    last: Option<Timestamp>,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self { ticks: TICKS_MAX, last: None }
+    }
+}
+
+impl Allowance {
+    /// Takes what was used until `now`, and gives what was earned since the last time. Returns whether
+    /// there is some left.
+    fn settle(&mut self, began: Timestamp, now: Timestamp) -> bool {
+        let between = |from: Timestamp, to: Timestamp| to.ticks().saturating_sub(from.ticks());
+        let earned = self.last.map_or(0, |last| between(last, began)) / TIME_SHARE;
+        let signed = |ticks: u64| i64::try_from(ticks).unwrap_or(i64::MAX);
+        self.ticks = self.ticks.saturating_add(signed(earned)).min(TICKS_MAX);
+        self.ticks = self.ticks.saturating_sub(signed(between(began, now)));
+        self.last = Some(began);
+        self.ticks > 0
+    }
+}
+
+impl Advice {
+    pub(crate) fn new(
+        tables: TableService,
+        accounts: Arc<Accounts>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            is_open: AtomicBool::new(true),
+            records: Mutex::default(),
+            index_reads: Mutex::default(),
+            state: Mutex::default(),
+            kept: tokio::sync::Mutex::default(),
+            tables,
+            accounts,
+            clock,
+        }
+    }
+
+    /// Whether records are taken: the request's path asks first.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    /// Notes an entity that was read by its keys.
+    #[cold]
+    pub(crate) fn read(
+        &self,
+        context: &RequestContext<'_>,
+        table: &TableName,
+        key: &EntityKey,
+        properties: &[(&str, ValueRef<'_>)],
+        whole_bytes: Option<usize>,
+    ) {
+        self.push(Record::read(context, table, key, properties, whole_bytes));
+    }
+
+    /// Notes a change of an entity, and whether it failed.
+    #[cold]
+    pub(crate) fn written(
+        &self,
+        context: &RequestContext<'_>,
+        table: &TableName,
+        mutation: &Mutation<'_>,
+        error: Option<&ApiError>,
+        (body_bytes, is_batched): (usize, bool),
+    ) {
+        let status = error.map_or(204, |error| error.code.status());
+        // What this server could not do says nothing of the design.
+        if status < 500 {
+            let how = (status, body_bytes, is_batched);
+            self.push(Record::written(context, table, mutation, how));
+        }
+    }
+
+    /// Notes a page of a query.
+    pub(crate) fn queried(
+        &self,
+        context: &RequestContext<'_>,
+        table: &TableName,
+        filter: Option<Filter>,
+        page: &Page<'_>,
+    ) {
+        self.push(Record::queried(context, table, filter, page));
+    }
+
+    /// Notes that a query used indexes.
+    pub(crate) fn index_read(
+        &self,
+        context: &RequestContext<'_>,
+        table: &TableName,
+        names: &[IndexName],
+    ) {
+        let mut reads = lock(&self.index_reads);
+        for name in names {
+            let account = context.account.name.clone();
+            let place = (account, table.lower().into(), name.as_str().into());
+            if reads.len() < INDEXES_MAX || reads.contains_key(&place) {
+                reads.insert(place, context.now);
+            }
+        }
+    }
+
+    fn push(&self, record: Record) {
+        let mut records = lock(&self.records);
+        if records.len() < RECORDS_MAX {
+            records.push(record);
+        } else {
+            self.is_open.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets a table that was dropped.
+    pub(crate) fn forget(&self, account: &AccountName, table: &TableName) {
+        // Records of it that wait are of the time before.
+        self.look();
+        let mut state = lock(&self.state);
+        let Some(watched) = state.accounts.get_mut(account) else { return };
+        if let Some(name) = watched.names.remove(table.lower()) {
+            watched.advisor.forget(&name);
+        }
+    }
+
+    /// What is known of an account, up to now.
+    pub(crate) fn with_advisor<T>(
+        &self,
+        account: &AccountName,
+        read: impl FnOnce(&Advisor) -> T,
+    ) -> T {
+        self.look();
+        let mut state = lock(&self.state);
+        match state.accounts.get_mut(account) {
+            Some(watched) => read(&watched.advisor),
+            None => read(&Advisor::compact(Thresholds::default())),
+        }
+    }
+
+    /// The accounts that are watched.
+    pub(crate) fn watched(&self) -> Vec<AccountName> {
+        self.look();
+        lock(&self.state).accounts.keys().cloned().collect()
+    }
+
+    /// One round of the background task: looks at the records, within the time that it may use.
+    pub fn round(&self) {
+        let began = self.clock.now();
+        let has_time = lock(&self.state).allowance.ticks > 0;
+        if has_time {
+            self.look();
+        }
+        let has_time = lock(&self.state).allowance.settle(began, self.clock.now());
+        self.is_open.store(has_time, Ordering::Relaxed);
+    }
+
+    /// Looks at the records, and lets time pass.
+    fn look(&self) {
+        let now = self.clock.now();
+        let records = std::mem::take(&mut *lock(&self.records));
+        let reads = std::mem::take(&mut *lock(&self.index_reads));
+        let mut state = lock(&self.state);
+        let mut written = BTreeMap::new();
+        for record in &records {
+            let account = &record.account.name;
+            if state.accounts.len() >= ACCOUNTS_MAX && !state.accounts.contains_key(account) {
+                continue;
+            }
+            let watched = state.accounts.entry(account.clone()).or_default();
+            watched.observe(record);
+            if record.is_write() {
+                written.insert((account, record.table.lower()), &record.table);
+            }
+        }
+        for ((account, table, index), at) in &reads {
+            if let Some((advisor, name)) = state.find(account, table) {
+                advisor.note_index(*at, &name, index, true);
+            }
+        }
+        for ((account, lower), table) in written {
+            for index in self.tables.cached_indexes(account, table) {
+                if let Some((advisor, name)) = state.find(account, lower) {
+                    advisor.note_index(now, &name, index.as_str(), false);
+                }
+            }
+        }
+        for watched in state.accounts.values_mut() {
+            watched.advisor.pass(now);
+        }
+        drop(state);
+        self.is_open.store(true, Ordering::Relaxed);
+    }
+
+    /// Reads what was kept before a restart. Of tables that are gone, and of values that make no sense,
+    /// nothing is taken.
+    pub async fn load(&self) -> Result<(), TableError> {
+        let mut kept = self.kept.lock().await;
+        for account in self.accounts.all().iter().take(ACCOUNTS_MAX) {
+            for (table, bytes) in self.tables.kept_advice(&account.name).await? {
+                let exists = match TableName::parse_any(&table) {
+                    Ok(name) => self.exists(&account.name, &name).await?,
+                    Err(_) => table.is_empty(),
+                };
+                kept.insert((account.name.clone(), table.clone()), fnv1a(&bytes));
+                let mut state = lock(&self.state);
+                let watched = state.accounts.entry(account.name.clone()).or_default();
+                if exists && watched.advisor.restore(&table, &bytes) && !table.is_empty() {
+                    let lower = table.to_ascii_lowercase();
+                    watched.names.insert(lower.into(), table.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn exists(&self, account: &AccountName, table: &TableName) -> Result<bool, TableError> {
+        match self.tables.get_table(account, table).await {
+            Ok(_) => Ok(true),
+            Err(TableError::TableNotFound) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes what has changed since the last time to the store.
+    pub async fn keep(&self) -> Result<(), TableError> {
+        let mut kept = self.kept.lock().await;
+        let mut saved = BTreeMap::new();
+        {
+            let state = lock(&self.state);
+            for (account, watched) in &state.accounts {
+                let tables = watched.advisor.save().into_iter();
+                saved.extend(tables.map(|(table, bytes)| ((account.clone(), table), bytes)));
+            }
+        }
+        let gone = kept.keys().filter(|place| !saved.contains_key(place)).cloned();
+        for place in gone.collect::<Vec<_>>() {
+            self.tables.keep_advice(&place.0, &place.1, None).await?;
+            kept.remove(&place);
+        }
+        for (place, bytes) in saved {
+            let hash = fnv1a(&bytes);
+            if kept.get(&place) != Some(&hash) {
+                self.tables.keep_advice(&place.0, &place.1, Some(bytes)).await?;
+                kept.insert(place, hash);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// The advisor of an account, and the name of the table with this lower-case form.
+    fn find(&mut self, account: &AccountName, lower: &str) -> Option<(&mut Advisor, Box<str>)> {
+        let watched = self.accounts.get_mut(account)?;
+        let name = watched.names.get(lower)?.clone();
+        Some((&mut watched.advisor, name))
+    }
+}
+
+impl Watched {
+    fn observe(&mut self, record: &Record) {
+        let lower = record.table.lower();
+        if !self.names.contains_key(lower) {
+            if self.names.len() >= NAMES_MAX {
+                self.names.clear();
+            }
+            self.names.insert(lower.into(), record.table.as_str().into());
+        }
+        let name = self.names.get(lower).map_or(lower, |name| name);
+        let (advisor, empty) = (&mut self.advisor, &mut self.empty);
+        let empty_before = |shape: &str, is_empty: bool| {
+            let place = fnv1a(shape.as_bytes()) ^ fnv1a(name.as_bytes()).rotate_left(1);
+            if !is_empty {
+                empty.remove(&place);
+                return 0;
+            }
+            if empty.len() >= EMPTY_MAX {
+                empty.clear();
+            }
+            let pages = empty.entry(place).or_default();
+            *pages = pages.saturating_add(1);
+            *pages - 1
+        };
+        record.show(name, empty_before, |sample| advisor.observe(sample));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// the background task keeps to its share of the time.
+    #[test]
+    fn time_is_earned_and_spent() {
+        let mut allowance = Allowance::default();
+        let at = |ms: u64| {
+            let start = Timestamp::from_unix_seconds(1_800_000_000).ticks();
+            Timestamp::from_ticks(start + ms * 10_000).unwrap()
+        };
+        assert!(allowance.settle(at(0), at(40)));
+        assert!(!allowance.settle(at(500), at(520)));
+        // Ten milliseconds are owed: they are earned in ten seconds.
+        assert!(!allowance.settle(at(8000), at(8000)));
+        assert!(allowance.settle(at(12_000), at(12_000)));
+        // No more than 50 ms are saved up.
+        assert!(allowance.settle(at(10_000_000), at(10_000_000)));
+        assert!(!allowance.settle(at(10_000_500), at(10_000_560)));
+    }
+}
