@@ -1,7 +1,9 @@
 //! What `#[table(..)]` says about a type and about a field (C-5.2).
 
 use crate::names::Rename;
+use crate::summary;
 use syn::meta::ParseNestedMeta;
+use syn::parse::Parse;
 use syn::spanned::Spanned;
 use syn::{Attribute, Error, Expr, ExprCall, ExprLit, Lit, LitInt, LitStr, Path, Result, Token};
 
@@ -29,6 +31,10 @@ pub(crate) struct Container {
     pub(crate) shared_prefix: bool,
     pub(crate) child_of: Option<Path>,
     pub(crate) allow_append: bool,
+    /// Rows of a wide entity (P-10).
+    pub(crate) wide: Option<usize>,
+    /// The type that entities belong to, and the fields that name its key.
+    pub(crate) parent: Option<(Path, Vec<syn::Ident>)>,
     /// Of a union: kinds are told by row keys.
     pub(crate) by_row: bool,
     /// Of a union: writes keep what the types declare about each other (P-15.3).
@@ -76,12 +82,16 @@ impl Container {
             self.shared_prefix = true;
         } else if is("child_of") {
             self.child_of = Some(in_parentheses(meta)?);
+        } else if is("parent") {
+            self.parent = Some(parent(meta)?);
         } else if is("allow") {
             let what: Path = in_parentheses(meta)?;
             if !what.is_ident("append") {
                 return Err(Error::new(what.span(), "expected `append`"));
             }
             self.allow_append = true;
+        } else if is("wide") {
+            self.wide = Some(wide(meta)?);
         } else if is("by") {
             let by: LitStr = meta.value()?.parse()?;
             if by.value() != "row" {
@@ -110,7 +120,16 @@ pub(crate) struct Flatten {
 /// A value that goes to a blob if it is large (P-11).
 pub(crate) struct Large {
     pub(crate) container: LitStr,
-    pub(crate) always: bool,
+    /// Bytes that one property takes; `None` if all values go to the blob.
+    pub(crate) inline_max: Option<usize>,
+    /// Bytes that several properties take.
+    pub(crate) chunked_max: usize,
+}
+
+/// A field with many values, a property each (P-10).
+pub(crate) struct SeriesField {
+    pub(crate) prefix: LitStr,
+    pub(crate) points: LitInt,
 }
 
 /// What is said about a field.
@@ -125,6 +144,9 @@ pub(crate) struct FieldAttributes {
     pub(crate) flatten: Option<Flatten>,
     pub(crate) chunked: bool,
     pub(crate) large: Option<Large>,
+    pub(crate) series: Option<SeriesField>,
+    /// The part of a wide entity that holds it; 0 if it is dealt to one.
+    pub(crate) part: u8,
     pub(crate) encrypt: bool,
     /// Texts are padded to a multiple of so many bytes before they are encrypted.
     pub(crate) pad: u16,
@@ -132,6 +154,8 @@ pub(crate) struct FieldAttributes {
     pub(crate) etag: bool,
     pub(crate) timestamp: bool,
     pub(crate) rest: bool,
+    /// What it keeps of the entities of another type (P-5.2).
+    pub(crate) kept: Option<summary::Kept>,
     /// Of a variant: what no other variant takes.
     pub(crate) other: bool,
 }
@@ -166,6 +190,14 @@ impl FieldAttributes {
             self.chunked = true;
         } else if is("large") {
             self.large = Some(large(meta)?);
+        } else if is("series") {
+            self.series = Some(series(meta)?);
+        } else if is("part") {
+            let part: LitInt = meta.value()?.parse()?;
+            self.part = part.base10_parse()?;
+            if !(1..=99).contains(&self.part) {
+                return Err(Error::new(part.span(), "parts count from 1 to 99"));
+            }
         } else if is("encrypt") {
             self.encrypt = true;
             self.pad = pad(meta)?;
@@ -179,6 +211,8 @@ impl FieldAttributes {
             self.rest = true;
         } else if is("other") {
             self.other = true;
+        } else if let Some(kept) = summary::parse(meta)? {
+            self.kept = Some(kept);
         } else {
             return Err(meta.error("unknown attribute of a field"));
         }
@@ -274,20 +308,91 @@ fn flatten(meta: &ParseNestedMeta<'_>) -> Result<Flatten> {
 }
 
 fn large(meta: &ParseNestedMeta<'_>) -> Result<Large> {
-    let (mut container, mut always) = (None, false);
+    let (mut container, mut inline_max, mut chunked_max) = (None, Some(INLINE_MAX), 0);
     meta.parse_nested_meta(|inner| {
         if inner.path.is_ident("container") {
             container = Some(inner.value()?.parse()?);
         } else if inner.path.is_ident("always") {
-            always = true;
+            inline_max = None;
+        } else if inner.path.is_ident("inline_max") {
+            inline_max = Some(bytes_below(&inner, INLINE_MAX)?);
+        } else if inner.path.is_ident("chunked_max") {
+            chunked_max = bytes_below(&inner, CHUNKED_MAX)?;
         } else {
-            return Err(inner.error("expected `container` or `always`"));
+            let expected = "expected `container`, `always`, `inline_max` or `chunked_max`";
+            return Err(inner.error(expected));
         }
         Ok(())
     })?;
     let container =
         container.ok_or_else(|| meta.error("name the container: `large(container = \"..\")`"))?;
-    Ok(Large { container, always })
+    if inline_max.is_none() && chunked_max > 0 {
+        return Err(meta.error("always and chunked_max exclude each other"));
+    }
+    Ok(Large { container, inline_max, chunked_max })
+}
+
+/// Bytes of a binary property.
+const INLINE_MAX: usize = 64 * 1024;
+/// Bytes of several properties, with room for others in an entity of 1 MiB.
+const CHUNKED_MAX: usize = 512 * 1024;
+
+fn bytes_below(meta: &ParseNestedMeta<'_>, max: usize) -> Result<usize> {
+    let number: LitInt = meta.value()?.parse()?;
+    match number.base10_parse()? {
+        bytes if bytes <= max => Ok(bytes),
+        _ => Err(Error::new(number.span(), format!("at most {max} bytes"))),
+    }
+}
+
+/// `wide(parts = 2)`.
+fn wide(meta: &ParseNestedMeta<'_>) -> Result<usize> {
+    let mut parts = None;
+    meta.parse_nested_meta(|inner| {
+        if !inner.path.is_ident("parts") {
+            return Err(inner.error("expected `parts`"));
+        }
+        parts = Some(inner.value()?.parse::<LitInt>()?.base10_parse()?);
+        Ok(())
+    })?;
+    parts.ok_or_else(|| meta.error("say how many rows: `wide(parts = 2)`"))
+}
+
+/// `series(prefix = "D", points = 365)`.
+fn series(meta: &ParseNestedMeta<'_>) -> Result<SeriesField> {
+    let (mut prefix, mut points) = (None, None);
+    meta.parse_nested_meta(|inner| {
+        if inner.path.is_ident("prefix") {
+            prefix = Some(inner.value()?.parse()?);
+        } else if inner.path.is_ident("points") {
+            points = Some(inner.value()?.parse()?);
+        } else {
+            return Err(inner.error("expected `prefix` or `points`"));
+        }
+        Ok(())
+    })?;
+    let missing = || meta.error("say `series(prefix = \"..\", points = ..)`");
+    Ok(SeriesField { prefix: prefix.ok_or_else(missing)?, points: points.ok_or_else(missing)? })
+}
+
+/// `parent(Department, by = department)`, or `by(department, region)` for a key of several fields.
+fn parent(meta: &ParseNestedMeta<'_>) -> Result<(Path, Vec<syn::Ident>)> {
+    let content;
+    syn::parenthesized!(content in meta.input);
+    let parent = content.parse()?;
+    content.parse::<Token![,]>()?;
+    let by: syn::Ident = content.parse()?;
+    if by != "by" {
+        return Err(Error::new(by.span(), "expected `by`"));
+    }
+    if content.peek(Token![=]) {
+        content.parse::<Token![=]>()?;
+        return Ok((parent, vec![content.parse()?]));
+    }
+    let fields;
+    syn::parenthesized!(fields in content);
+    let fields = fields.parse_terminated(syn::Ident::parse, Token![,])?;
+    Ok((parent, fields.into_iter().collect()))
 }
 
 fn in_parentheses<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>) -> Result<T> {

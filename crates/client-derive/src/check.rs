@@ -10,12 +10,23 @@ const PROPERTIES_MAX: usize = 252;
 
 /// Fails for attributes that exclude each other, and for names that the service does not take or that two
 /// fields have. `extra` are names that the type writes beside its fields.
-pub(crate) fn check(fields: &[Field<'_>], extra: &[&str]) -> Result<()> {
+pub(crate) fn check(fields: &[Field<'_>], extra: &[&str], is_wide: bool) -> Result<()> {
     let mut names: HashMap<String, String> =
         extra.iter().map(|name| ((*name).to_owned(), "the discriminator".to_owned())).collect();
     for field in fields {
         attributes(field)?;
-        if !field.has_property() {
+        if field.attributes.part > 0 && !is_wide {
+            return Err(field.error("only a wide entity has parts: `#[table(wide(parts = ..))]`"));
+        }
+        if is_wide && field.place() == Place::Rest {
+            return Err(
+                field.error("the parts of a wide entity are known: no field takes the rest")
+            );
+        }
+        if is_wide && field.attributes.large.is_some() {
+            return Err(field.error("a wide entity has no large values"));
+        }
+        if !field.has_property() && field.attributes.large.is_none() {
             continue;
         }
         names::check(&field.name, field.ident.span())?;
@@ -24,7 +35,8 @@ pub(crate) fn check(fields: &[Field<'_>], extra: &[&str]) -> Result<()> {
             return Err(field.error(message));
         }
     }
-    if names.len() > PROPERTIES_MAX
+    if !is_wide
+        && names.len() > PROPERTIES_MAX
         && let Some(field) = fields.last()
     {
         let message = format!("{} properties, of which an entity has at most 252", names.len());
@@ -55,8 +67,14 @@ fn attributes(field: &Field<'_>) -> Result<()> {
         Some("no key holds this field: it is a property anyway")
     } else if said.blind_index && !said.encrypt {
         Some("a blind index is of an encrypted field")
-    } else if said.chunked && said.large.is_some() {
-        Some("chunked and large exclude each other")
+    } else if said.series.is_some()
+        && (field.is_optional || in_key || said.name.is_some() || said.encrypt || said.chunked)
+    {
+        Some("a series is a field of its own: not optional, named, encrypted, chunked, or of a key")
+    } else if said.large.is_some() && (said.chunked || said.json || said.form.is_some()) {
+        Some("a large field has no other form")
+    } else if said.large.is_some() && said.encrypt {
+        Some("blobs are not encrypted yet: a large field cannot be")
     } else {
         None
     };

@@ -1,6 +1,6 @@
 //! A constant for each property, and for each field of the key (C-7.11).
 
-use crate::field::{Field, Place};
+use crate::field::{Field, Place, argument_of};
 use crate::names;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
@@ -32,11 +32,21 @@ fn column(field: &Field<'_>, entity: &Ident, vis: &Visibility) -> Result<TokenSt
                     });
             }
         }
+        Place::Property if said.series.is_some() => {
+            let value = argument_of(inner, "Series");
+            let value = value.ok_or_else(|| field.error("a series is a `Series<V, N>`"))?;
+            let doc = format!("The properties `{name}..`.");
+            quote! {
+                #[doc = #doc]
+                #vis const #constant: #client::SeriesColumn<#entity, #value> =
+                    #client::SeriesColumn::new(#name, <#inner>::POINTS);
+            }
+        }
         Place::Property | Place::Both => {
             let form = field.form()?;
             let access = if said.encrypt {
                 quote!(#client::Encrypted)
-            } else if said.chunked || said.large.is_some() {
+            } else if said.chunked {
                 quote!(#client::Scattered)
             } else if field.is_optional || said.default.is_some() {
                 quote!(#client::Optional)

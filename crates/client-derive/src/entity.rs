@@ -4,8 +4,9 @@ use crate::attributes::{Container, KeySource};
 use crate::field::{Field, Place, fields};
 use crate::index::{self, Indexes};
 use crate::keys::{self, Keys};
+use crate::list::{self, Lists};
 use crate::template::{Spec, Template};
-use crate::{check, columns, names, ranges};
+use crate::{check, columns, names, ranges, summary};
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{DeriveInput, Error, Ident, Path, Result, Visibility};
@@ -20,12 +21,16 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         note_uses(keys, &mut fields)?;
     }
     let discriminator = discriminator(&container)?;
-    check::check(&fields, &discriminator.as_deref().into_iter().collect::<Vec<_>>())?;
+    let extra: Vec<_> = discriminator.as_deref().into_iter().collect();
+    check::check(&fields, &extra, container.wide.is_some())?;
     let of_keys = match &source {
         Source::Templates(keys) => of_keys(keys, &fields, &container, &input.ident, &input.vis)?,
         Source::Functions { .. } => OfKeys::default(),
     };
     let declared = index::parse(&input.attrs)?;
+    if container.wide.is_some() && !declared.is_empty() {
+        return Err(Error::new(input.ident.span(), "a wide entity has no indexes"));
+    }
     let indexes = match &source {
         Source::Templates(keys) => {
             let (ident, vis, kind) = (&input.ident, &input.vis, container.kind.as_ref());
@@ -36,11 +41,35 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             return Err(Error::new(input.ident.span(), "a type with indexes has key templates"));
         }
     };
+    let listed = list::parse(&input.attrs)?;
+    let lists = match &source {
+        _ if listed.is_empty() => Lists::default(),
+        Source::Templates(keys) if declared.is_empty() && container.wide.is_none() => {
+            let (ident, vis, kind) = (&input.ident, &input.vis, container.kind.as_ref());
+            list::lists(&listed, &index::Of { keys, fields: &fields, ident, vis, kind })?
+        }
+        _ => {
+            let message = "a type with lists has key templates, no indexes, and one row";
+            return Err(Error::new(input.ident.span(), message));
+        }
+    };
+    let discriminator = discriminator.as_deref();
     let implementation =
-        implementation(input, &container, &fields, &source, discriminator.as_deref(), &indexes)?;
+        implementation(input, &container, &fields, &source, discriminator, &indexes, &lists)?;
+    let list_functions = &lists.functions;
+    let parent = parent(&container, &fields, &source, &input.ident)?;
+    let templates = match &source {
+        Source::Templates(keys) => Some(keys),
+        Source::Functions { .. } => None,
+    };
+    let summaries = summary::summaries(&fields, templates, &input.ident)?;
     let columns = columns::columns(&fields, &input.ident, &input.vis)?;
     let OfKeys { structure, functions, items } = of_keys;
     let (ident, vis) = (&input.ident, &input.vis);
+    let costs = match container.wide {
+        Some(parts) => quote!(::lazuli_client::Costs::of_parts(#parts)),
+        None => quote!(::lazuli_client::Costs::of(INDEXES)),
+    };
     let Indexes { definitions, rows, functions: index_functions, items: index_items, .. } = indexes;
     Ok(quote! {
         #structure
@@ -50,16 +79,67 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             #items
             #index_items
             #implementation
+            #parent
+            #summaries
             #[allow(dead_code, clippy::too_many_arguments)]
             impl #ident {
                 #columns
                 #functions
                 #index_functions
+                #list_functions
 
                 /// What writes and reads cost (P-0.6).
-                #vis const COST: ::lazuli_client::Costs = ::lazuli_client::Costs::of(INDEXES);
+                #vis const COST: ::lazuli_client::Costs = #costs;
             }
         };
+    })
+}
+
+/// The implementation of `HasParent`, if the type has one (P-12.1).
+fn parent(
+    container: &Container,
+    fields: &[Field<'_>],
+    source: &Source,
+    ident: &Ident,
+) -> Result<TokenStream> {
+    let Some((parent, by)) = &container.parent else { return Ok(quote!()) };
+    let found = by.iter().map(|name| {
+        let field = fields.iter().find(|field| field.ident == name);
+        field.ok_or_else(|| Error::new(name.span(), "there is no such field"))
+    });
+    let found = found.collect::<Result<Vec<_>>>()?;
+    let is_told = matches!(source, Source::Templates(_))
+        && found.iter().all(|field| matches!(field.place(), Place::Key | Place::Both));
+    let of_key = if is_told {
+        quote! {
+            let key = parse_key(key.partition.as_str(), key.row.as_str())?;
+            <#parent>::key(#(key.#by.clone()),*).map(::core::option::Option::Some)
+        }
+    } else {
+        quote! {
+            let _ = key;
+            ::core::result::Result::Ok(::core::option::Option::None)
+        }
+    };
+    Ok(quote! {
+        #[automatically_derived]
+        impl ::lazuli_client::HasParent for #ident {
+            type Parent = #parent;
+
+            fn parent_key(&self) -> ::core::result::Result<
+                ::lazuli_client::Key<#parent>,
+                ::lazuli_client::KeyError,
+            > {
+                <#parent>::key(#(self.#by.clone()),*)
+            }
+
+            fn parent_of_key(key: &::lazuli_client::EntityKey) -> ::core::result::Result<
+                ::core::option::Option<::lazuli_client::Key<#parent>>,
+                ::lazuli_client::KeyError,
+            > {
+                #of_key
+            }
+        }
     })
 }
 
@@ -89,7 +169,7 @@ fn key_source(container: &Container, ident: &Ident) -> Result<Source> {
 }
 
 /// Notes at each field how keys hold it.
-fn note_uses(keys: &Keys, fields: &mut [Field<'_>]) -> Result<()> {
+pub(crate) fn note_uses(keys: &Keys, fields: &mut [Field<'_>]) -> Result<()> {
     for template in [&keys.partition, &keys.row] {
         for (name, spec) in template.fields() {
             keys::find(fields, name, template)?;
@@ -206,6 +286,7 @@ fn implementation(
     source: &Source,
     discriminator: Option<&str>,
     indexes: &Indexes,
+    lists: &Lists,
 ) -> Result<TokenStream> {
     let ident = &input.ident;
     let table = match &container.name {
@@ -258,7 +339,59 @@ fn implementation(
             }
         }
     });
+    let Lists { definitions: list_definitions, entries, keys: listed_keys, .. } = lists;
+    let list_functions = (!entries.is_empty()).then(|| {
+        quote! {
+            fn list_entry(&self, list: usize) -> ::core::result::Result<
+                ::core::option::Option<(::lazuli_client::EntityKey, ::std::string::String)>,
+                ::lazuli_client::KeyError,
+            > {
+                match list {
+                    #(#entries)*
+                    _ => ::core::result::Result::Ok(::core::option::Option::None),
+                }
+            }
+
+            fn listed_key(
+                number: usize,
+                list: &::lazuli_client::EntityKey,
+                item: &str,
+            ) -> ::core::option::Option<::lazuli_client::EntityKey> {
+                match number {
+                    #(#listed_keys)*
+                    _ => ::core::option::Option::None,
+                }
+            }
+        }
+    });
+    let key_types = match source {
+        Source::Templates(keys) => keys::types(&[&keys.partition, &keys.row], fields)?,
+        Source::Functions { .. } => Vec::new(),
+    };
+    let index_types = &indexes.types;
     let write_ids = container.write_ids;
+    let parts = container.wide.unwrap_or(0);
+    let check = match container.wide {
+        Some(_) => quote! {
+            ::lazuli_client::__private::check_names(
+                <#ident as ::lazuli_client::TableEntity>::PROPERTIES,
+            );
+            ::lazuli_client::__private::check_wide(
+                <#ident as ::lazuli_client::TableEntity>::PROPERTIES,
+                <#ident as ::lazuli_client::TableEntity>::PARTS,
+            );
+        },
+        None => quote! {
+            ::lazuli_client::__private::check_properties(
+                <#ident as ::lazuli_client::TableEntity>::PROPERTIES,
+                <#ident as ::lazuli_client::TableEntity>::KIND,
+            );
+        },
+    };
+    let series = fields.iter().filter_map(|field| {
+        let (points, inner) = (&field.attributes.series.as_ref()?.points, field.inner);
+        Some(quote!(assert!(<#inner>::POINTS == #points, "the series has another number of points");))
+    });
     let keeps_unknown = fields.iter().any(|field| field.place() == Place::Rest);
     Ok(quote! {
         #[automatically_derived]
@@ -269,7 +402,11 @@ fn implementation(
             const PROPERTIES: &'static [::lazuli_client::PropertyDef] = &[#(#definitions),*];
             const WRITE_IDS: usize = #write_ids;
             const INDEXES: &'static [::lazuli_client::IndexDef] = INDEXES;
+            const KEY_TYPES: &'static [(&'static str, &'static str)] =
+                &[#(#key_types,)* #(#index_types,)*];
             const KEEPS_UNKNOWN: bool = #keeps_unknown;
+            const PARTS: usize = #parts;
+            const LISTS: &'static [::lazuli_client::ListDef] = &[#(#list_definitions),*];
 
             fn key(&self) -> ::core::result::Result<
                 ::lazuli_client::EntityKey,
@@ -292,6 +429,8 @@ fn implementation(
 
             #index_key
 
+            #list_functions
+
             fn warned() -> ::core::option::Option<&'static ::core::sync::atomic::AtomicBool> {
                 static WARNED: ::core::sync::atomic::AtomicBool =
                     ::core::sync::atomic::AtomicBool::new(false);
@@ -299,13 +438,17 @@ fn implementation(
             }
         }
 
-        const _: () = ::lazuli_client::__private::check_properties(
-            <#ident as ::lazuli_client::TableEntity>::PROPERTIES,
-            <#ident as ::lazuli_client::TableEntity>::KIND,
-        );
+        const _: () = {
+            #(#series)*
+            #check
+        };
         const _: () = ::lazuli_client::__private::check_prefixes(
             &<#ident as ::lazuli_client::TableEntity>::LAYOUT,
             INDEXES,
+        );
+        const _: () = ::lazuli_client::__private::check_lists(
+            &<#ident as ::lazuli_client::TableEntity>::LAYOUT,
+            <#ident as ::lazuli_client::TableEntity>::LISTS,
         );
         // A child's templates are checked here.
         const _: ::lazuli_client::Layout = <#ident as ::lazuli_client::TableEntity>::LAYOUT;

@@ -63,7 +63,8 @@ pub(crate) fn fields<'a>(input: &'a DeriveInput, container: &Container) -> Resul
                 Some(inner) => (inner, true),
                 None => (&field.ty, false),
             };
-            let name = match &attributes.name {
+            let series = attributes.series.as_ref().map(|series| &series.prefix);
+            let name = match attributes.name.as_ref().or(series) {
                 Some(name) => name.value(),
                 None => container.rename.apply(&ident.to_string()),
             };
@@ -114,7 +115,7 @@ impl Field<'_> {
             Place::Timestamp
         } else if attributes.rest {
             Place::Rest
-        } else if attributes.flatten.is_some() || self.is_link() {
+        } else if attributes.flatten.is_some() || attributes.large.is_some() || self.is_link() {
             Place::Flattened
         } else if self.key_specs.is_empty() || self.key_specs.iter().all(|spec| spec.is_bucket()) {
             Place::Property
@@ -198,6 +199,9 @@ impl Field<'_> {
                 quote!(out.store::<#form, #inner>(#name, #value)?;)
             })
         };
+        if self.attributes.series.is_some() {
+            return Ok(quote!(self.#ident.write_points(&#name, out)?;));
+        }
         let place = self.place();
         Ok(match place {
             Place::Property | Place::Both | Place::KeyIfExact => {
@@ -286,6 +290,9 @@ impl Field<'_> {
 
     fn read_property(&self, name: &TokenStream) -> Result<TokenStream> {
         let (inner, form) = (self.inner, self.form()?);
+        if self.attributes.series.is_some() {
+            return Ok(quote!(<#inner>::read_points(#name, fields)?));
+        }
         let optional = if self.attributes.chunked {
             quote!(fields.chunked::<#form, #inner>(#name)?)
         } else {
@@ -317,17 +324,46 @@ impl Field<'_> {
         }
     }
 
+    /// The same of a value that may be in a blob.
+    fn large_definition(&self) -> TokenStream {
+        let (field, name) = (self.ident.to_string(), &self.name);
+        let client = quote!(::lazuli_client);
+        let rule = self.attributes.large.as_ref().map(|large| {
+            let (container, chunked) = (&large.container, large.chunked_max);
+            let inline = match large.inline_max {
+                Some(bytes) => quote!(::core::option::Option::Some(#bytes)),
+                None => quote!(::core::option::Option::None),
+            };
+            quote!(#client::LargeRule::new(#container, #inline, #chunked))
+        });
+        quote! {
+            #client::PropertyDef::new(#field, #name, ::core::option::Option::None)
+                .stored(#client::Storage::Large(#rule))
+        }
+    }
+
     /// An expression: what the type declares about its property; `None` if it has none.
     pub(crate) fn definition(&self) -> Result<Option<TokenStream>> {
         let (field, inner, name) = (self.ident.to_string(), self.inner, &self.name);
         let client = quote!(::lazuli_client);
         Ok(Some(match self.place() {
+            Place::Flattened if self.attributes.large.is_some() => self.large_definition(),
             Place::Flattened => {
-                let prefix = self.prefix();
+                let (prefix, part) = (self.prefix(), self.attributes.part);
                 quote! {
-                    #client::PropertyDef::new(#field, #prefix, ::core::option::Option::None).stored(
-                        #client::Storage::Flattened(<#inner as #client::TableFields>::PROPERTIES),
-                    )
+                    #client::PropertyDef::new(#field, #prefix, ::core::option::Option::None)
+                        .stored(#client::Storage::Flattened(
+                            <#inner as #client::TableFields>::PROPERTIES,
+                        ))
+                        .in_part(#part)
+                }
+            }
+            Place::Property if self.attributes.series.is_some() => {
+                let part = self.attributes.part;
+                quote! {
+                    #client::PropertyDef::new(#field, #name, ::core::option::Option::None)
+                        .stored(#client::Storage::Series { points: <#inner>::POINTS })
+                        .in_part(#part)
                 }
             }
             Place::Property | Place::Both | Place::KeyIfExact => {
@@ -339,15 +375,13 @@ impl Field<'_> {
                 if self.attributes.chunked {
                     definition = quote!(#definition.stored(#client::Storage::Chunked));
                 }
-                if let Some(large) = &self.attributes.large {
-                    let (container, always) = (&large.container, large.always);
-                    definition = quote!(#definition.stored(
-                        #client::Storage::Large { container: #container, always: #always }
-                    ));
-                }
                 if self.attributes.encrypt {
                     let (blind, pad) = (self.attributes.blind_index, self.attributes.pad);
                     definition = quote!(#definition.encrypted(#blind).padded(#pad));
+                }
+                if self.attributes.part > 0 {
+                    let part = self.attributes.part;
+                    definition = quote!(#definition.in_part(#part));
                 }
                 if self.place() == Place::KeyIfExact {
                     let exact = self.is_exact();

@@ -4,7 +4,7 @@ use crate::field::{Field, Place};
 use crate::keys::{self, Keys};
 use crate::names::Rename;
 use crate::ranges::{self, Target};
-use crate::template::Template;
+use crate::template::{Spec, Template};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::meta::ParseNestedMeta;
@@ -86,6 +86,8 @@ pub(crate) struct Indexes {
     pub(crate) definitions: Vec<TokenStream>,
     /// Arms of a match on the number of the index.
     pub(crate) keys: Vec<TokenStream>,
+    /// The fields that key templates write by their type.
+    pub(crate) types: Vec<TokenStream>,
     /// Structs that queries give.
     pub(crate) rows: TokenStream,
     /// Functions of the type.
@@ -110,6 +112,7 @@ pub(crate) fn indexes(declared: &[IndexAttribute], of: &Of<'_>) -> Result<Indexe
         let _ = suffix;
         indexes.definitions.push(index.definition(of)?);
         indexes.keys.push(index.key(number, of)?);
+        indexes.types.extend(keys::types(&[index.partition(of), &index.row], of.fields)?);
         let marker = index.marker(of);
         let (row, rows, read) = index.row_type(of)?;
         let (functions, items) = index.functions(of, &marker, &leading)?;
@@ -149,22 +152,23 @@ impl IndexAttribute {
     /// lead. Fails if two entities could have one copy (P-1.2).
     fn check<'f>(&self, of: &Of<'f>) -> Result<(usize, Vec<&'f Field<'f>>)> {
         let fields: Vec<_> = self.row.fields().map(|(name, _)| name.to_owned()).collect();
-        for name in &fields {
-            keys::find(of.fields, name, &self.row)?;
-        }
+        keys::refuse_secrets(&[self.partition(of), &self.row], of.fields)?;
         let find = |name: &String| keys::find(of.fields, name, &self.row);
         if self.is_unique {
             return Ok((fields.len(), fields.iter().map(find).collect::<Result<_>>()?));
         }
-        let partition: Vec<_> =
-            self.partition(of).fields().map(|(name, _)| name.to_owned()).collect();
-        let own = of.keys.row.fields().chain(of.keys.partition.fields()).map(|(name, _)| name);
-        let identity: Vec<&str> =
-            own.filter(|name| !partition.iter().any(|known| known == name)).collect();
-        let at = fields.iter().rposition(|name| !identity.contains(&name.as_str()));
-        let leading = at.map_or(0, |at| at + 1);
-        let identifies = |name: &&str| fields.iter().skip(leading).any(|field| field == name);
-        if let Some(missing) = identity.iter().find(|name| !identifies(name)) {
+        let own = of.keys.row.fields().chain(of.keys.partition.fields());
+        // What the partition of the copy tells need not be in its row key. A day, a bucket or a text in lower
+        // case tells less than the field that it is of.
+        let partition = self.partition(of);
+        let identity: Vec<(&str, Spec)> =
+            own.filter(|(name, spec)| !spec.is_bucket() && !partition.tells(name, *spec)).collect();
+        let is_own = |name: &String| identity.iter().any(|(own, _)| own == name);
+        let leading = fields.iter().rposition(|name| !is_own(name)).map_or(0, |at| at + 1);
+        let identifies = |name: &str, spec: Spec| {
+            fields.iter().skip(leading).any(|field| field == name) && self.row.tells(name, spec)
+        };
+        if let Some((missing, _)) = identity.iter().find(|(name, spec)| !identifies(name, *spec)) {
             let message = format!(
                 "two entities could have one copy: end the row template with the fields of the key, \
                  `{{{missing}}}` is missing; or say `unique`"

@@ -39,7 +39,8 @@ pub(crate) fn write(
         });
     }
     Ok(quote! {{
-        let mut text = ::std::string::String::new();
+        // Room for most keys.
+        let mut text = ::std::string::String::with_capacity(32);
         let out = &mut text;
         #(#statements)*
         ::core::result::Result::<::std::string::String, ::lazuli_client::KeyError>::Ok(text)
@@ -74,6 +75,32 @@ pub(crate) fn checks(template: &Template, fields: &[Field<'_>]) -> Result<TokenS
         }
     }
     Ok(quote!(const _: () = { #(#checks)* };))
+}
+
+/// Fails if a key outside the entity would show an encrypted field (E-50).
+pub(crate) fn refuse_secrets(templates: &[&Template], fields: &[Field<'_>]) -> Result<()> {
+    for template in templates {
+        for (name, _) in template.fields() {
+            if find(fields, name, template)?.attributes.encrypt {
+                let message =
+                    format!("everybody could read the encrypted field `{name}` in this key");
+                return Err(Error::new(template.text.span(), message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Expressions of type `(&str, &str)`: the fields that templates write by their type, and what it is called.
+pub(crate) fn types(templates: &[&Template], fields: &[Field<'_>]) -> Result<Vec<TokenStream>> {
+    let mut types = Vec::new();
+    for template in templates {
+        for (name, spec) in template.fields() {
+            let type_name = spec.type_name(find(fields, name, template)?.inner);
+            types.extend(type_name.map(|type_name| quote!((#name, #type_name))));
+        }
+    }
+    Ok(types)
 }
 
 /// Notes, as warnings, about templates that sort badly (C-4.2, P-13.1).
@@ -161,9 +188,49 @@ pub(crate) fn parse(
         .into_iter()
         .filter(|field| !field.key_specs.iter().all(|spec| spec.is_bucket()))
         .collect();
+    let texts = [(&keys.partition, quote!(partition)), (&keys.row, quote!(row))];
+    let (statements, _) = parse_statements(&texts, fields)?;
+    let idents: Vec<_> = held.iter().map(|field| field.ident).collect();
+    let types = held.iter().map(|field| field.inner);
+    let docs = held.iter().map(|field| format!("The field `{}`.", field.ident));
+    let visibilities = held.iter().map(|field| field.vis);
+    let doc = format!("What a key of [`{ident}`] holds.");
+    let template = format!("{}, {}", keys.partition.text.value(), keys.row.text.value());
+    let structure = quote! {
+        #[doc = #doc]
+        #[derive(Clone, Debug, PartialEq)]
+        #vis struct #key_ident {
+            #(#[doc = #docs] #visibilities #idents: #types,)*
+        }
+    };
+    let function = quote! {
+        fn parse_key(
+            partition: &str,
+            row: &str,
+        ) -> ::core::result::Result<#key_ident, ::lazuli_client::KeyError> {
+            #[allow(clippy::needless_question_mark, clippy::let_unit_value)]
+            fn parse(partition: &str, row: &str) -> ::core::option::Option<#key_ident> {
+                #(#statements)*
+                ::core::option::Option::Some(#key_ident { #(#idents),* })
+            }
+            parse(partition, row).ok_or_else(|| ::lazuli_client::KeyError::Foreign {
+                text: ::std::format!("{partition}, {row}"),
+                template: #template,
+            })
+        }
+    };
+    Ok((structure, function))
+}
+
+/// Statements that read texts by their templates, and the fields they bind. They leave with `None` if a text is not of its
+/// template.
+pub(crate) fn parse_statements<'f>(
+    texts: &[(&Template, TokenStream)],
+    fields: &'f [Field<'_>],
+) -> Result<(Vec<TokenStream>, Vec<&'f Ident>)> {
     let mut statements = Vec::new();
     let mut known: Vec<&Ident> = Vec::new();
-    for (template, text) in [(&keys.partition, quote!(partition)), (&keys.row, quote!(row))] {
+    for (template, text) in texts {
         statements
             .push(quote!(let mut cursor = ::lazuli_client::__private::KeyCursor::new(#text);));
         for (index, segment) in template.segments.iter().enumerate() {
@@ -204,34 +271,5 @@ pub(crate) fn parse(
         }
         statements.push(quote!(cursor.end()?;));
     }
-    let idents: Vec<_> = held.iter().map(|field| field.ident).collect();
-    let types = held.iter().map(|field| field.inner);
-    let docs = held.iter().map(|field| format!("The field `{}`.", field.ident));
-    let visibilities = held.iter().map(|field| field.vis);
-    let doc = format!("What a key of [`{ident}`] holds.");
-    let template = format!("{}, {}", keys.partition.text.value(), keys.row.text.value());
-    let structure = quote! {
-        #[doc = #doc]
-        #[derive(Clone, Debug, PartialEq)]
-        #vis struct #key_ident {
-            #(#[doc = #docs] #visibilities #idents: #types,)*
-        }
-    };
-    let function = quote! {
-        fn parse_key(
-            partition: &str,
-            row: &str,
-        ) -> ::core::result::Result<#key_ident, ::lazuli_client::KeyError> {
-            #[allow(clippy::needless_question_mark, clippy::let_unit_value)]
-            fn parse(partition: &str, row: &str) -> ::core::option::Option<#key_ident> {
-                #(#statements)*
-                ::core::option::Option::Some(#key_ident { #(#idents),* })
-            }
-            parse(partition, row).ok_or_else(|| ::lazuli_client::KeyError::Foreign {
-                text: ::std::format!("{partition}, {row}"),
-                template: #template,
-            })
-        }
-    };
-    Ok((structure, function))
+    Ok((statements, known))
 }

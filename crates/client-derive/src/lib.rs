@@ -5,11 +5,15 @@ mod check;
 mod columns;
 mod entity;
 mod field;
+mod filter;
 mod index;
 mod keys;
+mod list;
 mod names;
 mod projection;
 mod ranges;
+mod series;
+mod summary;
 mod table_fields;
 mod table_value;
 mod template;
@@ -22,6 +26,12 @@ use syn::{DeriveInput, parse_macro_input};
 #[proc_macro_derive(TableEntity, attributes(table, index, index_list))]
 pub fn table_entity(input: TokenStream) -> TokenStream {
     expand(parse_macro_input!(input), entity::derive)
+}
+
+/// Makes a struct a series of values: a row for a day, a property for each hour (P-9).
+#[proc_macro_derive(DataSeries, attributes(table, series))]
+pub fn data_series(input: TokenStream) -> TokenStream {
+    expand(parse_macro_input!(input), series::derive)
 }
 
 /// Makes a struct a group of properties that entities can hold with `#[table(flatten)]`.
@@ -46,6 +56,27 @@ pub fn table_value(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(Projection, attributes(table))]
 pub fn projection(input: TokenStream) -> TokenStream {
     expand(parse_macro_input!(input), projection::derive)
+}
+
+/// A filter from its text, which is checked at compile time. Expressions in braces are values of any stored
+/// type: they are bound, never pasted, so that what a user typed stays a value (C-7.1).
+///
+/// ```
+/// use lazuli_client::filter;
+///
+/// let (name, age) = ("O'Neill", 30);
+/// let wanted = filter!("LastName eq {name} and Age gt {age}");
+/// assert_eq!(wanted.to_string(), "LastName eq 'O''Neill' and Age gt 30");
+/// ```
+///
+/// ```compile_fail
+/// # use lazuli_client::filter;
+/// let wanted = filter!("LastName = 'x'");
+/// ```
+#[proc_macro]
+pub fn filter(input: TokenStream) -> TokenStream {
+    let text = parse_macro_input!(input as syn::LitStr);
+    filter::expand(&text).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 fn expand(

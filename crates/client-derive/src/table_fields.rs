@@ -10,10 +10,16 @@ use syn::{DeriveInput, Result};
 pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let container = Container::parse(&input.attrs)?;
     let fields = fields(input, &container)?;
-    check::check(&fields, &[])?;
+    check::check(&fields, &[], false)?;
     for field in &fields {
         if matches!(field.place(), Place::Rest | Place::ETag | Place::Timestamp) {
             return Err(field.error("only the entity itself has this"));
+        }
+        if field.attributes.series.is_some() {
+            return Err(field.error("only the entity itself has a series"));
+        }
+        if field.attributes.kept.is_some() {
+            return Err(field.error("only the entity itself keeps something of others"));
         }
     }
     let ident = &input.ident;

@@ -10,6 +10,7 @@ pub(crate) struct Template {
     pub(crate) segments: Vec<Segment>,
 }
 
+#[derive(Clone)]
 pub(crate) enum Segment {
     Literal(String),
     Field { name: String, spec: Spec },
@@ -90,6 +91,12 @@ impl Template {
         Ok(Self { text: text.clone(), segments })
     }
 
+    /// The template but for its last segment.
+    pub(crate) fn without_last(&self) -> Self {
+        let segments = self.segments.split_last().map_or(&[][..], |(_, rest)| rest);
+        Self { text: self.text.clone(), segments: segments.to_vec() }
+    }
+
     /// What all keys begin with.
     pub(crate) fn prefix(&self) -> &str {
         match self.segments.first() {
@@ -103,6 +110,11 @@ impl Template {
             Segment::Field { name, spec } => Some((name.as_str(), *spec)),
             Segment::Literal(_) => None,
         })
+    }
+
+    /// Whether keys of this template tell a field as well as `spec` does.
+    pub(crate) fn tells(&self, field: &str, spec: Spec) -> bool {
+        self.fields().any(|(name, own)| name == field && (own == spec || !own.is_lossy()))
     }
 
     /// The first character of the next literal after the segment at `index`.
@@ -180,6 +192,11 @@ impl Spec {
         matches!(self, Self::Bucket(_))
     }
 
+    /// Whether different values may have one text.
+    pub(crate) fn is_lossy(self) -> bool {
+        self.is_bucket() || self == Self::Lower || self.calendar().is_some()
+    }
+
     pub(crate) fn is_text(self) -> bool {
         matches!(self, Self::Plain | Self::Lower)
     }
@@ -232,6 +249,17 @@ impl Spec {
                 quote!(<#ty as #part::KeyText>::write_bucket(#value, out, #buckets))
             }
             Self::Month | Self::Date | Self::Hour | Self::Minute => quote!(()),
+        }
+    }
+
+    /// A constant expression: what the type is called where templates are read at run time, if the text
+    /// depends on more than the stored value.
+    pub(crate) fn type_name(self, ty: &Type) -> Option<TokenStream> {
+        let part = quote!(::lazuli_client::key_part);
+        match self {
+            Self::Pad => Some(quote!(<#ty as #part::KeyPad>::TYPE)),
+            Self::Rev => Some(quote!(<#ty as #part::KeyRev>::TYPE)),
+            _ => None,
         }
     }
 

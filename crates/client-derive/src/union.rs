@@ -46,7 +46,6 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         Some(_) => quote!(true),
         None => quote!(false),
     };
-    let index = typed_idents.iter().enumerate().map(|(index, _)| index);
     let arms = typed_idents.iter().zip(&typed_types).enumerate().map(|(index, (variant, ty))| {
         quote! {
             ::core::option::Option::Some(#index) => {
@@ -54,8 +53,8 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     });
-    let _ = index;
     let vis = &input.vis;
+    let model = container.model.then(|| model(ident, &typed_types));
     Ok(quote! {
         const _: () = {
             #checks
@@ -108,6 +107,8 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
                 }
             )*
 
+            #model
+
             #[allow(dead_code)]
             impl #ident {
                 /// What kind an entity is, without reading it whole (C-6.6).
@@ -117,6 +118,62 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             }
         };
     })
+}
+
+/// What the types of a model declare about each other (P-15.3).
+fn model(ident: &Ident, types: &[&Type]) -> TokenStream {
+    let client = quote!(::lazuli_client);
+    let (private, summary) = (quote!(#client::__private), quote!(#client::patterns::summary));
+    let members = types.iter().map(|member| {
+        quote! {
+            #[automatically_derived]
+            impl #summary::MemberOf<#ident> for #member {
+                const IS_SUMMARY: bool = {
+                    #[allow(unused_imports)]
+                    use #private::NoSummary as _;
+                    false #(|| #private::Pair::<#types, #member>::IS_SUMMARY)*
+                };
+
+                fn follow<'a>(
+                    table: &'a #client::Table<#client::Entity>,
+                    tx: &'a #client::Transaction,
+                    old: ::core::option::Option<&'a Self>,
+                    new: ::core::option::Option<&'a Self>,
+                ) -> #client::BoxFuture<'a, ::core::result::Result<(), #client::Error>> {
+                    #[allow(unused_imports)]
+                    use #private::{Related as _, Unrelated as _};
+                    ::std::boxed::Box::pin(async move {
+                        #((&#private::Pair::<#member, #types>::new()).follow(table, tx, old, new).await?;)*
+                        ::core::result::Result::Ok(())
+                    })
+                }
+
+                fn clear(&mut self) {
+                    #[allow(unused_imports)]
+                    use #private::{Related as _, Unrelated as _};
+                    #((&#private::Pair::<#types, #member>::new()).clear(self);)*
+                }
+
+                fn fill<'a>(
+                    &'a mut self,
+                    tx: &'a #client::Transaction,
+                ) -> #client::BoxFuture<'a, ::core::result::Result<(), #client::Error>> {
+                    #[allow(unused_imports)]
+                    use #private::{Related as _, Unrelated as _};
+                    ::std::boxed::Box::pin(async move {
+                        #((&#private::Pair::<#types, #member>::new()).fill(&mut *self, tx).await?;)*
+                        ::core::result::Result::Ok(())
+                    })
+                }
+            }
+        }
+    });
+    quote! {
+        #[automatically_derived]
+        impl #summary::Model for #ident {}
+
+        #(#members)*
+    }
 }
 
 fn variants(input: &DeriveInput) -> Result<Vec<Variant<'_>>> {

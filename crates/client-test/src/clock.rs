@@ -51,8 +51,17 @@ impl Default for TestClock {
 impl TestClock {
     /// A clock that shows the time of its making. Random numbers of its environments come from `seed`.
     pub fn new(seed: u64) -> Self {
+        Self::beginning(SystemClock.now(), seed)
+    }
+
+    /// A clock that shows a time of your choice.
+    pub fn at(began: Timestamp) -> Self {
+        Self::beginning(began, 0)
+    }
+
+    fn beginning(began: Timestamp, seed: u64) -> Self {
         Self(Arc::new(State {
-            began: SystemClock.now(),
+            began,
             time: watch::Sender::default(),
             readings: AtomicU64::new(0),
             environments: AtomicU64::new(0),

@@ -3,7 +3,7 @@
 use crate::clock::TestClock;
 use crate::proxy::FaultProxy;
 use crate::script::{Fault, Match, When};
-use crate::server::TestServer;
+use crate::server::{TestServer, TestServerBuilder};
 use futures_util::future::join_all;
 use lazuli_client::Account;
 use lazuli_testkit::seed::Seeded;
@@ -71,10 +71,21 @@ pub async fn every_point<S, T>(
     heal: impl AsyncFn(&TestClient, &S),
     check: impl AsyncFn(&TestClient, &S, Option<T>),
 ) -> io::Result<u64> {
+    every_point_on(&TestServer::builder(), setup, write, heal, check).await
+}
+
+/// The same on servers that are started with `servers`, and a clock.
+pub async fn every_point_on<S, T>(
+    servers: &TestServerBuilder,
+    setup: impl AsyncFn(&TestClient) -> S,
+    write: impl AsyncFn(&TestClient, &S) -> T,
+    heal: impl AsyncFn(&TestClient, &S),
+    check: impl AsyncFn(&TestClient, &S, Option<T>),
+) -> io::Result<u64> {
     let run = async |point: Point| -> io::Result<(bool, u64)> {
         let _context = Context(format!("the client died at {point:?}"));
         let clock = TestClock::default();
-        let server = TestServer::builder().clock(clock.clone()).start().await?;
+        let server = servers.clone().clock(clock.clone()).start().await?;
         let healer = TestClient { account: server.account(), clock: clock.clone() };
         let state = setup(&healer).await;
         let proxy = server.proxy(0)?;
@@ -123,10 +134,22 @@ pub async fn seeds<S, T>(
     heal: impl AsyncFn(&TestClient, &S),
     check: impl AsyncFn(&TestClient, &S, Vec<Option<T>>),
 ) -> io::Result<()> {
+    seeds_on(&TestServer::builder(), seeds, setup, write, heal, check).await
+}
+
+/// The same on servers that are started with `servers`, and a clock.
+pub async fn seeds_on<S, T>(
+    servers: &TestServerBuilder,
+    seeds: Range<u64>,
+    setup: impl AsyncFn(&TestClient) -> S,
+    write: impl AsyncFn(&TestClient, &S, Writer) -> T,
+    heal: impl AsyncFn(&TestClient, &S),
+    check: impl AsyncFn(&TestClient, &S, Vec<Option<T>>),
+) -> io::Result<()> {
     for seed in seeds {
         let _context = Context(format!("run it again with {SEED_VARIABLE}={seed}"));
         let clock = TestClock::new(seed);
-        let server = TestServer::builder().clock(clock.clone()).start().await?;
+        let server = servers.clone().clock(clock.clone()).start().await?;
         let healer = TestClient { account: server.account(), clock: clock.clone() };
         let state = setup(&healer).await;
         let choices = Seeded::new(seed);
@@ -181,6 +204,8 @@ async fn until_death<T>(
 const SEED_VARIABLE: &str = "LAZULI_SEED";
 /// Says how many seeds to run.
 const SEEDS_VARIABLE: &str = "LAZULI_SEEDS";
+/// Says how long a long test is.
+const ROUNDS_VARIABLE: &str = "LAZULI_ROUNDS";
 
 /// The seeds that a test runs: `LAZULI_SEED` names one, `LAZULI_SEEDS` says how many (the full test has
 /// 1,000), else `default`.
@@ -190,6 +215,12 @@ pub fn chosen_seeds(default: u64) -> Range<u64> {
         Some(seed) => seed..seed.saturating_add(1),
         None => 0..number(SEEDS_VARIABLE).unwrap_or(default),
     }
+}
+
+/// How often a long test repeats what it does: `LAZULI_ROUNDS` (the full test has 10,000), else `default`.
+pub fn chosen_rounds(default: usize) -> usize {
+    let said = std::env::var(ROUNDS_VARIABLE).ok().and_then(|text| text.parse().ok());
+    said.unwrap_or(default)
 }
 
 /// Says where a test was when it failed.

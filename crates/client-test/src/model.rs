@@ -2,7 +2,7 @@
 
 use crate::clock::TestClock;
 use crate::crash::{Context, TestClient};
-use crate::server::TestServer;
+use crate::server::{TestServer, TestServerBuilder};
 use lazuli_testkit::seed::Seeded;
 use std::fmt::Debug;
 use std::io;
@@ -32,9 +32,27 @@ where
     A: PartialEq + Debug,
     M: Default,
 {
+    compare_on(&TestServer::builder(), seeds, steps, choose, setup, real, model).await
+}
+
+/// The same on servers that are started with `servers`, and a clock.
+pub async fn compare_on<Op, A, R, M>(
+    servers: &TestServerBuilder,
+    seeds: Range<u64>,
+    steps: usize,
+    choose: impl Fn(&mut Seeded) -> Op,
+    setup: impl AsyncFn(&TestClient) -> R,
+    real: impl AsyncFn(&R, &Op) -> A,
+    model: impl Fn(&mut M, &Op) -> A,
+) -> io::Result<()>
+where
+    Op: Clone + Debug,
+    A: PartialEq + Debug,
+    M: Default,
+{
     let differs = async |operations: &[Op]| -> io::Result<Option<Difference<A>>> {
         let clock = TestClock::default();
-        let server = TestServer::builder().clock(clock.clone()).start().await?;
+        let server = servers.clone().clock(clock.clone()).start().await?;
         let client = TestClient { account: server.account(), clock };
         let thing = setup(&client).await;
         let mut state = M::default();

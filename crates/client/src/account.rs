@@ -10,14 +10,15 @@ use crate::observe::{Hook, Observe};
 use crate::retry::{Retry, RetryBudget};
 use crate::tables::Tables;
 use crate::transport::{HttpTransport, Proxy, Transport};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderValue;
+use lazuli_model::Timestamp;
 use lazuli_wire::connection_string::{
     ConnectionCredential, ConnectionString, Endpoint, StorageService, secondary_of,
 };
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -42,9 +43,13 @@ pub(crate) struct Inner {
     pub(crate) places: Semaphore,
     pub(crate) user_agent: HeaderValue,
     pub(crate) allow_token_over_http: bool,
+    /// The date of the last request, and its text.
+    pub(crate) date: ArcSwapOption<(Timestamp, HeaderValue)>,
     /// Seconds that the service's clock is ahead of ours, as far as known.
     pub(crate) skew_seconds: AtomicI64,
     pub(crate) dialect: Dialect,
+    /// Whether the service is known to have transactions over partitions.
+    pub(crate) has_spanning_transactions: AtomicBool,
     /// Another version than the one this library was written for.
     pub(crate) table_version: Option<HeaderValue>,
     pub(crate) trusts_server: bool,
@@ -52,7 +57,7 @@ pub(crate) struct Inner {
     pub(crate) counters: Counters,
     pub(crate) hooks: ArcSwap<Vec<Hook>>,
     #[cfg(feature = "patterns")]
-    pub(crate) advisor: arc_swap::ArcSwapOption<std::sync::Mutex<lazuli_advice::Advisor>>,
+    pub(crate) advisor: ArcSwapOption<std::sync::Mutex<lazuli_advice::Advisor>>,
     ignored_settings: Vec<String>,
 }
 
@@ -152,6 +157,11 @@ impl Account {
     /// Where the queue service is.
     pub fn queue_endpoint(&self) -> Option<&str> {
         self.0.endpoint(StorageService::Queue).map(|endpoint| &*endpoint.primary)
+    }
+
+    /// Where the blob service is, if the account has one.
+    pub fn blob_endpoint(&self) -> Option<&str> {
+        self.0.endpoint(StorageService::Blob).map(|endpoint| &*endpoint.primary)
     }
 
     /// Which service this is.
@@ -385,7 +395,9 @@ impl AccountBuilder {
             places: Semaphore::new(self.concurrency_max),
             user_agent,
             allow_token_over_http: self.allow_token_over_http,
+            date: ArcSwapOption::empty(),
             skew_seconds: AtomicI64::new(0),
+            has_spanning_transactions: AtomicBool::new(false),
             dialect,
             table_version,
             trusts_server: self.trusts_server,

@@ -1,10 +1,16 @@
 //! Transactions: up to 100 writes to one partition, all or nothing (C-11).
 
+mod atomically;
 mod change_set;
 mod send;
 
+pub use atomically::Atomically;
+#[cfg(feature = "patterns")]
+pub(crate) use atomically::{seal, send_spanning};
 pub use change_set::{BatchError, BatchFault, WriteOp};
 pub(crate) use change_set::{ChangeSet, Operation, Prepared, Refused, grouped, refusal};
+#[cfg(feature = "patterns")]
+pub(crate) use send::mark;
 pub(crate) use send::{send, send_with_id};
 
 use crate::account::Account;
@@ -14,7 +20,7 @@ use crate::error::Error;
 use crate::key::IntoKey;
 use crate::options::Request;
 use crate::table::Table;
-use crate::write::Proof;
+use crate::write::{Merge, Proof};
 use lazuli_model::TableName;
 use send::place;
 use std::marker::PhantomData;
@@ -39,6 +45,10 @@ pub struct Committed {
 }
 
 impl Committed {
+    fn nothing() -> Self {
+        Self { etags: Vec::new(), proof: Proof::Answered }
+    }
+
     /// How it is known.
     pub fn proof(&self) -> Proof {
         self.proof
@@ -96,6 +106,17 @@ impl<T: TableEntity> Batch<T> {
     /// Inserts an entity, or merges its properties into the existing one.
     pub fn upsert_merge(self, value: &T) -> Self {
         self.write(WriteOp::upsert_merge(value))
+    }
+
+    /// Sets some properties of an entity, which must exist: `batch.merge(key, |m| m.set("Age", 35))`.
+    pub fn merge<K: IntoKey>(
+        self,
+        key: K,
+        change: impl FnOnce(Merge<K::Entity>) -> Merge<K::Entity>,
+    ) -> Self {
+        let table: Table<T> = Table::new(self.account.clone(), self.table.clone());
+        let merge = change(table.merge(key));
+        self.write(WriteOp::merge(merge))
     }
 
     /// Deletes an entity if it has not changed since it was read.

@@ -68,6 +68,21 @@ impl Blob {
         self.container.as_str()
     }
 
+    /// The blob's address, without a signature.
+    pub fn address(&self) -> Result<String, Error> {
+        let endpoint = self.account.0.endpoint(StorageService::Blob);
+        let endpoint = endpoint.ok_or_else(|| Error::config("the account has no blob endpoint"))?;
+        let mut path = Vec::new();
+        write_blob_path(&mut path, self.name.as_str());
+        let path = String::from_utf8(path).unwrap_or_default();
+        let base = endpoint.primary.trim_end_matches('/');
+        Ok(format!("{base}/{}/{path}", self.container))
+    }
+
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
     /// Writes the whole blob, and replaces one that exists: [`PutBlob::if_absent`] and
     /// [`PutBlob::if_match`] say otherwise.
     pub fn put(&self, bytes: impl Into<Bytes>) -> PutBlob {

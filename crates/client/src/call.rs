@@ -42,6 +42,7 @@ pub(crate) struct Call {
     pub(crate) path: String,
     /// Percent-encoded, without a question mark.
     pub(crate) query: String,
+    /// Beside those that all requests to the service have.
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     /// Whether it changes nothing.

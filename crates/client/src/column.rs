@@ -1,6 +1,6 @@
 //! Typed columns: properties that a type declares, for filters, merges and projections (C-7.11, C-7.20).
 
-use crate::codec::Decoded;
+use crate::codec::{Decoded, INDEX_MARK};
 use crate::entity::Entity;
 use crate::fields::Fields;
 use crate::filter::{Column, Filter, col};
@@ -290,15 +290,34 @@ impl<T: Send + 'static> Query<T> {
     pub fn select<S: Select<T>>(self, columns: S) -> Query<S::Output> {
         let mut names = Vec::new();
         columns.names(&mut names);
-        let decode =
-            move |entity: Entity| Ok(Some(Decoded::plain(columns.read(&mut Fields::new(entity))?)));
-        self.decoded(selected(names), Arc::new(decode))
+        self.projected(names, move |fields| columns.read(fields))
     }
 
     /// Only the columns of a smaller struct.
     pub fn select_as<P: Projection<Of = T>>(self) -> Query<P> {
-        let decode = |entity: Entity| Ok(Some(Decoded::plain(P::read(&mut Fields::new(entity))?)));
-        self.decoded(selected(P::names()), Arc::new(decode))
+        self.projected(P::names(), P::read)
+    }
+
+    /// Some properties of each entity. Rows of a typed query that are no entities are left out (P-0.3), so what
+    /// tells them is read too.
+    fn projected<R: Send + 'static>(
+        self,
+        names: Vec<&'static str>,
+        read: impl Fn(&mut Fields) -> Result<R, DecodeError> + Send + Sync + 'static,
+    ) -> Query<R> {
+        let is_typed = self.is_typed();
+        let mut selected = selected(names);
+        if is_typed {
+            selected.push(INDEX_MARK.to_owned());
+        }
+        let decode = move |mut entity: Entity| {
+            let is_other = is_typed && entity.remove(INDEX_MARK).is_some();
+            if is_other {
+                return Ok(None);
+            }
+            Ok(Some(Decoded::plain(read(&mut Fields::new(entity))?)))
+        };
+        self.decoded(selected, Arc::new(decode))
     }
 }
 

@@ -184,7 +184,7 @@ impl Fetched {
 }
 
 impl Cached {
-    fn new(source: impl TokenCredential) -> Self {
+    pub(crate) fn new(source: impl TokenCredential) -> Self {
         Self { source: Box::new(source), last: Mutex::new(None) }
     }
 

@@ -9,6 +9,8 @@ mod blind;
 mod cek;
 #[cfg(feature = "encryption")]
 mod cek_cache;
+#[cfg(feature = "key-vault")]
+mod key_vault;
 #[cfg(feature = "encryption")]
 mod keys;
 #[cfg(feature = "encryption")]
@@ -45,6 +47,8 @@ pub use self::{
     secret_bytes::SecretBytes,
     settings::Encryption,
 };
+#[cfg(feature = "key-vault")]
+pub use key_vault::{KeyVault, KeyVaultKey};
 
 /// Without the feature `encryption` there is none.
 #[cfg(not(feature = "encryption"))]

@@ -1,24 +1,25 @@
 //! Entities: of any shape, and of a type's own (C-5).
 
-use crate::codec::Decoded;
-use crate::encryption::{CryptoError, declares_secrets};
-use crate::error::Error;
-use crate::form::StoredAs;
-use crate::index::{CopyRow, IndexDef};
+use crate::index::IndexDef;
 use crate::key::KeyError;
 use crate::kind::Kind;
 use crate::layout::Layout;
+use crate::list::ListDef;
 use crate::property::PropertyDef;
 use crate::value::{DecodeError, EncodeError, IntoValue, TableValue, Value, ValueError};
-use crate::write_ids::{WRITE_IDS, WriteIds};
-use lazuli_model::{EntityKey, PropertyLimits, Timestamp};
+use lazuli_model::{EntityKey, Timestamp};
 use lazuli_wire::odata::json::AnsweredEntity;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+
+mod loaded;
+mod properties;
+
+pub use loaded::Loaded;
+pub use properties::Properties;
 
 /// A type whose values are entities of a table.
 pub trait TableEntity: Sized + Send + 'static {
@@ -43,8 +44,17 @@ pub trait TableEntity: Sized + Send + 'static {
     /// The indexes: copies of its entities under other keys (P-1, P-2).
     const INDEXES: &'static [IndexDef] = &[];
 
+    /// The types of the key fields that templates write by their type: `{id:pad}`, `{time:rev}`.
+    const KEY_TYPES: &'static [(&'static str, &'static str)] = &[];
+
     /// Whether values keep properties that the type does not declare (C-5.5).
     const KEEPS_UNKNOWN: bool = false;
+
+    /// The rows that an entity is made of, if it is wide (P-10); 0 if it is one row.
+    const PARTS: usize = 0;
+
+    /// The lists that its entities are in (P-4).
+    const LISTS: &'static [ListDef] = &[];
 
     /// The keys of this value.
     fn key(&self) -> Result<EntityKey, KeyError>;
@@ -61,6 +71,19 @@ pub trait TableEntity: Sized + Send + 'static {
         None
     }
 
+    /// The list that this value is in, by the number of the list, and the item that stands for it; `None` if it is in
+    /// none.
+    fn list_entry(&self, list: usize) -> Result<Option<(EntityKey, String)>, KeyError> {
+        let _ = list;
+        Ok(None)
+    }
+
+    /// The key of the entity that an item of a list stands for.
+    fn listed_key(number: usize, list: &EntityKey, item: &str) -> Option<EntityKey> {
+        let _ = (number, list, item);
+        None
+    }
+
     /// The key of the copy that an index keeps of this value, by the number of the index; `None` if it keeps
     /// none.
     fn index_key(&self, index: usize) -> Result<Option<EntityKey>, KeyError> {
@@ -69,131 +92,16 @@ pub trait TableEntity: Sized + Send + 'static {
     }
 }
 
-/// Properties on their way out: names and values, in order.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties(Vec<(Cow<'static, str>, Value)>, Secrecy);
-
-/// What is to be encrypted before properties are sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Secrecy {
-    /// What the account says.
-    #[default]
-    Untold,
-    /// Some of what the type declares.
-    Declared(&'static [PropertyDef]),
-    /// Nothing: it is encrypted.
-    Sealed,
-}
-
-impl Properties {
-    /// Adds a property.
-    pub fn push(&mut self, name: impl Into<Cow<'static, str>>, value: Value) {
-        self.0.push((name.into(), value));
-    }
-
-    /// Adds a property of any type.
-    pub fn add<T: TableValue>(
-        &mut self,
-        name: impl Into<Cow<'static, str>>,
-        value: &T,
-    ) -> Result<(), EncodeError> {
-        self.push(name, value.to_value()?);
-        Ok(())
-    }
-
-    /// Adds a property in a form that its type does not have by itself.
-    pub fn store<F, T: StoredAs<F>>(
-        &mut self,
-        name: impl Into<Cow<'static, str>>,
-        value: &T,
-    ) -> Result<(), EncodeError> {
-        self.push(name, value.store()?);
-        Ok(())
-    }
-
-    /// Adds a text.
-    pub fn push_text(&mut self, name: impl Into<Cow<'static, str>>, text: Cow<'static, str>) {
-        self.push(name, Value::String(text));
-    }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Sets a property: in its place if it is there, else at the end.
-    pub(crate) fn set(&mut self, name: &'static str, value: Value) {
-        match self.0.iter_mut().find(|(known, _)| known == name) {
-            Some((_, place)) => *place = value,
-            None => self.push(name, value),
-        }
-    }
-
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(known, _)| known == name)
-    }
-
-    /// Names, and values to change, in order.
-    #[cfg(feature = "encryption")]
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = (&str, &mut Value)> {
-        self.0.iter_mut().map(|(name, value)| (&**name, value))
-    }
-
-    /// Names and values, in the order they are sent.
-    pub fn values(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.0.iter().map(|(name, value)| (&**name, value))
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, lazuli_model::ValueRef<'_>)> + Clone {
-        self.0.iter().map(|(name, value)| (&**name, value.as_ref()))
-    }
-
-    /// The properties of a type that declares these.
-    pub(crate) fn of(declared: &'static [PropertyDef]) -> Self {
-        let is_secret = declares_secrets(declared);
-        Self(Vec::new(), if is_secret { Secrecy::Declared(declared) } else { Secrecy::Untold })
-    }
-
-    /// What the type declares, if some of it is to be encrypted and is not yet.
-    #[cfg(feature = "encryption")]
-    pub(crate) fn declared(&self) -> &'static [PropertyDef] {
-        match self.1 {
-            Secrecy::Declared(declared) => declared,
-            Secrecy::Untold | Secrecy::Sealed => &[],
-        }
-    }
-
-    /// Whether what is to be encrypted is encrypted.
-    pub(crate) fn is_sealed(&self) -> bool {
-        self.1 == Secrecy::Sealed
-    }
-
-    /// Says that what is to be encrypted is encrypted.
-    pub(crate) fn mark_sealed(&mut self) {
-        self.1 = Secrecy::Sealed;
-    }
-
-    /// Checks that nothing is still to be encrypted (E-22), and the limits of the service, key and all
-    /// (C-5.13).
-    pub(crate) fn check(&self, key: &EntityKey) -> Result<(), Error> {
-        if matches!(self.1, Secrecy::Declared(_)) {
-            return Err(CryptoError::NoKey.into());
-        }
-        PropertyLimits::Service.check(&self.0)?;
-        Ok(lazuli_model::entity::check_size(key, self.iter())?)
-    }
-}
-
 /// The version of an entity: opaque text, compared as text (C-10.6).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ETag(Arc<str>);
 
 impl ETag {
+    /// The tag that every version of an entity matches: `*`.
+    pub fn any() -> Self {
+        Self::new("*")
+    }
+
     /// The tag that a service wrote.
     pub fn new(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
@@ -341,6 +249,12 @@ impl Entity {
         Self { partition_key, row_key, ..self }
     }
 
+    /// Adds the properties of another entity, none of which this one has.
+    #[cfg(feature = "patterns")]
+    pub(crate) fn append(&mut self, other: Self) {
+        self.properties.extend(other.properties);
+    }
+
     /// What [`Entity::take`] has left.
     pub(crate) fn take_rest(&mut self) -> BTreeMap<String, Value> {
         let left = std::mem::take(&mut self.properties);
@@ -372,11 +286,22 @@ impl Entity {
 
     /// An entity as it was answered. The service names the tag in a header too, for answers without
     /// metadata.
-    pub(crate) fn from_answer(answer: AnsweredEntity<'_>, header_etag: Option<&str>) -> Self {
+    pub(crate) fn from_answer(
+        answer: AnsweredEntity<'_>,
+        header_etag: Option<&str>,
+        declared: &[PropertyDef],
+    ) -> Self {
         let AnsweredEntity { etag, timestamp, body } = answer;
         let owned = |key: Option<Cow<'_, str>>| key.map(Cow::into_owned).unwrap_or_default();
+        // A name that the type declares need not be copied. Services answer in the order of the declaration,
+        // mostly.
+        let mut expected = declared.iter().cycle();
+        let mut name_of = |name: Cow<'_, str>| {
+            let known = expected.by_ref().take(declared.len()).find(|known| known.name == name);
+            known.map_or_else(|| Cow::Owned(name.into_owned()), |known| Cow::Borrowed(known.name))
+        };
         let property = |(name, value): (Cow<'_, str>, lazuli_model::Value<'_>)| {
-            (Cow::Owned(name.into_owned()), value.into_owned())
+            (name_of(name), value.into_owned())
         };
         Self {
             partition_key: owned(body.partition_key),
@@ -408,143 +333,6 @@ impl TableEntity for Entity {
 
     fn read(entity: Entity) -> Result<Self, DecodeError> {
         Ok(entity)
-    }
-}
-
-/// A value that was read, with the key, version and time it was read under.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Loaded<T> {
-    value: T,
-    key: EntityKey,
-    etag: ETag,
-    timestamp: Timestamp,
-    write_ids: WriteIds,
-    copies: Option<Arc<[CopyRow]>>,
-}
-
-impl<T> Loaded<T> {
-    /// The copies that its indexes kept of it when it was read, if that is known.
-    pub(crate) fn copies(&self) -> Option<&[CopyRow]> {
-        self.copies.as_deref()
-    }
-
-    /// The writes that the entity names.
-    pub(crate) fn write_ids(&self) -> &WriteIds {
-        &self.write_ids
-    }
-
-    /// A value that is not in the table yet.
-    pub(crate) fn unwritten(
-        value: T,
-        key: EntityKey,
-        etag: ETag,
-        timestamp: Timestamp,
-        write_ids: WriteIds,
-    ) -> Self {
-        Self { value, key, etag, timestamp, write_ids, copies: None }
-    }
-
-    /// The keys it was read by.
-    pub fn loaded_key(&self) -> &EntityKey {
-        &self.key
-    }
-
-    /// The version that was read.
-    pub fn etag(&self) -> &ETag {
-        &self.etag
-    }
-
-    /// When the version that was read was written.
-    pub fn timestamp(&self) -> Timestamp {
-        self.timestamp
-    }
-
-    /// The value alone.
-    pub fn into_inner(self) -> T {
-        self.value
-    }
-
-    /// What `decode` makes of the value, under the same key and version.
-    pub(crate) fn filter_map<U>(
-        self,
-        decode: impl FnOnce(T) -> Result<Option<Decoded<U>>, Error>,
-    ) -> Result<Option<Loaded<U>>, Error> {
-        let Self { value, key, etag, timestamp, write_ids, copies: _ } = self;
-        let value =
-            decode(value).map_err(|error| error.with(|context| context.key = Some(key.clone())))?;
-        Ok(value.map(|Decoded { value, copies }| Loaded {
-            value,
-            key,
-            etag,
-            timestamp,
-            write_ids,
-            copies,
-        }))
-    }
-
-    /// Another value under the same key and version.
-    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Loaded<U> {
-        let Self { value, key, etag, timestamp, write_ids, copies: _ } = self;
-        Loaded { value: map(value), key, etag, timestamp, write_ids, copies: None }
-    }
-}
-
-impl Loaded<Entity> {
-    /// The entity that an answer holds, as it is stored.
-    pub(crate) fn raw(
-        answer: AnsweredEntity<'_>,
-        header_etag: Option<&str>,
-    ) -> Result<Self, Error> {
-        let entity = Entity::from_answer(answer, header_etag);
-        let etag = entity.read_etag().cloned();
-        let etag = etag.ok_or_else(|| Error::protocol("an entity without an ETag"))?;
-        let timestamp = entity.timestamp();
-        let timestamp =
-            timestamp.ok_or_else(|| Error::protocol("an entity without a Timestamp"))?;
-        let key = entity.key().map_err(Error::protocol)?;
-        let write_ids = entity.value(WRITE_IDS).map(WriteIds::from_value).unwrap_or_default();
-        Ok(Self { value: entity, key, etag, timestamp, write_ids, copies: None })
-    }
-}
-
-impl<T> Loaded<T> {
-    /// What an answer holds, if `decode` makes something of it.
-    pub(crate) fn from_answer(
-        answer: AnsweredEntity<'_>,
-        header_etag: Option<&str>,
-        decode: &(dyn Fn(Entity) -> Result<Option<Decoded<T>>, Error> + Send + Sync),
-    ) -> Result<Option<Self>, Error> {
-        Loaded::raw(answer, header_etag)?.filter_map(decode)
-    }
-}
-
-impl Loaded<Entity> {
-    /// The same as a type; `None` if it is a copy that an index keeps.
-    pub(crate) fn decode<T: TableEntity>(self) -> Result<Option<Loaded<T>>, Error> {
-        let Self { value, key, etag, timestamp, write_ids, copies: _ } = self;
-        let decoded = crate::codec::decode(value)?;
-        Ok(decoded.map(|Decoded { value, copies }| Loaded {
-            value,
-            key,
-            etag,
-            timestamp,
-            write_ids,
-            copies,
-        }))
-    }
-}
-
-impl<T> Deref for Loaded<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
-
-impl<T> DerefMut for Loaded<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.value
     }
 }
 

@@ -69,6 +69,18 @@ pub enum ErrorKind {
     /// A link names an entity that does not exist.
     #[error("the link names an entity that does not exist")]
     BrokenLink,
+    /// An entity names a blob that does not exist (P-11.4).
+    #[error("the entity names a blob that does not exist: {address}")]
+    Dangling {
+        /// The blob.
+        address: String,
+    },
+    /// A blob is not what the entity that names it says (P-11.4).
+    #[error("the blob is not what its entity says, by length or SHA-256: {address}")]
+    DigestMismatch {
+        /// The blob.
+        address: String,
+    },
     /// It has changed since it was read.
     #[error("it has changed since it was read")]
     PreconditionFailed,
@@ -85,6 +97,21 @@ pub enum ErrorKind {
         expected: i64,
         /// The version that the stream has.
         actual: i64,
+    },
+    /// The parts of a wide entity are of different writes, or one is missing (P-10.4).
+    #[error("the parts of the entity are of different writes")]
+    Torn,
+    /// A list does not fit into its entity (P-4.2).
+    #[error("the list {list} is full")]
+    ListFull {
+        /// The list.
+        list: &'static str,
+    },
+    /// The table of this period is expired (P-8.4). Nothing was sent.
+    #[error("the period of the table {table} is expired")]
+    PeriodExpired {
+        /// The table.
+        table: String,
     },
     /// Somebody else has taken the lease meanwhile (P-23.4).
     #[error("the lease was lost")]
@@ -448,54 +475,4 @@ impl From<ConnectionStringError> for Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn conflict() -> Error {
-        let key = EntityKey::parse("Sales", "empid_000223").unwrap();
-        let answer = ErrorAnswer {
-            status: StatusCode::CONFLICT,
-            code: "EntityAlreadyExists".into(),
-            message: "The specified entity already exists.".into(),
-            request_id: Some("123ec98d".into()),
-            details: Vec::new(),
-        };
-        Error::new(ErrorKind::Conflict).with(|context| context.answer = Some(answer)).at(
-            "insert into",
-            Some("Employees"),
-            Some(&key),
-        )
-    }
-
-    #[test]
-    fn an_error_is_one_line_for_people() {
-        // C-14.3.
-        assert_eq!(
-            conflict().to_string(),
-            "insert into Employees (Sales, empid_000223): 409 EntityAlreadyExists: The specified \
-             entity already exists. [request 123ec98d]"
-        );
-        let cause = Error::new(ErrorKind::Transport)
-            .with(|context| context.source = Some("refused".into()));
-        assert_eq!(format!("{cause:#}"), "the server could not be reached: refused");
-    }
-
-    #[test]
-    fn an_error_is_small_and_goes_anywhere() {
-        // C-14.1.
-        fn anywhere<T: Send + Sync + 'static>() {}
-        anywhere::<Error>();
-        assert!(size_of::<Result<(), Error>>() <= 16);
-    }
-
-    #[test]
-    fn kinds_are_asked_by_name() {
-        let error = conflict();
-        assert!(error.is_conflict() && !error.is_not_found() && !error.is_retryable());
-        assert_eq!((error.code(), error.attempts()), (Some("EntityAlreadyExists"), 0));
-        assert!(Error::new(ErrorKind::Throttled).is_retryable());
-        let lost = Error::new(ErrorKind::Timeout).with(|c| c.may_have_been_applied = true);
-        assert!(!lost.is_retryable() && lost.may_have_been_applied());
-        assert!(Error::new(ErrorKind::OutcomeUnknown).may_have_been_applied());
-    }
-}
+mod tests;

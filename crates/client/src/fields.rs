@@ -71,12 +71,18 @@ impl Fields {
 
     /// A value that lies in several properties (C-5.14).
     pub fn chunked<F, T: StoredAs<F>>(&mut self, name: &str) -> Result<Option<T>, DecodeError> {
+        let Some(value) = self.chunks(name)? else { return Ok(None) };
+        T::restore(value).map(Some).map_err(|reason| self.error(name, reason))
+    }
+
+    /// The same as it is stored.
+    pub(crate) fn chunks(&mut self, name: &str) -> Result<Option<Value>, DecodeError> {
         let Some(first) = self.take(name) else { return Ok(None) };
         let mut chunked = Chunked::new(first);
         while let Some(more) = self.take(&Chunked::name(name, chunked.count())) {
             chunked.push(more).map_err(|reason| self.error(name, reason))?;
         }
-        T::restore(chunked.join()).map(Some).map_err(|reason| self.error(name, reason))
+        Ok(Some(chunked.join()))
     }
 
     /// The partition key and the row key.

@@ -2,7 +2,7 @@
 
 mod text;
 
-pub use text::{FilterValue, compare};
+pub use text::{FilterValue, checked_filter};
 
 use crate::value::{EncodeError, IntoValue, Value};
 use lazuli_model::key_text::prefix_end;

@@ -22,6 +22,8 @@ pub(crate) struct Grant {
     /// Absent if a stored policy gives them.
     permissions: Option<Permissions>,
     expires: Option<Timestamp>,
+    /// Whether it is for a range of keys only.
+    is_ranged: bool,
 }
 
 impl Grant {
@@ -35,12 +37,14 @@ impl Grant {
                 services: None,
                 permissions: permissions(sas.permissions),
                 expires: Timestamp::parse(sas.expiry),
+                is_ranged: sas.start_partition_key.is_some() || sas.end_partition_key.is_some(),
             },
             Ok(Some(Sas::Account(sas))) => Self {
                 table: None,
                 services: Some(sas.services.to_owned()),
                 permissions: permissions(sas.permissions),
                 expires: Timestamp::parse(sas.expiry),
+                is_ranged: false,
             },
             // Tokens of queues and blobs, and of what is yet to come.
             _ => Self { expires: query.get("se").and_then(Timestamp::parse), ..Self::default() },
@@ -124,6 +128,20 @@ fn needed(call: &Call) -> Option<Vec<Permissions>> {
 }
 
 impl Account {
+    /// Refuses a write of rows in several partitions if the account's signature is for a range of keys: copies in
+    /// other partitions lie outside it (P-22.3).
+    #[cfg(feature = "patterns")]
+    pub(crate) fn check_unranged(&self) -> Result<(), Error> {
+        let credential = self.0.credential.load();
+        match &credential.0 {
+            Kind::Sas(_, grant) if grant.is_ranged && !self.0.trusts_server => {
+                let reason = "it is for a range of keys, and copies lie in other partitions";
+                Err(Error::new(ErrorKind::NotGranted(reason.to_owned())))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses what the account's signature plainly does not allow.
     pub(crate) fn check_grant(&self, call: &Call) -> Result<(), Error> {
         if self.0.trusts_server {

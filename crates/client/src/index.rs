@@ -5,16 +5,26 @@
 
 mod copies;
 mod cost;
+#[cfg(feature = "patterns")]
+mod declared;
 mod lookup;
+#[cfg(feature = "patterns")]
+mod template;
 mod write;
 
-#[cfg(feature = "patterns")]
-pub(crate) use copies::as_primary;
 pub(crate) use copies::{CopyMark, CopyRow, changes, copies, fold, in_partition, violation};
+#[cfg(feature = "patterns")]
+pub(crate) use copies::{MOVING, is_moving};
 pub use cost::{Cost, Costs};
+#[cfg(feature = "patterns")]
+pub(crate) use declared::DeclaredCopy;
+#[cfg(feature = "patterns")]
+pub use declared::IndexLayout;
 #[cfg(feature = "patterns")]
 pub(crate) use lookup::read as read_copy;
 pub use lookup::{GetBy, Index, IndexKey, IndexQuery, Indexed};
+#[cfg(feature = "patterns")]
+pub(crate) use write::as_lone;
 pub(crate) use write::{Indexing, blind, operation, send};
 
 /// An index of a type.
@@ -97,12 +107,6 @@ impl IndexDef {
     pub const fn is_local(&self) -> bool {
         self.partition.is_none() && self.table.is_none()
     }
-}
-
-/// The index of a type, beside its entities, whose copies carry a mark.
-#[cfg(feature = "patterns")]
-pub(crate) fn local_mark<T: crate::TableEntity>(mark: &str) -> Option<&'static IndexDef> {
-    T::INDEXES.iter().find(|def| def.mark == mark && def.is_local())
 }
 
 /// Checks the prefix rule within a type (P-0.4): rows of a type and of its indexes in one partition begin with

@@ -1,6 +1,7 @@
 //! What names an entity in a call, and which type it has (C-3.12).
 
-use crate::entity::{Entity, TableEntity};
+use crate::entity::{ETag, Entity, Loaded, TableEntity};
+use crate::write_ids::WriteIds;
 use lazuli_model::EntityKey;
 use std::fmt;
 use std::marker::PhantomData;
@@ -91,13 +92,27 @@ impl<T> fmt::Debug for Key<T> {
     }
 }
 
-/// What can name an entity: a typed [`Key`], or two texts.
+/// What can name an entity: a typed [`Key`], two texts, or an entity that was read.
 pub trait IntoKey {
     /// What the entity is read as.
     type Entity: TableEntity;
 
+    /// The version that was read, if one was: a merge then asks for it.
+    #[doc(hidden)]
+    fn version(&self) -> Option<ReadVersion> {
+        None
+    }
+
     /// The checked key.
     fn into_key(self) -> Result<EntityKey, KeyError>;
+}
+
+/// The version of an entity that was read, and the ids of writes that it had.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct ReadVersion {
+    pub(crate) etag: ETag,
+    pub(crate) base: WriteIds,
 }
 
 impl<T: TableEntity> IntoKey for Key<T> {
@@ -105,6 +120,18 @@ impl<T: TableEntity> IntoKey for Key<T> {
 
     fn into_key(self) -> Result<EntityKey, KeyError> {
         Ok(self.key)
+    }
+}
+
+impl<T: TableEntity> IntoKey for &Loaded<T> {
+    type Entity = T;
+
+    fn version(&self) -> Option<ReadVersion> {
+        Some(ReadVersion { etag: self.etag().clone(), base: self.write_ids().clone() })
+    }
+
+    fn into_key(self) -> Result<EntityKey, KeyError> {
+        Ok(self.loaded_key().clone())
     }
 }
 

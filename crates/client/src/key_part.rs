@@ -77,6 +77,9 @@ pub trait KeyPad: Sized {
     /// Digits of every value.
     const PAD_WIDTH: usize;
 
+    /// What the type is called where templates are read at run time: `{id:pad(u32)}`.
+    const TYPE: &'static str = "";
+
     /// Appends the digits.
     fn write_pad(&self, out: &mut String);
 
@@ -88,6 +91,9 @@ pub trait KeyPad: Sized {
 pub trait KeyRev: Sized {
     /// Digits of every value.
     const REV_WIDTH: usize;
+
+    /// What the type is called where templates are read at run time: `{id:rev(u32)}`.
+    const TYPE: &'static str = "time";
 
     /// Appends the digits.
     fn write_rev(&self, out: &mut String) -> Result<(), KeyError>;
@@ -127,6 +133,7 @@ macro_rules! unsigned_parts {
 
         impl KeyPad for $rust {
             const PAD_WIDTH: usize = $width;
+            const TYPE: &'static str = stringify!($rust);
 
             fn write_pad(&self, out: &mut String) {
                 write_padded(out, u128::from(*self), $width);
@@ -139,6 +146,7 @@ macro_rules! unsigned_parts {
 
         impl KeyRev for $rust {
             const REV_WIDTH: usize = $width;
+            const TYPE: &'static str = stringify!($rust);
 
             fn write_rev(&self, out: &mut String) -> Result<(), KeyError> {
                 (Self::MAX - *self).write_pad(out);
@@ -163,6 +171,7 @@ macro_rules! signed_parts {
     ($($rust:ty as $unsigned:ty;)*) => {$(
         impl KeyPad for $rust {
             const PAD_WIDTH: usize = <$unsigned>::PAD_WIDTH;
+            const TYPE: &'static str = stringify!($rust);
 
             fn write_pad(&self, out: &mut String) {
                 self.cast_unsigned().wrapping_add(<$rust>::MIN.cast_unsigned()).write_pad(out);

@@ -26,13 +26,7 @@ impl Kind {
 
     /// The version that a stored text names, if it is of this kind.
     pub fn version_of(self, text: &str) -> Option<u32> {
-        match text.strip_prefix(self.name)? {
-            "" => Some(1),
-            suffix => {
-                let version = suffix.strip_prefix('.')?.parse().ok()?;
-                (version > 1 && text_of(self.name, version) == text).then_some(version)
-            }
-        }
+        version_of(self.name, text)
     }
 
     /// The entities of this kind, in all versions that this program knows.
@@ -45,7 +39,18 @@ impl Kind {
     }
 }
 
-fn text_of(name: &'static str, version: u32) -> Cow<'static, str> {
+/// The version that a stored text names, if it is of the kind `name`.
+pub(crate) fn version_of(name: &str, text: &str) -> Option<u32> {
+    match text.strip_prefix(name)? {
+        "" => Some(1),
+        suffix => {
+            let version = suffix.strip_prefix('.')?.parse().ok()?;
+            (version > 1 && text_of(name, version) == text).then_some(version)
+        }
+    }
+}
+
+fn text_of(name: &str, version: u32) -> Cow<'_, str> {
     match version {
         0 | 1 => Cow::Borrowed(name),
         later => Cow::Owned(format!("{name}.{later}")),

@@ -1,5 +1,10 @@
 //! What a type declares about its keys.
 
+use crate::entity::TableEntity;
+use crate::error::Error;
+use crate::index::IndexDef;
+use crate::kind::Kind;
+
 /// The form of the keys of a type, and what other types may have keys among them (P-0.4, P-6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -77,4 +82,114 @@ pub const fn are_apart(a: &Layout, b: &Layout) -> bool {
     is_open
         || is_family
         || !(begins_with(a.row_prefix, b.row_prefix) || begins_with(b.row_prefix, a.row_prefix))
+}
+
+/// What a type says about the rows it has, for [`Tables::check_layout`](crate::Tables::check_layout).
+#[derive(Clone, Copy, Debug)]
+pub struct TypeLayout {
+    name: &'static str,
+    table: Option<&'static str>,
+    kind: Option<Kind>,
+    layout: Layout,
+    indexes: &'static [IndexDef],
+}
+
+/// Rows that one declaration makes.
+struct Rows {
+    what: String,
+    table: Option<&'static str>,
+    partition: String,
+    row: String,
+    /// The discriminator, if these are entities that have one.
+    kind: Option<&'static str>,
+    /// Whether others may have keys among these on purpose (P-6.2).
+    is_family: bool,
+}
+
+impl TypeLayout {
+    /// What a type says.
+    pub fn of<T: TableEntity>() -> Self {
+        let name = std::any::type_name::<T>();
+        let name = name.rsplit("::").next().unwrap_or(name);
+        Self { name, table: T::TABLE, kind: T::KIND, layout: T::LAYOUT, indexes: T::INDEXES }
+    }
+
+    /// What a type says, for rows of a table that the type does not name.
+    #[must_use]
+    pub fn in_table(self, table: &'static str) -> Self {
+        Self { table: Some(table), ..self }
+    }
+
+    fn rows(&self) -> Vec<Rows> {
+        let own = Rows {
+            what: format!("the entities of {}", self.name),
+            table: self.table,
+            partition: literal_prefix(self.layout.partition),
+            row: self.layout.row_prefix.to_owned(),
+            kind: self.kind.map(|kind| kind.name),
+            is_family: self.layout.own_after > 0,
+        };
+        let copies = self.indexes.iter().map(|def| Rows {
+            what: format!("the index {} of {}", def.name, self.name),
+            table: def.table.or(self.table),
+            partition: literal_prefix(def.partition.unwrap_or(self.layout.partition)),
+            row: def.row_prefix.to_owned(),
+            kind: None,
+            is_family: false,
+        });
+        [own].into_iter().chain(copies).collect()
+    }
+}
+
+/// Checks the prefix rule over types that share tables (P-0.4): the error names the first two whose rows cannot be
+/// told apart.
+pub(crate) fn check(layouts: &[TypeLayout]) -> Result<(), Error> {
+    let rows: Vec<Rows> = layouts.iter().flat_map(TypeLayout::rows).collect();
+    for (at, first) in rows.iter().enumerate() {
+        if let Some(other) = rows.iter().skip(at + 1).find(|other| !first.is_apart(other)) {
+            let problem = format!("{} and {} have keys that begin alike", first.what, other.what);
+            return Err(Error::config(problem).with(|context| {
+                let hint = "begin their row or partition templates with different literals";
+                context.hint = Some(hint.into());
+            }));
+        }
+    }
+    Ok(())
+}
+
+impl Rows {
+    fn is_apart(&self, other: &Self) -> bool {
+        let is_elsewhere = match (self.table, other.table) {
+            (Some(a), Some(b)) => !a.eq_ignore_ascii_case(b),
+            _ => false,
+        };
+        let differ = |a: &str, b: &str| !begins_with(a, b) && !begins_with(b, a);
+        let are_told = match (self.kind, other.kind) {
+            // By the property, if a row key does not say it (C-6.2).
+            (Some(a), Some(b)) => a != b && (self.row.is_empty() || other.row.is_empty()),
+            _ => false,
+        };
+        is_elsewhere
+            || differ(&self.row, &other.row)
+            || differ(&self.partition, &other.partition)
+            || are_told
+            || (self.is_family && other.is_family && self.kind != other.kind)
+    }
+}
+
+/// What all keys of a template begin with.
+fn literal_prefix(template: &str) -> String {
+    let mut prefix = String::new();
+    let mut rest = template.chars().peekable();
+    while let Some(character) = rest.next() {
+        match character {
+            '{' | '}' if rest.peek() == Some(&character) => {
+                rest.next();
+                prefix.push(character);
+            }
+            '{' => break,
+            other => prefix.push(other),
+        }
+    }
+    prefix
 }

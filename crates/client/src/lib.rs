@@ -37,7 +37,7 @@
 //! | query, in pages, with tokens that can be stored | [`Table::query`], [`Query`], [`PageToken`] |
 //! | write one entity | [`Table::insert`], [`Table::replace`], [`Table::merge`], [`Table::upsert`] |
 //! | change an entity that others change too | [`Table::update_with`] |
-//! | write several, all or none | [`Table::batch`], [`Table::transact`] |
+//! | write several, all or none | [`Table::batch`], [`Table::transact`]; over partitions, on Lazuli, [`Account::atomically`] |
 //! | write very many, not atomically | [`Table::bulk`] |
 //! | give others access to a part | [`Table::sas`], [`Table::sas_issuer`] |
 //! | see what is sent | [`Account::meter`], spans of `tracing` |
@@ -61,7 +61,16 @@
 //! | secondary indexes in the same partition | `#[index(..)]` on the type: every write verb keeps them |
 //! | secondary indexes in other partitions | the same, and `patterns::eventual` |
 //! | transactions over partitions, tables and blobs | `patterns::jobs`: messages, workers, steps that may be repeated |
+//! | parents, collections, links both ways, joins in the client | [`Link`], `patterns::relations` |
+//! | values too large for an entity | [`Large`], `patterns::large` |
 //! | the newest entries first | `patterns::log_tail` |
+//! | lists of the entities that have a value | `#[index_list(..)]` on the type, `patterns::lists` |
+//! | counts and copies kept beside what they are of | `count`, `sum`, `latest`, `copy` on fields, `patterns::summary` |
+//! | deleting by age, a table at a time | `patterns::periodic` |
+//! | series of values, a row for a day | `#[derive(DataSeries)]`, `patterns::series` |
+//! | entities of more than 252 properties or 1 MiB | `#[table(wide(..))]` on the type, `patterns::wide` |
+//! | inserts that grow with time, spread over partitions | `patterns::spread` |
+//! | logs in blobs | `patterns::blob_log` |
 //! | large result sets | [`Query::pages`], [`PageToken`], `patterns::job` |
 //! | projection on the server | [`Query::select`], `#[derive(Projection)]` |
 //! | optimistic concurrency | [`Table::update_with`], [`Table::transact`] |
@@ -83,6 +92,7 @@
 //! | `queue`, `blob` | | small clients of the two other services |
 //! | `patterns` | | the module of that name |
 //! | `encryption` | | properties that are encrypted before they are sent |
+//! | `key-vault` | | keys of Azure Key Vault for them |
 //! | `blocking` | | the same verbs without `async` |
 //! | `azure-core` | | credentials of `azure_core` |
 
@@ -109,6 +119,7 @@ pub mod encryption;
 mod entity;
 mod env;
 mod error;
+mod extensions;
 mod fields;
 mod filter;
 pub mod form;
@@ -120,8 +131,10 @@ mod key_cursor;
 pub mod key_part;
 mod key_range;
 mod kind;
+mod large;
 mod layout;
 mod link;
+mod list;
 mod meter;
 mod observe;
 mod options;
@@ -138,6 +151,7 @@ mod retry;
 mod sas;
 #[cfg(feature = "serde")]
 mod serde_bridge;
+mod series;
 mod settings;
 mod table;
 mod tables;
@@ -147,12 +161,14 @@ mod transport;
 mod union;
 mod update;
 mod value;
+mod wide;
 mod write;
 mod write_ids;
 
 pub use account::{Account, AccountBuilder, Checked, Timeouts};
-pub use batch::{Batch, BatchError, BatchFault, Commit, Committed, WriteOp};
+pub use batch::{Atomically, Batch, BatchError, BatchFault, Commit, Committed, WriteOp};
 pub use bulk::{Bulk, BulkFailure, BulkProgress, BulkReport, BulkRun, Iter, OnError, iter};
+pub use codec::encoded_size;
 pub use column::{
     ColumnArg, Encrypted, KeyColumn, Open, Optional, Projection, Required, Scattered, Select,
     Settable, TypedColumn,
@@ -162,6 +178,12 @@ pub use dialect::Dialect;
 pub use entity::{ETag, Entity, Loaded, Properties, TableEntity};
 pub use env::{Env, Environment};
 pub use error::{Error, ErrorKind};
+#[cfg(feature = "serde")]
+pub use extensions::{
+    FeedImages, IndexDisagreement, IndexVerification, ServerAdvice, ServerChange, ServerChanges,
+    ServerCost, ServerFeed, ServerFinding, ServerIndex, ServerIndexState, ServerIndexStatus,
+    ServerTtl,
+};
 pub use fields::{Fields, TableFields, Upgrade};
 pub use filter::{Column, Filter, col, partition, row, timestamp};
 pub use get_many::GetMany;
@@ -171,9 +193,14 @@ pub use index::{
 pub use key::{IntoKey, Key, KeyError};
 pub use key_range::{KeyBound, KeyRange, Ranged};
 pub use kind::Kind;
-pub use layout::Layout;
+pub use large::{Large, LargeRule};
+pub use layout::{Layout, TypeLayout};
+#[cfg(all(feature = "derive", feature = "patterns"))]
+pub use lazuli_client_derive::DataSeries;
 #[cfg(feature = "derive")]
-pub use lazuli_client_derive::{Projection, TableEntity, TableFields, TableUnion, TableValue};
+pub use lazuli_client_derive::{
+    Projection, TableEntity, TableFields, TableUnion, TableValue, filter,
+};
 pub use lazuli_model::service_properties::{CorsRule, Logging, Metrics, Retention};
 pub use lazuli_model::{
     AccessPolicies, AccessPolicy, EdmType, EntityKey, Guid, Metadata, ServiceProperties,
@@ -181,7 +208,8 @@ pub use lazuli_model::{
 };
 pub use lazuli_wire::sas::{Permissions, ResourceTypes};
 pub use lazuli_wire::xml::GeoReplication;
-pub use link::Link;
+pub use link::{HasParent, Link};
+pub use list::{ListDef, ListHome, ListKey};
 pub use meter::{Counts, Meter};
 pub use observe::{Attempt, Observe};
 pub use options::{ReadFrom, Request};
@@ -191,12 +219,19 @@ pub use query::{
     Entities, Hint, Page, Pages, Plan, Query, QueryClass, ScanRange, Selection, Split,
 };
 pub use retry::{Failed, Retry};
-pub use sas::{AccountSasBuilder, SasIssuer, SasServices, SasToken, TableSasBuilder};
+#[cfg(feature = "blob")]
+pub use sas::BlobSasBuilder;
+#[cfg(feature = "queue")]
+pub use sas::QueueSasBuilder;
+pub use sas::{
+    AccountSasBuilder, SasIssuer, SasServices, SasToken, TableSasBuilder, UserDelegationKey,
+};
 #[cfg(feature = "serde")]
 pub use serde_bridge::{SerdeTable, serde_guid, serde_timestamp};
+pub use series::{PointColumn, Series, SeriesColumn};
 pub use table::{Get, Table};
 pub use tables::Tables;
-pub use transaction::{Transact, Transaction};
+pub use transaction::{Transact, Transaction, TransactionGet};
 pub use transport::{
     Body, HttpTransport, Proxy, Recording, Replay, Sent, Transport, TransportError,
 };
@@ -223,14 +258,18 @@ pub mod __private {
     pub use crate::chunks::push_chunked;
     pub use crate::column::edm_of;
     pub use crate::fields::prefixed;
-    pub use crate::filter::{FilterValue, compare};
+    pub use crate::filter::{FilterValue, checked_filter};
     pub use crate::index::check_prefixes;
     pub use crate::key_cursor::{KeyCursor, width_or_zero};
     pub use crate::key_range::Part;
     pub use crate::layout::{are_apart, begins_with, same};
-    pub use crate::property::check_properties;
+    pub use crate::list::check_lists;
+    #[cfg(feature = "patterns")]
+    pub use crate::patterns::summary::derived::*;
+    pub use crate::property::{check_names, check_properties};
     pub use crate::union::{Member, foreign_kind, is_kind, member_of};
     pub use crate::value::wrong_type;
+    pub use crate::wide::check_wide;
     pub use lazuli_model::key_text::escape;
 }
 

@@ -4,7 +4,7 @@ use crate::entity::{Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::fields::{Fields, TableFields, prefixed};
 use crate::form::Plain;
-use crate::key::Key;
+use crate::key::{Key, KeyError};
 use crate::property::PropertyDef;
 use crate::table::Table;
 use crate::value::{DecodeError, EncodeError, IntoValue, ValueError};
@@ -14,6 +14,25 @@ use std::marker::PhantomData;
 
 const PARTITION_KEY: &str = "PartitionKey";
 const ROW_KEY: &str = "RowKey";
+
+/// A type whose entities belong to one of another type: `#[table(parent(Department, by = department))]`
+/// (P-12.1).
+pub trait HasParent: TableEntity {
+    /// The type of the parent.
+    type Parent: TableEntity;
+
+    /// The key of the parent.
+    fn parent_key(&self) -> Result<Key<Self::Parent>, KeyError>;
+
+    /// The same, from the key of an entity alone; `None` if that does not tell.
+    fn parent_of_key(key: &EntityKey) -> Result<Option<Key<Self::Parent>>, KeyError>;
+}
+
+/// The names of the two properties of a link.
+#[cfg(feature = "patterns")]
+pub(crate) fn names(prefix: &str) -> [String; 2] {
+    [PARTITION_KEY, ROW_KEY].map(|name| format!("{prefix}{name}"))
+}
 
 /// The key of another entity, stored as two texts: `ManagerPartitionKey` and `ManagerRowKey` for a field
 /// `manager`.
@@ -29,7 +48,7 @@ impl<T: TableEntity> Link<T> {
     }
 
     /// A link to this entity.
-    pub fn to(value: &T) -> Result<Self, crate::key::KeyError> {
+    pub fn to(value: &T) -> Result<Self, KeyError> {
         Ok(Self { key: value.key()?, to: PhantomData })
     }
 

@@ -81,30 +81,44 @@ impl Meter {
 
 /// The counters of a running account.
 #[derive(Debug, Default)]
-pub(crate) struct Counters(Mutex<HashMap<Box<str>, HashMap<&'static str, Counts>>>);
+pub(crate) struct Counters(Mutex<Tables>);
+
+type Tables = HashMap<Box<str>, Verbs>;
+
+/// The counts of a table. There are few verbs: looking through them takes less than hashing one.
+#[derive(Debug, Default)]
+struct Verbs(Vec<(&'static str, Counts)>);
+
+impl Verbs {
+    fn count(&mut self, verb: &'static str, count: impl FnOnce(&mut Counts)) {
+        if let Some((_, counts)) = self.0.iter_mut().find(|(known, _)| *known == verb) {
+            return count(counts);
+        }
+        let mut counts = Counts::default();
+        count(&mut counts);
+        self.0.push((verb, counts));
+    }
+}
 
 impl Counters {
     pub(crate) fn count(&self, table: &str, verb: &'static str, count: impl FnOnce(&mut Counts)) {
         let mut tables = self.tables();
-        let is_known = tables.contains_key(table) || tables.len() < TABLES_MAX;
-        let table = if is_known { table } else { OTHERS };
-        if !tables.contains_key(table) {
-            tables.insert(table.into(), HashMap::new());
-        }
         if let Some(verbs) = tables.get_mut(table) {
-            count(verbs.entry(verb).or_default());
+            return verbs.count(verb, count);
         }
+        let table = if tables.len() < TABLES_MAX { table } else { OTHERS };
+        tables.entry(table.into()).or_default().count(verb, count);
     }
 
     pub(crate) fn read(&self) -> Meter {
         let tables = self.tables();
         let rows = tables.iter().flat_map(|(table, verbs)| {
-            verbs.iter().map(move |(verb, counts)| ((table.to_string(), *verb), *counts))
+            verbs.0.iter().map(move |(verb, counts)| ((table.to_string(), *verb), *counts))
         });
         Meter(rows.collect())
     }
 
-    fn tables(&self) -> MutexGuard<'_, HashMap<Box<str>, HashMap<&'static str, Counts>>> {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,21 +1,39 @@
 //! The patterns of the table design guide, each with a crash test. See `docs/patterns/`.
 
 pub mod advisor;
+pub mod blob_log;
 pub mod counter;
 pub mod eventual;
 mod finding;
 pub mod job;
 pub mod jobs;
+pub mod large;
 pub mod lease;
+pub mod lists;
 pub mod log_tail;
+mod maintenance;
+mod notes;
 pub mod once;
 pub mod partitioned;
+pub mod periodic;
+pub mod relations;
+#[cfg(test)]
+mod schedule;
+mod search;
 pub mod sequence;
+pub mod series;
+pub mod spread;
 pub mod stream;
+pub mod summary;
+pub(crate) mod upkeep;
 mod verify;
 pub mod view;
+pub mod wide;
 
+pub use crate::index::IndexLayout;
 pub use finding::{Finding, FindingKind};
+pub use maintenance::{IndexMaintenance, IndexPage, IndexPages, IndexToken};
+pub use search::{SearchPage, SearchToken};
 pub use verify::{Findings, Repair, Verify};
 
 /// Bookkeeping properties (P-0.2).
@@ -24,4 +42,9 @@ pub(crate) mod property {
     pub(crate) const SOURCE: &str = "_src";
     /// The state of a row whose write is not finished.
     pub(crate) const STATE: &str = "_st";
+    /// The key of another row.
+    pub(crate) const PRIMARY_PARTITION: &str = "_pk";
+    pub(crate) const PRIMARY_ROW: &str = "_rk";
+    /// A random number that rows which belong together have in common.
+    pub(crate) const GENERATION: &str = "_gen";
 }

@@ -1,7 +1,10 @@
 //! What a type declares about its properties.
 
+use crate::fields::TableFields;
 use crate::kind::Kind;
+use crate::large::{DIGEST, LENGTH, Large, LargeRule};
 use crate::layout::same;
+use crate::series::point_of;
 use lazuli_model::EdmType;
 
 /// A property of a type. Declarations are checked while the program is compiled (C-5.3).
@@ -23,6 +26,8 @@ pub struct PropertyDef {
     /// Encrypted texts are padded to a multiple of so many bytes, so that their length tells less; 0 for
     /// none (E-45).
     pub pad: u16,
+    /// The part of a wide entity that holds it, from 1; 0 if it is dealt to one (P-10.1).
+    pub part: u8,
 }
 
 /// How a field is stored.
@@ -33,13 +38,13 @@ pub enum Storage {
     Single,
     /// A property, and further ones for what does not fit (C-5.14).
     Chunked,
-    /// A property with the address of a blob, or the value itself if it is small (P-11).
-    Large {
-        /// The container of the blob.
-        container: &'static str,
-        /// Whether small values go to the blob too.
-        always: bool,
+    /// So many properties, numbered from 1 (P-10).
+    Series {
+        /// How many.
+        points: usize,
     },
+    /// A property with the address of a blob, or the value itself if it is small (P-11).
+    Large(LargeRule),
     /// The properties of another type.
     Flattened(&'static [PropertyDef]),
     /// In the key alone: no property.
@@ -57,6 +62,7 @@ impl PropertyDef {
             is_encrypted: false,
             is_blind_indexed: false,
             pad: 0,
+            part: 0,
         }
     }
 
@@ -71,7 +77,13 @@ impl PropertyDef {
                 let number = rest.strip_prefix('_').map(str::parse::<u16>);
                 rest.is_empty() || matches!(number, Some(Ok(_)))
             }),
-            Storage::Single | Storage::Large { .. } | Storage::Key => name == self.name,
+            Storage::Series { points } => point_of(name, self.name, points).is_some(),
+            Storage::Large(_) => rest().is_some_and(|rest| {
+                let is_part =
+                    rest.strip_prefix('_').is_some_and(|part| part.parse::<u16>().is_ok());
+                rest.is_empty() || is_part || matches!(rest, LENGTH | DIGEST)
+            }),
+            Storage::Single | Storage::Key => name == self.name,
         }
     }
 
@@ -85,6 +97,12 @@ impl PropertyDef {
     #[must_use]
     pub const fn encrypted(self, is_blind_indexed: bool) -> Self {
         Self { is_encrypted: true, is_blind_indexed, ..self }
+    }
+
+    /// In this part of a wide entity.
+    #[must_use]
+    pub const fn in_part(self, part: u8) -> Self {
+        Self { part, ..self }
     }
 
     /// Padded before it is encrypted.
@@ -102,6 +120,11 @@ const PROPERTIES_MAX: usize = lazuli_model::limits::CUSTOM_PROPERTIES_MAX;
 pub const fn check_properties(properties: &[PropertyDef], kind: Option<Kind>) {
     let own = if kind.is_some() { 1 } else { 0 };
     assert!(count(properties) + own <= PROPERTIES_MAX, "an entity has at most 252 properties");
+    check_names(properties);
+}
+
+/// Checks that no two fields have a property of the same name.
+pub const fn check_names(properties: &[PropertyDef]) {
     let mut rest = properties;
     while let [first, others @ ..] = rest {
         let mut others_left = others;
@@ -118,7 +141,9 @@ const fn count(properties: &[PropertyDef]) -> usize {
     while let [property, more @ ..] = rest {
         total += match property.storage {
             Storage::Flattened(inner) => count(inner),
+            Storage::Large(_) => Large::PROPERTIES.len(),
             Storage::Key => 0,
+            Storage::Series { points } => points,
             _ => 1,
         };
         rest = more;
@@ -126,10 +151,24 @@ const fn count(properties: &[PropertyDef]) -> usize {
     total
 }
 
+/// The properties of a field that has several.
+const fn parts(property: &PropertyDef) -> Option<&'static [PropertyDef]> {
+    match property.storage {
+        Storage::Flattened(inner) => Some(inner),
+        Storage::Large(_) => Some(Large::PROPERTIES),
+        _ => None,
+    }
+}
+
 /// Whether two fields have a property of the same name.
 const fn clash(a: &PropertyDef, b: &PropertyDef) -> bool {
     match (a.storage, b.storage) {
-        (Storage::Flattened(inner), _) => {
+        (Storage::Series { .. }, _) if is_numbered(b.name, a.name) => return true,
+        (_, Storage::Series { .. }) if is_numbered(a.name, b.name) => return true,
+        _ => {}
+    }
+    match (parts(a), parts(b)) {
+        (Some(inner), _) => {
             let mut rest = inner;
             while let [property, more @ ..] = rest {
                 if has(b, a.name, property.name) {
@@ -139,15 +178,32 @@ const fn clash(a: &PropertyDef, b: &PropertyDef) -> bool {
             }
             false
         }
-        (_, Storage::Flattened(_)) => has(b, a.name, ""),
+        (_, Some(_)) => has(b, a.name, ""),
         _ => same(a.name, b.name),
     }
 }
 
+/// Whether a name is another one and digits, as those of a series are.
+const fn is_numbered(name: &str, prefix: &str) -> bool {
+    if !crate::layout::begins_with(name, prefix) {
+        return false;
+    }
+    let (mut rest, mut skip) = (name.as_bytes(), prefix.len());
+    while let [byte, more @ ..] = rest {
+        if skip > 0 {
+            skip -= 1;
+        } else if !byte.is_ascii_digit() {
+            return false;
+        }
+        rest = more;
+    }
+    true
+}
+
 /// Whether a field has the property `prefix` + `name`.
 const fn has(property: &PropertyDef, prefix: &str, name: &str) -> bool {
-    match property.storage {
-        Storage::Flattened(inner) => {
+    match parts(property) {
+        Some(inner) => {
             let mut rest = inner;
             while let [found, more @ ..] = rest {
                 if same_joined((property.name, found.name), (prefix, name)) {

@@ -3,6 +3,7 @@
 mod pages;
 mod plan;
 mod selection;
+mod snapshot;
 mod source;
 mod split;
 
@@ -29,6 +30,7 @@ use lazuli_model::limits::PAGE_ITEMS_MAX;
 use lazuli_wire::uri::percent_encode;
 use pages::{Ahead, TokenMaker};
 use plan::Part;
+use snapshot::Snapshot;
 pub(crate) use source::POINTS_AT_ONCE;
 use source::{Piece, Source};
 use std::sync::Arc;
@@ -68,10 +70,16 @@ pub struct Query<T> {
     ordered: bool,
     /// Empty for the whole table.
     ranges: Vec<ScanRange>,
+    at_snapshot: bool,
     options: CallOptions,
 }
 
 impl<T: TableEntity> Query<T> {
+    /// The same, which fails before any request.
+    pub(crate) fn failing(self, fault: Error) -> Self {
+        Self { fault: Some(fault), ..self }
+    }
+
     pub(crate) fn new(table: &Table<T>, selection: Selection, may_scan: bool) -> Self {
         let Selection { filter, fault, is_narrow } = selection;
         // Rows of other types are not read, not merely skipped (C-6.3).
@@ -99,6 +107,7 @@ impl<T: TableEntity> Query<T> {
             concurrency: PARTS_AT_ONCE,
             ordered: true,
             ranges: Vec::new(),
+            at_snapshot: false,
             options: CallOptions::default(),
         }
     }
@@ -142,8 +151,14 @@ impl<T: Send + 'static> Query<T> {
             concurrency: self.concurrency,
             ordered: self.ordered,
             ranges: self.ranges,
+            at_snapshot: self.at_snapshot,
             options: self.options,
         }
+    }
+
+    /// Whether the entities are of a type that declares its properties.
+    pub(crate) fn is_typed(&self) -> bool {
+        !self.declared.is_empty()
     }
 
     /// What a function makes of each entity (C-6.5).
@@ -206,6 +221,12 @@ impl<T: Send + 'static> Query<T> {
     pub fn prefetch(mut self, pages: usize) -> Self {
         self.prefetch = Some(pages);
         self
+    }
+
+    /// All pages show one moment, that of the first request, where the service has snapshots: Lazuli has; another one makes
+    /// it fail. Two requests more. A token of such a query goes on at another moment.
+    pub fn snapshot(self) -> Self {
+        Self { at_snapshot: true, ..self }
     }
 
     /// Sends the filter as one query. Otherwise one that names rows by `or` is run as point reads, and one
@@ -347,6 +368,7 @@ impl<T: Send + 'static> Query<T> {
         if let Some(token) = &self.resume {
             token.check(self.table.as_str(), fingerprint, self.token_key.as_deref())?;
         }
+        let count = pieces.len();
         let mut point_query = String::new();
         parameter(&mut point_query, "$select", &select);
         let class = plan::class(self.filter.as_ref().map(|filter| &filter.0), pieces.len());
@@ -355,10 +377,11 @@ impl<T: Send + 'static> Query<T> {
         let source = Source {
             shown_filter,
             #[cfg(feature = "patterns")]
-            facts: self
-                .account
-                .is_watched()
-                .then(|| crate::patterns::advisor::FilterFacts::of(self.filter.as_ref())),
+            facts: self.account.is_watched().then(|| {
+                crate::patterns::advisor::FilterFacts::of(
+                    self.filter.as_ref().map(|filter| &filter.0),
+                )
+            }),
             class,
             account: self.account,
             table: self.table,
@@ -370,6 +393,7 @@ impl<T: Send + 'static> Query<T> {
             skips_bad: self.skips_bad,
             declared: self.declared,
             select: self.select,
+            snapshot: self.at_snapshot.then(|| Snapshot::new(count)),
         };
         let ahead = Ahead { pages: pages_ahead, parts: self.concurrency, ordered: self.ordered };
         let tokens = TokenMaker { fingerprint, key: self.token_key };

@@ -1,9 +1,10 @@
 //! What the queue and blob clients share: their calls, parameters, metadata (C-17).
 
-use crate::call::{About, Call, CallOptions, X_MS_VERSION, header, text_value};
+use crate::account::Account;
+use crate::call::{About, Answer, Call, CallOptions, X_MS_VERSION, header, text_value};
 use crate::error::{Error, ErrorKind};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use lazuli_model::{Metadata, Timestamp};
 use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::uri::percent_encode;
@@ -36,6 +37,53 @@ pub(crate) fn call(
         answer_bytes_max: ANSWER_BYTES_MAX,
         options: CallOptions::default(),
         about: About::default(),
+    }
+}
+
+/// A page of a list: the names on it, and the marker of the next one.
+pub(crate) type NamesPage = (Vec<String>, Option<String>);
+
+/// The names that a service lists and that begin with `prefix`, page after page.
+pub(crate) async fn list_names(
+    account: &Account,
+    service: StorageService,
+    operation: &'static str,
+    prefix: &str,
+    read: fn(&[u8]) -> Result<NamesPage, Error>,
+) -> Result<Vec<String>, Error> {
+    let mut names = Vec::new();
+    let mut marker: Option<String> = None;
+    loop {
+        let query = Parameters::new()
+            .and("comp", "list")
+            .and_if("prefix", Some(prefix).filter(|prefix| !prefix.is_empty()))
+            .and_if("marker", marker.as_deref());
+        let mut call = call(service, operation, Method::GET, "/".into(), query);
+        call.answer_bytes_max = LIST_BYTES_MAX;
+        let answer = account.exchange(&call).await?;
+        if answer.status != StatusCode::OK {
+            return Err(answer.into_error(operation));
+        }
+        let (page, next) = read(&answer.body)?;
+        names.extend(page);
+        marker = next;
+        if marker.is_none() {
+            return Ok(names);
+        }
+    }
+}
+
+/// Whether a deletion found what it deletes; `done` is the status of one that did.
+pub(crate) fn was_present(
+    answer: Answer,
+    done: StatusCode,
+    operation: &'static str,
+) -> Result<bool, Error> {
+    match answer.status {
+        status if status == done => Ok(true),
+        // An attempt before this one may have deleted it.
+        StatusCode::NOT_FOUND => Ok(answer.is_after_lost),
+        _ => Err(answer.into_error(operation)),
     }
 }
 

@@ -1,10 +1,22 @@
 //! Shared access signatures that this library makes (C-16.1, C-16.2). They are signed by `wire::sas`.
 
 mod account_sas;
+#[cfg(feature = "blob")]
+mod blob_sas;
+mod delegation;
 mod issuer;
+#[cfg(feature = "queue")]
+mod queue_sas;
 
 pub use account_sas::{AccountSasBuilder, SasServices};
+#[cfg(feature = "blob")]
+pub use blob_sas::BlobSasBuilder;
+pub use delegation::UserDelegationKey;
+#[cfg(any(feature = "blob", feature = "queue"))]
+pub(crate) use delegation::fetch as fetch_user_delegation_key;
 pub use issuer::SasIssuer;
+#[cfg(feature = "queue")]
+pub use queue_sas::QueueSasBuilder;
 
 use crate::account::Account;
 use crate::credential::Kind;
@@ -12,7 +24,8 @@ use crate::entity::TableEntity;
 use crate::error::Error;
 use crate::table::Table;
 use lazuli_model::{Timestamp, key};
-use lazuli_wire::sas::{Permissions, TableSas};
+use lazuli_wire::connection_string::StorageService;
+use lazuli_wire::sas::{Permissions, SasError, TableSas, UserDelegationSas};
 use lazuli_wire::shared_key::SigningKey;
 use std::fmt;
 use std::net::IpAddr;
@@ -142,6 +155,55 @@ pub(crate) fn start_now(now: Timestamp) -> Timestamp {
     Timestamp::from_unix_seconds(now.unix_seconds().saturating_sub(START_MARGIN_SECONDS))
 }
 
+/// For builders that hold a policy in `policy`, and a key in `delegated`.
+macro_rules! sas_signer {
+    () => {
+        /// Names a stored policy, which gives what the token leaves out.
+        pub fn policy(mut self, id: &str) -> Self {
+            self.policy = id.to_owned();
+            self
+        }
+
+        /// Signs with a key of a user instead of the account's: the token permits what the user's roles
+        /// permit too, and ends with the key.
+        pub fn delegated_by(mut self, key: &crate::UserDelegationKey) -> Self {
+            self.delegated = Some(key.clone());
+            self
+        }
+    };
+}
+#[cfg(any(feature = "blob", feature = "queue"))]
+pub(crate) use sas_signer;
+
+/// What signs a token.
+pub(crate) enum Signer {
+    /// A key of the account of this name.
+    Account(Arc<str>, Arc<SigningKey>),
+    User(UserDelegationKey),
+}
+
+impl Signer {
+    fn of(
+        account: &Account,
+        delegated: Option<&UserDelegationKey>,
+        service: StorageService,
+    ) -> Result<Self, Error> {
+        match delegated {
+            Some(key) if key.service == service => Ok(Self::User(key.clone())),
+            Some(_) => Err(Error::config("the user delegation key is of another service")),
+            None => signing_key(account).map(|(name, key)| Self::Account(name, key)),
+        }
+    }
+
+    /// The version of the token, which is `version` if the account signs it.
+    fn sas_version(&self, version: &'static str) -> &'static str {
+        match self {
+            Self::Account(..) => version,
+            Self::User(key) => key.sas_version(),
+        }
+    }
+}
+
 /// A key of the account, to sign with.
 pub(crate) fn signing_key(account: &Account) -> Result<(Arc<str>, Arc<SigningKey>), Error> {
     match &account.0.credential.load().0 {
@@ -150,6 +212,59 @@ pub(crate) fn signing_key(account: &Account) -> Result<(Arc<str>, Arc<SigningKey
             .with(|context| context.hint = Some("connect with Credential::shared_key".into()))),
     }
 }
+
+fn signed(token: Result<String, SasError>) -> Result<SasToken, Error> {
+    token.map(SasToken::new).map_err(|error| Error::config(error.to_string()))
+}
+
+/// The permissions that tokens of a kind may have.
+#[derive(Debug)]
+struct Letters {
+    of: &'static str,
+    allowed: Permissions,
+    names: &'static str,
+    /// The letters in the order of the documentation.
+    order: &'static str,
+}
+
+impl Letters {
+    /// Finds what the service would refuse (C-16.2), and returns the letters in their order.
+    fn check(
+        &self,
+        permissions: Permissions,
+        policy: &str,
+        terms: &Terms,
+        signer: &Signer,
+    ) -> Result<String, Error> {
+        let has_policy = !policy.is_empty();
+        let fault = if !self.allowed.contains(permissions) {
+            let Self { of, names, .. } = self;
+            return Err(Error::config(format!(
+                "a shared access signature of {of} has the permissions {names}"
+            )));
+        } else if has_policy && matches!(signer, Signer::User(_)) {
+            "a stored policy completes tokens that the account's key signs"
+        } else if permissions == Permissions::NONE && !has_policy {
+            "a shared access signature without permissions allows nothing"
+        } else if terms.expiry.is_none() && !has_policy {
+            "a shared access signature needs an expiry, or a stored policy that gives one"
+        } else {
+            let letters = permissions.letters();
+            return Ok(self.order.chars().filter(|letter| letters.contains(*letter)).collect());
+        };
+        Err(Error::config(fault))
+    }
+}
+
+const OF_TABLE: Letters = Letters {
+    of: "a table",
+    allowed: Permissions::READ
+        .union(Permissions::ADD)
+        .union(Permissions::UPDATE)
+        .union(Permissions::DELETE),
+    names: "READ, ADD, UPDATE and DELETE",
+    order: "raud",
+};
 
 impl<T: TableEntity> Table<T> {
     /// Begins a token for this table, or some of its entities. It is signed locally: no request is made.
@@ -180,6 +295,7 @@ impl<T: TableEntity> Table<T> {
             terms: Terms::default(),
             start: None,
             end: None,
+            delegated: None,
         }
     }
 }
@@ -198,10 +314,12 @@ pub struct TableSasBuilder {
     terms: Terms,
     start: Option<Bound>,
     end: Option<Bound>,
+    delegated: Option<UserDelegationKey>,
 }
 
 impl TableSasBuilder {
     sas_terms!();
+    sas_signer!();
 
     /// Covers the entities of one partition.
     pub fn partition(self, key: &str) -> Self {
@@ -228,28 +346,27 @@ impl TableSasBuilder {
         self
     }
 
-    /// Names a stored policy, which gives what the token leaves out: see [`Table::set_policies`].
-    pub fn policy(mut self, id: &str) -> Self {
-        self.policy = id.to_owned();
-        self
-    }
-
     /// Signs the token.
     pub fn build(&self) -> Result<SasToken, Error> {
-        let (account, key) = signing_key(&self.account)?;
-        self.sign(&account, &key)
+        let delegated = self.delegated.as_ref();
+        self.sign(&Signer::of(&self.account, delegated, StorageService::Table)?)
     }
 
-    pub(crate) fn sign(&self, account: &str, key: &SigningKey) -> Result<SasToken, Error> {
-        self.check()?;
+    pub(crate) fn sign(&self, signer: &Signer) -> Result<SasToken, Error> {
+        let letters = OF_TABLE.check(self.permissions, &self.policy, &self.terms, signer)?;
+        if let (Some(start), Some(end)) = (&self.start, &self.end)
+            && is_after(start, end)
+        {
+            let fault = "the range of keys of a shared access signature ends before it starts";
+            return Err(Error::config(fault));
+        }
         let texts = self.terms.texts()?;
-        let letters = self.permissions.letters();
         let partition = |bound: &'_ Option<Bound>| bound.as_ref().map(|(key, _)| key.clone());
         let row = |bound: &'_ Option<Bound>| bound.as_ref().and_then(|(_, key)| key.clone());
         let keys = [partition(&self.start), row(&self.start), partition(&self.end), row(&self.end)];
         let [spk, srk, epk, erk] = keys.each_ref().map(Option::as_deref);
         let sas = TableSas {
-            version: SAS_VERSION,
+            version: signer.sas_version(SAS_VERSION),
             table: &self.table,
             start: &texts.start,
             expiry: &texts.expiry,
@@ -263,29 +380,13 @@ impl TableSasBuilder {
             end_row_key: erk,
             signature: "",
         };
-        let token = sas.token(account, key).map_err(|error| Error::config(error.to_string()))?;
-        Ok(SasToken::new(token))
-    }
-
-    /// Finds what the service would refuse (C-16.2).
-    fn check(&self) -> Result<(), Error> {
-        let of_tables =
-            Permissions::READ | Permissions::ADD | Permissions::UPDATE | Permissions::DELETE;
-        let has_policy = !self.policy.is_empty();
-        let fault = if !of_tables.contains(self.permissions) {
-            "a shared access signature of a table has the permissions READ, ADD, UPDATE and DELETE"
-        } else if self.permissions == Permissions::NONE && !has_policy {
-            "a shared access signature without permissions allows nothing"
-        } else if self.terms.expiry.is_none() && !has_policy {
-            "a shared access signature needs an expiry, or a stored policy that gives one"
-        } else if let (Some(start), Some(end)) = (&self.start, &self.end)
-            && is_after(start, end)
-        {
-            "the range of keys of a shared access signature ends before it starts"
-        } else {
-            return Ok(());
-        };
-        Err(Error::config(fault))
+        signed(match signer {
+            Signer::Account(account, key) => sas.token(account, key),
+            Signer::User(user) => {
+                let sas = UserDelegationSas { table: sas, key: user.texts(), delegate: [""; 2] };
+                sas.token(&user.account, &user.value)
+            }
+        })
     }
 }
 

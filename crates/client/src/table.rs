@@ -37,6 +37,7 @@ pub struct Table<T = Entity> {
 
 impl<T: TableEntity> Table<T> {
     pub(crate) fn new(account: Account, name: TableName) -> Self {
+        const { assert!(T::PARTS == 0, "the table of a wide type is `tables.wide()`") };
         Self { account, name, of: PhantomData }
     }
 
@@ -141,11 +142,10 @@ impl<T: TableEntity> Table<T> {
     }
 
     /// Sets the properties that are named and leaves the others: `merge(key).set("Age", 35)`. The entity
-    /// must exist, unless [`Merge::or_insert`] says otherwise.
+    /// must exist, unless [`Merge::or_insert`] says otherwise; `merge(&loaded)` must find it as it was read.
     pub fn merge<K: IntoKey>(&self, key: K) -> Merge<K::Entity> {
         let declared = if K::Entity::IS_DYNAMIC { T::PROPERTIES } else { K::Entity::PROPERTIES };
-        Merge::new(&self.account, &self.name, key.into_key(), declared)
-            .unless(Self::bypassed::<K::Entity>())
+        Merge::of(&self.account, &self.name, key, declared).unless(Self::bypassed::<K::Entity>())
     }
 
     /// Merges what is different in `new` into an entity that was read, if it has not changed since. A
@@ -167,6 +167,7 @@ impl<T: TableEntity> Table<T> {
         let etag = Some(loaded.etag().as_str());
         Delete::new(&self.account, &self.name, Ok(loaded.loaded_key().clone()), etag)
             .indexed(Indexing::of_delete(Some(loaded), etag))
+            .unless((!T::LISTS.is_empty()).then(unlisted))
     }
 
     /// Deletes an entity if it is of this version.
@@ -241,7 +242,18 @@ impl<T: TableEntity> Table<T> {
         loaded: Option<&Loaded<T>>,
         if_match: Option<&str>,
     ) -> Write {
-        let prepared = encode(value);
+        self.write_encoded(verb, value, encode(value), loaded, if_match)
+    }
+
+    /// Writes what a value was encoded as.
+    pub(crate) fn write_encoded(
+        &self,
+        verb: WriteVerb,
+        value: &T,
+        prepared: Result<(EntityKey, crate::entity::Properties), Error>,
+        loaded: Option<&Loaded<T>>,
+        if_match: Option<&str>,
+    ) -> Write {
         let indexing = Indexing::of_value(verb, value, &prepared, loaded, if_match);
         let write = Write::new(&self.account, &self.name, verb, prepared, if_match);
         write.keeping(T::WRITE_IDS).indexed(indexing)
@@ -250,12 +262,21 @@ impl<T: TableEntity> Table<T> {
     /// The error of a write by an untyped key, which would leave the copies of an indexed type as they are:
     /// only a table that is retyped has such writes (C-9.5).
     fn bypassed<E: TableEntity>() -> Option<Error> {
+        if !E::LISTS.is_empty() || (!T::LISTS.is_empty() && E::IS_DYNAMIC) {
+            return Some(unlisted());
+        }
         let is_bypassed = !T::INDEXES.is_empty() && E::IS_DYNAMIC;
         is_bypassed.then(|| {
             let error = Error::config("an entity of a type with indexes is written by a typed key");
             error.with(|context| context.hint = Some("use the type's key(..)".into()))
         })
     }
+}
+
+/// The error of a write that would leave lists as they are (C-9.5).
+pub(crate) fn unlisted() -> Error {
+    let error = Error::config("a type with lists is written by a ListTable");
+    error.with(|context| context.hint = Some("see Account::lists".into()))
 }
 
 /// The properties of `new` that `old` has not, or has otherwise.
@@ -292,9 +313,16 @@ impl<T> fmt::Debug for Table<T> {
 
 /// The path of an entity.
 pub(crate) fn entity_path(table: &TableName, key: &EntityKey) -> String {
-    let mut path = vec![b'/'];
-    write_entity_uri(&mut path, table.as_str(), key.partition.as_str(), key.row.as_str());
+    // Room for names and keys of a usual length, which need no escapes.
+    let mut path = Vec::with_capacity(128);
+    write_entity_path(&mut path, table, key);
     String::from_utf8(path).unwrap_or_default()
+}
+
+/// Appends the path of an entity.
+pub(crate) fn write_entity_path(out: &mut Vec<u8>, table: &TableName, key: &EntityKey) {
+    out.push(b'/');
+    write_entity_uri(out, table.as_str(), key.partition.as_str(), key.row.as_str());
 }
 
 /// The read of one entity.
@@ -316,10 +344,11 @@ impl<T: TableEntity> Get<T> {
 
     /// An absent entity is an error: [`ErrorKind::NotFound`].
     pub async fn required(self) -> Result<Loaded<T>, Error> {
-        let (key, name) = (self.key.as_ref().ok().cloned(), self.name.clone());
-        let found = self.run().await?;
+        let Self { account, name, key, options, of: _ } = self;
+        let key = key.map_err(|error| error.at("get", Some(name.as_str()), None))?;
+        let found = get(&account, &name, &key, options).await?;
         found.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound).at("get", Some(name.as_str()), key.as_ref())
+            Error::new(ErrorKind::NotFound).at("get", Some(name.as_str()), Some(&key))
         })
     }
 
@@ -366,15 +395,16 @@ impl PointAnswer {
         let loaded = if account.1.is_some() {
             codec::open(account, self.raw()?, T::PROPERTIES, &[], &codec::decode).await
         } else {
-            self.entity()
-                .and_then(|entity| Loaded::from_answer(entity, self.etag(), &codec::decode))
+            self.entity().and_then(|entity| {
+                Loaded::from_answer(entity, self.etag(), T::PROPERTIES, &codec::decode)
+            })
         };
         loaded.map_err(|error| error.at("get", Some(table.as_str()), Some(key)))
     }
 
     /// The entity as it is stored.
     pub(crate) fn raw(&self) -> Result<Loaded<Entity>, Error> {
-        Loaded::raw(self.entity()?, self.etag())
+        Loaded::raw(self.entity()?, self.etag(), &[])
     }
 
     pub(crate) fn entity(&self) -> Result<json::AnsweredEntity<'_>, Error> {

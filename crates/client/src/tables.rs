@@ -5,6 +5,7 @@ use crate::call::{About, Answer, Call, CallOptions, X_MS_VERSION, header};
 use crate::entity::{Entity, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::filter::{Filter, col};
+use crate::layout::TypeLayout;
 use crate::options::Request;
 use crate::table::Table;
 use bytes::Bytes;
@@ -54,6 +55,25 @@ impl Tables {
     /// A table whose entities may have any shape. Makes no request.
     pub fn table(&self, name: &str) -> Result<Table<Entity>, Error> {
         self.table_of(name)
+    }
+
+    /// Checks that the rows of types which share tables can be told apart by their keys (P-0.4), as the compiler
+    /// checks within a type and within a union. Sends nothing: call it when the program starts.
+    ///
+    /// ```
+    /// # use lazuli_client::prelude::*;
+    /// # use lazuli_client::TypeLayout;
+    /// #[derive(TableEntity)]
+    /// #[table(name = "Staff", partition = "{team}", row = "empid_{id:06}")]
+    /// struct Employee { team: String, id: u32 }
+    /// #[derive(TableEntity)]
+    /// #[table(name = "Staff", partition = "{team}", row = "emp_{name}")]
+    /// struct Nickname { team: String, name: String }
+    /// # let tables = Account::from_connection_string("UseDevelopmentStorage=true").unwrap().tables();
+    /// tables.check_layout([TypeLayout::of::<Employee>(), TypeLayout::of::<Nickname>()]).unwrap();
+    /// ```
+    pub fn check_layout(&self, layouts: impl IntoIterator<Item = TypeLayout>) -> Result<(), Error> {
+        crate::layout::check(&layouts.into_iter().collect::<Vec<_>>())
     }
 
     /// A table of values of a type.
@@ -270,13 +290,19 @@ fn table_path(name: &TableName) -> String {
     String::from_utf8(path).unwrap_or_default()
 }
 
-fn headers() -> HeaderMap {
-    HeaderMap::from_iter([
+/// The headers of every request, and those of this one, with room for what it gets when it is signed.
+pub(crate) fn headers(own: &HeaderMap) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(12 + own.len());
+    headers.extend([
         (X_MS_VERSION, VERSION),
         (ACCEPT, MINIMAL),
         (DATA_SERVICE_VERSION, HeaderValue::from_static("3.0;")),
         (MAX_DATA_SERVICE_VERSION, HeaderValue::from_static("3.0;NetFx")),
-    ])
+    ]);
+    for (name, value) in own {
+        headers.insert(name, value.clone());
+    }
+    headers
 }
 
 /// A call that changes nothing.
@@ -287,7 +313,7 @@ pub(crate) fn read(operation: &'static str, path: String, query: String) -> Call
         method: Method::GET,
         path,
         query,
-        headers: headers(),
+        headers: HeaderMap::new(),
         body: Bytes::new(),
         is_read: true,
         answer_bytes_max: ANSWER_BYTES_MAX,
@@ -298,12 +324,11 @@ pub(crate) fn read(operation: &'static str, path: String, query: String) -> Call
 
 /// A call that changes something.
 pub(crate) fn write(operation: &'static str, method: Method, path: String, body: Bytes) -> Call {
-    let mut headers = headers();
+    let mut call = read(operation, path, String::new());
     if !body.is_empty() {
-        headers.insert(CONTENT_TYPE, JSON);
+        call.headers.insert(CONTENT_TYPE, JSON);
     }
-    let call = read(operation, path, String::new());
-    Call { method, headers, body, is_read: false, ..call }
+    Call { method, body, is_read: false, ..call }
 }
 
 /// Asks for no body in the answer to an insert.

@@ -10,10 +10,11 @@ use crate::error::{Error, ErrorKind};
 use crate::index::{blind, fold, in_partition};
 use crate::key::{IntoKey, Key};
 use crate::options::verb_options;
+use crate::query::{Query, Selection};
 use crate::table::Table;
 use crate::update::pause;
-use lazuli_model::TableName;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
+use lazuli_model::{EntityKey, TableName};
 use std::future::IntoFuture;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,18 +45,20 @@ impl Transaction {
         Self(Arc::new(Inner { table, partition, rows: Mutex::default() }))
     }
 
-    /// Reads an entity, as this transaction leaves it.
-    pub async fn get<K: IntoKey>(&self, key: K) -> Result<Option<Loaded<K::Entity>>, Error> {
-        let key = key.into_key()?;
-        {
-            let rows = self.rows();
-            if let Some(row) = rows.iter().find(|row| *row.key() == key)
-                && let Some(found) = row.read()
-            {
-                return found;
-            }
+    /// Reads an entity, as this transaction leaves it; `None` if it does not exist.
+    pub fn get<K: IntoKey>(&self, key: K) -> TransactionGet<K::Entity> {
+        let key = key.into_key().map_err(Error::from);
+        TransactionGet { transaction: self.clone(), key, of: PhantomData }
+    }
+
+    /// Reads entities of the partition, before the first write: what this transaction has written no query would find, so that
+    /// one that comes later fails.
+    pub fn query<T: TableEntity>(&self, selection: impl Into<Selection>) -> Query<T> {
+        let query = self.0.table.retyped::<T>().query(selection);
+        if self.rows().iter().all(Row::is_unchanged) {
+            return query;
         }
-        self.0.table.get(Key::<K::Entity>::new(key)).await
+        query.failing(Error::config("a transaction queries before its first write"))
     }
 
     /// Inserts an entity; its keys must be free.
@@ -103,7 +106,7 @@ impl Transaction {
 
     fn change(
         &self,
-        key: lazuli_model::EntityKey,
+        key: EntityKey,
         change: impl FnOnce(&mut Row) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let place = |error: Error| error.at("transact", Some(self.0.table.name()), None);
@@ -135,6 +138,47 @@ impl Transaction {
 
     fn rows(&self) -> MutexGuard<'_, Vec<Row>> {
         self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The read of one entity in a transaction.
+#[must_use = "nothing is sent before `.await`"]
+pub struct TransactionGet<T> {
+    transaction: Transaction,
+    key: Result<EntityKey, Error>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: TableEntity> TransactionGet<T> {
+    /// An absent entity is an error: [`ErrorKind::NotFound`].
+    pub async fn required(self) -> Result<Loaded<T>, Error> {
+        let (key, table) = (self.key.as_ref().ok().cloned(), self.transaction.0.table.clone());
+        let found = self.run().await?;
+        found.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound).at("get", Some(table.name()), key.as_ref())
+        })
+    }
+
+    async fn run(self) -> Result<Option<Loaded<T>>, Error> {
+        let key = self.key?;
+        {
+            let rows = self.transaction.rows();
+            if let Some(row) = rows.iter().find(|row| *row.key() == key)
+                && let Some(found) = row.read()
+            {
+                return found;
+            }
+        }
+        self.transaction.0.table.get(Key::<T>::new(key)).await
+    }
+}
+
+impl<T: TableEntity> IntoFuture for TransactionGet<T> {
+    type Output = Result<Option<Loaded<T>>, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run())
     }
 }
 
@@ -225,7 +269,7 @@ where
 }
 
 /// An entity with these properties, as a read would give it.
-fn entity(key: &lazuli_model::EntityKey, properties: &Properties) -> Entity {
+pub(crate) fn entity_of(key: &EntityKey, properties: &Properties) -> Entity {
     let entity = Entity::new(key.partition.as_str(), key.row.as_str());
     properties
         .values()

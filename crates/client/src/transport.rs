@@ -4,6 +4,8 @@ use crate::{BoxError, BoxFuture};
 use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
 use futures_util::StreamExt;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use std::fmt;
 use std::pin::Pin;
 
@@ -67,6 +69,28 @@ pub struct Body(Inner);
 enum Inner {
     Whole(Bytes),
     Pieces(Pieces),
+    /// Of our own client, without a box around it.
+    Incoming(Incoming),
+}
+
+impl Inner {
+    /// What comes next; `None` at the end.
+    async fn piece(&mut self) -> Option<Result<Bytes, BoxError>> {
+        match self {
+            Self::Whole(bytes) => (!bytes.is_empty()).then(|| Ok(std::mem::take(bytes))),
+            Self::Pieces(pieces) => pieces.next().await,
+            Self::Incoming(incoming) => loop {
+                match incoming.frame().await? {
+                    Ok(frame) => match frame.into_data() {
+                        Ok(data) => return Some(Ok(data)),
+                        // Trailers mean nothing to these services.
+                        Err(_) => continue,
+                    },
+                    Err(error) => return Some(Err(error.into())),
+                }
+            },
+        }
+    }
 }
 
 impl Body {
@@ -77,19 +101,18 @@ impl Body {
         Self(Inner::Pieces(Box::pin(pieces)))
     }
 
+    pub(crate) fn incoming(incoming: Incoming) -> Self {
+        Self(Inner::Incoming(incoming))
+    }
+
     /// Reads all of it, if that is at most `max` bytes.
-    pub(crate) async fn read(self, max: usize) -> Result<Bytes, BoxError> {
+    pub(crate) async fn read(mut self, max: usize) -> Result<Bytes, BoxError> {
         let too_large = || BoxError::from(format!("the answer has more than {max} bytes"));
-        let mut pieces = match self.0 {
-            Inner::Whole(bytes) if bytes.len() > max => return Err(too_large()),
-            Inner::Whole(bytes) => return Ok(bytes),
-            Inner::Pieces(pieces) => pieces,
-        };
         // Most answers are one piece, which need not be copied.
-        let Some(first) = pieces.next().await.transpose()? else {
+        let Some(first) = self.0.piece().await.transpose()? else {
             return Ok(Bytes::new());
         };
-        let mut next = pieces.next().await.transpose()?;
+        let mut next = self.0.piece().await.transpose()?;
         if next.is_none() {
             return if first.len() > max { Err(too_large()) } else { Ok(first) };
         }
@@ -99,7 +122,7 @@ impl Body {
                 return Err(too_large());
             }
             whole.extend_from_slice(&piece);
-            next = pieces.next().await.transpose()?;
+            next = self.0.piece().await.transpose()?;
         }
         Ok(whole.freeze())
     }
@@ -115,7 +138,7 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Inner::Whole(bytes) => write!(f, "Body({} bytes)", bytes.len()),
-            Inner::Pieces(_) => f.write_str("Body(..)"),
+            Inner::Pieces(_) | Inner::Incoming(_) => f.write_str("Body(..)"),
         }
     }
 }

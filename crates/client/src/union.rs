@@ -23,6 +23,15 @@ impl Member {
         Self { kind: T::KIND, layout: T::LAYOUT }
     }
 
+    /// Whether an entity is of the type: by its discriminator, else by its row key.
+    #[cfg(feature = "patterns")]
+    pub(crate) fn has(&self, entity: &Entity) -> bool {
+        match self.kind.map(|kind| (kind, entity.value(kind.property))) {
+            Some((kind, Some(Value::String(text)))) => kind.version_of(text).is_some(),
+            _ => entity.row_key().starts_with(self.layout.row_prefix),
+        }
+    }
+
     /// The name of the kind, or else the template of the row keys.
     pub fn kind_name(&self) -> Option<&'static str> {
         Some(self.kind.map_or(self.layout.row, |kind| kind.name))

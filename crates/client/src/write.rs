@@ -14,7 +14,7 @@ use crate::entity::{ETag, Entity, Loaded, Properties};
 use crate::error::{Error, ErrorKind};
 use crate::index::{self, Indexing};
 use crate::options::verb_options;
-use crate::table::{entity_path, get};
+use crate::table::{get, write_entity_path};
 use crate::tables;
 use crate::value::Value;
 use crate::write_ids::{Fate, WINDOW, WRITE_IDS, WriteIds};
@@ -88,25 +88,21 @@ impl WriteVerb {
         }
     }
 
-    /// Where it goes, and what is sent there.
-    pub(crate) fn path_and_body(
-        self,
-        table: &TableName,
-        key: &EntityKey,
-        properties: &Properties,
-    ) -> (String, Vec<u8>) {
-        let mut body = Vec::with_capacity(256);
+    /// Appends where it goes.
+    pub(crate) fn write_path(self, out: &mut Vec<u8>, table: &TableName, key: &EntityKey) {
         match self {
             Self::Insert => {
-                let keys = (key.partition.as_str(), key.row.as_str());
-                json::write_request(&mut body, Some(keys), properties.iter());
-                (format!("/{}", table.as_str()), body)
+                out.push(b'/');
+                out.extend_from_slice(table.as_str().as_bytes());
             }
-            _ => {
-                json::write_request(&mut body, None, properties.iter());
-                (entity_path(table, key), body)
-            }
+            _ => write_entity_path(out, table, key),
         }
+    }
+
+    /// Appends what is sent there.
+    pub(crate) fn write_body(self, out: &mut Vec<u8>, key: &EntityKey, properties: &Properties) {
+        let keys = (key.partition.as_str(), key.row.as_str());
+        json::write_request(out, (self == Self::Insert).then_some(keys), properties.iter());
     }
 }
 
@@ -120,6 +116,7 @@ pub struct Write {
     with_write_id: bool,
     window: usize,
     trusts_content: bool,
+    is_checked: bool,
     options: CallOptions,
     indexing: Option<Indexing>,
 }
@@ -154,6 +151,7 @@ impl Write {
             verb,
             prepared,
             with_write_id: false,
+            is_checked: true,
             window: WINDOW,
             options: CallOptions::default(),
             indexing: None,
@@ -188,6 +186,12 @@ impl Write {
         Self { with_write_id: true, ..self }
     }
 
+    /// Sends the entity whatever its size and the number of its properties: the service judges it. A type with
+    /// indexes is checked all the same, as its copies go in one transaction.
+    pub fn unchecked(self) -> Self {
+        Self { is_checked: false, ..self }
+    }
+
     /// Keeps so many ids of writes, for a type that says so; none if it is zero.
     pub(crate) fn keeping(self, ids: usize) -> Self {
         match ids {
@@ -209,9 +213,9 @@ impl Write {
         let Prepared { key, mut properties, if_match, base } = prepared;
         let place = |error: Error| error.at(operation, Some(table), Some(&key));
         if let Some(indexing) = self.indexing {
-            let (verb, at, copy) = (Some(self.verb), key.clone(), None);
-            let write =
-                Operation { verb, key: at, properties, if_match, base, copies: Vec::new(), copy };
+            let if_match = if_match.as_deref();
+            let encoded = Ok((key.clone(), properties));
+            let write = Operation { base, ..Operation::write(self.verb, encoded, if_match)? };
             let sent = index::send(&self.account, &self.table, write, indexing, self.options).await;
             let committed = sent.map_err(place)?;
             let committed = committed.ok_or_else(|| place(Error::new(ErrorKind::NotFound)))?;
@@ -230,8 +234,15 @@ impl Write {
             };
             properties.set(WRITE_IDS, ids.to_value());
         }
-        self.account.dialect().check(&key, &properties).map_err(place)?;
-        let (path, body) = self.verb.path_and_body(&self.table, &key, &properties);
+        let checked = match self.is_checked {
+            true => self.account.dialect().check(&key, &properties),
+            false => properties.check_secrecy(),
+        };
+        checked.map_err(place)?;
+        let (mut path, mut body) = (Vec::with_capacity(128), Vec::with_capacity(1024));
+        self.verb.write_path(&mut path, &self.table, &key);
+        self.verb.write_body(&mut body, &key, &properties);
+        let path = String::from_utf8(path).unwrap_or_default();
         let mut call = tables::write(operation, self.verb.method(), path, body.into());
         call.options = self.options;
         #[cfg(feature = "patterns")]

@@ -44,6 +44,23 @@ impl WriteIds {
         Self([own].into_iter().chain(self.0.iter().copied()).take(window.max(1)).collect())
     }
 
+    /// Whether a write is among them.
+    #[cfg(feature = "patterns")]
+    pub(crate) fn contains(&self, own: Guid) -> bool {
+        self.0.contains(&own)
+    }
+
+    #[cfg(feature = "patterns")]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the newest id of `earlier` is still among them: then all later ones are.
+    #[cfg(feature = "patterns")]
+    pub(crate) fn follows(&self, earlier: &Self) -> bool {
+        earlier.0.first().is_some_and(|newest| self.0.contains(newest))
+    }
+
     /// What became of the write `own`, which was based on `base`, if these are the ids of now.
     ///
     /// Each write of an entity that was read keeps the ids it read. So the newest id of `base` without

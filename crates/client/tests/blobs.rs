@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use lazuli_client::blob::{Blob, BlobKind, Container, Lease, LeaseTime};
-use lazuli_client::{Account, Deleted, ErrorKind, Proof, Retry};
+use lazuli_client::{Account, Credential, Deleted, ErrorKind, Permissions, Proof, Retry, SasToken};
 use lazuli_test::{Azurite, Fault, FaultProxy};
 use std::time::Duration;
 
@@ -23,6 +23,38 @@ async fn the_blob_client_works_against_azurite() {
     a_lease_keeps_others_from_writing(&account).await;
     names_are_sent_as_they_are_and_listed(&account).await;
     lost_answers_do_nothing_twice(&azurite).await;
+    tokens_open_what_they_say(&account).await;
+}
+
+async fn tokens_open_what_they_say(account: &Account) {
+    // C-16.1: Azurite checks what we signed.
+    let container = container(account, "tokens").await;
+    for name in ["a b.txt", "2026/c"] {
+        container.blob(name).unwrap().put("hello").await.unwrap();
+    }
+    let hour = Duration::from_secs(3600);
+    let guest = |token: SasToken| {
+        let guest = Account::builder("http://127.0.0.1:1/none");
+        let guest = guest.blob_endpoint(account.blob_endpoint().unwrap());
+        let guest = guest.credential(Credential::sas(&token).unwrap()).retry(Retry::none());
+        guest.build().unwrap().blobs().container("tokens").unwrap()
+    };
+    let token = container.blob("a b.txt").unwrap().sas(Permissions::READ).expires_in(hour);
+    let token = token.content_type("text/css").content_disposition("attachment; filename=x");
+    let theirs = guest(token.build().unwrap());
+    let read = theirs.blob("a b.txt").unwrap().get().await.unwrap().unwrap();
+    assert_eq!(read.bytes, "hello");
+    assert_eq!(read.properties.content_type.as_deref(), Some("text/css"));
+    let refused = theirs.blob("2026/c").unwrap().get().await.unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::Forbidden { .. }), "{refused}");
+    assert!(theirs.blob("a b.txt").unwrap().put("bye").await.is_err());
+
+    let token = container.sas(Permissions::LIST | Permissions::READ | Permissions::CREATE);
+    let theirs = guest(token.expires_in(hour).build().unwrap());
+    assert_eq!(theirs.list().at_most(9).await.unwrap().blobs.len(), 2);
+    assert_eq!(text(&theirs.blob("2026/c").unwrap()).await.as_deref(), Some("hello"));
+    theirs.blob("new").unwrap().put("new").if_absent().await.unwrap();
+    assert!(theirs.blob("new").unwrap().delete().await.is_err());
 }
 
 async fn container(account: &Account, name: &str) -> Container {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
 use lazuli_client::prelude::*;
-use lazuli_client::{Change, KeyError, Link, ValueError};
+use lazuli_client::{Change, KeyError, Link, TypeLayout, ValueError};
 use lazuli_test::TestServer;
 
 #[derive(TableEntity, Debug, Clone, PartialEq)]
@@ -93,7 +93,7 @@ async fn reviews_are_read_alone_or_with_their_employee() {
     assert_eq!((all[0].manager_rating, &*all[0].comments), (4, "good"));
     let sent = server.faults().take();
     let select =
-        "%24select=PartitionKey%2CRowKey%2CTimestamp%2CManagerRating%2CPeerRating%2CComments";
+        "%24select=PartitionKey%2CRowKey%2CTimestamp%2CManagerRating%2CPeerRating%2CComments%2C_ix";
     let target = sent[0].query.replace("$select", "%24select").replace(',', "%2C");
     assert_eq!(sent.len(), 1);
     assert!(target.contains(select), "{target}");
@@ -260,4 +260,52 @@ async fn a_difference_is_merged() {
     let old = table.get(Employee::key("Sales", 1).unwrap()).required().await.unwrap();
     let error = table.merge_changes(&old, &employee(1)).await.unwrap_err();
     assert!(error.to_string().contains("ManagerPartitionKey"), "{error}");
+}
+
+#[test]
+fn types_whose_rows_mix_are_found_when_the_program_starts() {
+    // P-0.4, beyond what the compiler sees.
+    #[derive(TableEntity)]
+    #[table(name = "Shared", kind = "Person", partition = "{team}", row = "p_{id:06}")]
+    #[index(mail, row = "mail_{mail}", unique)]
+    #[allow(dead_code)]
+    struct Person {
+        team: String,
+        id: u32,
+        mail: String,
+    }
+    #[derive(TableEntity)]
+    #[table(name = "Shared", kind = "Letter", partition = "{team}", row = "mail_in_{id:06}")]
+    #[allow(dead_code)]
+    struct Letter {
+        team: String,
+        id: u32,
+    }
+    #[derive(TableEntity)]
+    #[table(name = "Shared", kind = "Note", partition = "notes_{team}", row = "mail_{id:06}")]
+    #[allow(dead_code)]
+    struct Note {
+        team: String,
+        id: u32,
+    }
+    #[derive(TableEntity)]
+    #[table(name = "shared", kind = "Free", partition = "{team}", row = "{id:06}")]
+    #[allow(dead_code)]
+    struct Free {
+        team: String,
+        id: u32,
+    }
+    let tables = Account::from_connection_string("UseDevelopmentStorage=true").unwrap().tables();
+    let person = TypeLayout::of::<Person>();
+    tables.check_layout([person]).unwrap();
+    let error = tables.check_layout([person, TypeLayout::of::<Letter>()]).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("the index mail of Person and the entities of Letter"), "{text}");
+    tables.check_layout([person, TypeLayout::of::<Letter>().in_table("Letters")]).unwrap();
+    // The partition of people may begin with anything, so also with that of notes.
+    assert!(tables.check_layout([person, TypeLayout::of::<Note>()]).is_err());
+    // The kind tells entities apart whose row keys do not; copies have none.
+    tables.check_layout([TypeLayout::of::<Letter>(), TypeLayout::of::<Free>()]).unwrap();
+    assert!(tables.check_layout([person, TypeLayout::of::<Free>()]).is_err());
+    assert!(tables.check_layout([person, person]).is_err());
 }

@@ -7,22 +7,24 @@ use crate::entity::{Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::index::{self, CopyMark};
 use crate::key::IntoKey;
-use crate::table::entity_path;
-use crate::write::WriteVerb;
+use crate::table::write_entity_path;
+use crate::write::{Merge, WriteVerb};
 use crate::write_ids::WriteIds;
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
-use lazuli_model::{EntityKey, RowKey, TableName};
+use lazuli_model::{EntityKey, TableName};
 use lazuli_wire::connection_string::StorageService;
-use lazuli_wire::multipart::BatchWriter;
-use std::collections::HashSet;
+use lazuli_wire::multipart::BatchRequest;
+use std::ops::Range;
 
 /// One write of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     /// `None` deletes.
     pub(crate) verb: Option<WriteVerb>,
+    /// The table, in a transaction that spans several; else that of the transaction.
+    pub(crate) table: Option<TableName>,
     pub(crate) key: EntityKey,
     pub(crate) properties: Properties,
     pub(crate) if_match: Option<String>,
@@ -47,13 +49,22 @@ impl Operation {
         let (key, properties) = encoded?;
         let if_match = if_match.map(str::to_owned);
         let (base, copies, copy) = (WriteIds::default(), Vec::new(), None);
-        Ok(Self { verb: Some(verb), key, properties, if_match, base, copies, copy })
+        Ok(Self { verb: Some(verb), table: None, key, properties, if_match, base, copies, copy })
     }
 
     pub(crate) fn remove(key: EntityKey, etag: &str) -> Self {
         let if_match = Some(etag.to_owned());
         let (properties, base) = (Properties::default(), WriteIds::default());
-        Self { verb: None, key, properties, if_match, base, copies: Vec::new(), copy: None }
+        let (table, copies, copy) = (None, Vec::new(), None);
+        Self { verb: None, table, key, properties, if_match, base, copies, copy }
+    }
+
+    /// In this table, with its copies, unless their index lies in another one.
+    pub(crate) fn of_table(mut self, table: &TableName) -> Self {
+        self.copies.iter_mut().filter(|copy| copy.table.is_none()).for_each(|copy| {
+            copy.table = Some(table.clone());
+        });
+        Self { table: Some(table.clone()), ..self }
     }
 
     /// With the writes of its copies.
@@ -97,8 +108,17 @@ impl WriteOp {
         Self(index::operation(WriteVerb::UpsertMerge, value, None, None))
     }
 
+    /// Sets some properties of an entity: `WriteOp::merge(table.merge(key).set("Age", 35))`. Options of the merge that a
+    /// request has of its own (timeout, headers) are those of the transaction.
+    pub fn merge<T: TableEntity>(merge: Merge<T>) -> Self {
+        Self(merge.into_operation())
+    }
+
     /// Deletes an entity if it has not changed since it was read.
     pub fn delete<T: TableEntity>(loaded: &Loaded<T>) -> Self {
+        if !T::LISTS.is_empty() {
+            return Self(Err(crate::table::unlisted()));
+        }
         let remove = Operation::remove(loaded.loaded_key().clone(), loaded.etag().as_str());
         Self(match index::Indexing::of_delete(Some(loaded), None) {
             None => Ok(remove),
@@ -137,7 +157,7 @@ pub enum BatchFault {
     #[error("a transaction has at most 100 operations")]
     TooManyOperations,
     /// It is of another partition.
-    #[error("a transaction has one partition")]
+    #[error("a transaction has one partition, unless it is one of Account::atomically")]
     OtherPartition,
     /// A write before it names the same entity.
     #[error("a transaction names an entity once")]
@@ -171,13 +191,16 @@ pub(crate) struct ChangeSet {
     /// The address that targets begin with.
     base: String,
     table: TableName,
-    batch_id: String,
-    change_set_id: String,
+    request: BatchRequest,
     /// Not closed yet.
     body: Vec<u8>,
-    closing_bytes: usize,
     operations: Vec<Operation>,
-    rows: HashSet<RowKey>,
+    /// The head of an insert in the body. All inserts into one table have the same.
+    insert_head: Option<Range<usize>>,
+    /// Where among them the one with the greatest row key is.
+    greatest: usize,
+    /// Whether the writes may be of several partitions and tables.
+    spans: bool,
     /// The account, if the writes are still to be encrypted: their sizes are not known then.
     protected: Option<Account>,
 }
@@ -189,19 +212,19 @@ impl ChangeSet {
             endpoint.ok_or_else(|| Error::config("the account has no table endpoint"))?;
         let [batch_id, change_set_id] =
             [account.0.env.guid(), account.0.env.guid()].map(|id| id.to_string());
+        let request = BatchRequest::new(&batch_id, &change_set_id);
         let mut body = Vec::new();
-        let writer = BatchWriter::request_change_set(&mut body, &batch_id, &change_set_id);
-        let closing_bytes = writer.closing_bytes();
+        request.begin(&mut body);
         Ok(Self {
             dialect: account.dialect(),
             base: endpoint.primary.clone(),
             table: table.clone(),
-            batch_id,
-            change_set_id,
+            request,
             body,
-            closing_bytes,
             operations: Vec::new(),
-            rows: HashSet::new(),
+            insert_head: None,
+            greatest: 0,
+            spans: false,
             protected: account.1.is_some().then(|| account.clone()),
         })
     }
@@ -229,7 +252,20 @@ impl ChangeSet {
         table: &TableName,
         operations: impl IntoIterator<Item = Operation>,
     ) -> Result<Self, Error> {
-        let mut changes = Self::new(account, table)?;
+        Self::new(account, table)?.with(operations)
+    }
+
+    /// All of `operations`, in order, which may be of several partitions and tables.
+    pub(crate) fn spanning(
+        account: &Account,
+        table: &TableName,
+        operations: impl IntoIterator<Item = Operation>,
+    ) -> Result<Self, Error> {
+        Self { spans: true, ..Self::new(account, table)? }.with(operations)
+    }
+
+    fn with(self, operations: impl IntoIterator<Item = Operation>) -> Result<Self, Error> {
+        let mut changes = self;
         for operation in operations {
             let index = changes.operations.len();
             changes.push(operation).map_err(|refused| {
@@ -242,85 +278,144 @@ impl ChangeSet {
 
     /// Bytes of the request's body, as it would be sent now.
     pub(crate) fn bytes(&self) -> usize {
-        self.body.len() + self.closing_bytes
+        self.body.len() + self.request.closing_bytes()
+    }
+
+    /// Makes room for a body of so many bytes.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.body.reserve(bytes);
     }
 
     /// Adds a write, unless it would make the transaction one that the service refuses.
     pub(crate) fn push(&mut self, mut operation: Operation) -> Result<(), Box<Refused>> {
-        let parts = match self.parts(&operation) {
-            Ok(parts) => parts,
-            Err(fault) => return Err(Box::new(Refused { operation, fault })),
-        };
-        self.body.extend_from_slice(&parts);
-        let copies = std::mem::take(&mut operation.copies);
-        for operation in [operation].into_iter().chain(copies) {
-            self.rows.insert(operation.key.row.clone());
-            self.operations.push(operation);
+        if let Err(fault) = self.admit(&operation) {
+            return Err(Box::new(Refused { operation, fault }));
         }
+        let before = self.body.len();
+        let mut body = std::mem::take(&mut self.body);
+        let head = match (&self.insert_head, operation.verb) {
+            (Some(head), Some(WriteVerb::Insert)) if operation.copies.is_empty() => {
+                self.request.part_like(&mut body, head.clone(), |out| {
+                    WriteVerb::Insert.write_body(out, &operation.key, &operation.properties);
+                });
+                None
+            }
+            _ => self.encode(&mut body, &operation),
+        };
+        self.body = body;
+        let bytes = self.bytes();
+        if bytes > self.dialect.batch_bytes_max() {
+            self.body.truncate(before);
+            return Err(Box::new(Refused { operation, fault: BatchFault::TooLarge { bytes } }));
+        }
+        // In a transaction that spans tables, the next insert may be into another one.
+        if self.insert_head.is_none() && !self.spans && operation.verb == Some(WriteVerb::Insert) {
+            self.insert_head = head;
+        }
+        let copies = std::mem::take(&mut operation.copies);
+        self.note(operation);
+        copies.into_iter().for_each(|copy| self.note(copy));
         Ok(())
+    }
+
+    fn note(&mut self, operation: Operation) {
+        let greatest = self.operations.get(self.greatest);
+        if greatest.is_none_or(|greatest| greatest.key.row < operation.key.row) {
+            self.greatest = self.operations.len();
+        }
+        self.operations.push(operation);
     }
 
     /// Whether a write can be added.
     pub(crate) fn fits(&self, operation: &Operation) -> bool {
-        self.parts(operation).is_ok()
+        let bytes = || {
+            let mut parts = Vec::new();
+            self.encode(&mut parts, operation);
+            self.bytes() + parts.len()
+        };
+        self.admit(operation).is_ok() && bytes() <= self.dialect.batch_bytes_max()
     }
 
-    /// The parts of the body that carry `operation` and its copies, if they can be part of this transaction.
-    fn parts(&self, operation: &Operation) -> Result<Vec<u8>, BatchFault> {
+    /// Whether `operation` and its copies can be part of this transaction, but for their size.
+    fn admit(&self, operation: &Operation) -> Result<(), BatchFault> {
         if self.operations.len() + operation.copies.len() >= BATCH_OPERATIONS_MAX {
             return Err(BatchFault::TooManyOperations);
         }
         let first = self.operations.first().unwrap_or(operation);
-        let mut parts = Vec::new();
-        for (index, write) in [operation].into_iter().chain(&operation.copies).enumerate() {
-            if first.key.partition != write.key.partition {
+        for (index, write) in with_copies(operation).enumerate() {
+            if !self.spans && first.key.partition != write.key.partition {
                 return Err(BatchFault::OtherPartition);
             }
-            let mut before = [operation].into_iter().chain(&operation.copies).take(index);
-            if self.rows.contains(&write.key.row) || before.any(|other| other.key == write.key) {
+            let mut before = with_copies(operation).take(index);
+            if self.names(write) || before.any(|other| self.is_same(other, write)) {
                 return Err(BatchFault::NamedTwice);
             }
             if self.protected.is_none() {
                 let checked = self.dialect.check(&write.key, &write.properties);
                 checked.map_err(|error| BatchFault::Write(Box::new(error.kind().clone())))?;
             }
-            parts.extend_from_slice(&self.encode(write));
         }
-        match self.bytes() + parts.len() {
-            bytes if bytes > self.dialect.batch_bytes_max() => Err(BatchFault::TooLarge { bytes }),
-            _ => Ok(parts),
-        }
+        Ok(())
     }
 
-    fn encode(&self, operation: &Operation) -> Vec<u8> {
-        let mut headers: Vec<(&str, &[u8])> = vec![
-            ("Accept", b"application/json;odata=minimalmetadata"),
-            ("DataServiceVersion", b"3.0;"),
+    /// Whether a write before names the entity. Most come in the order of their keys: then the greatest tells.
+    fn names(&self, write: &Operation) -> bool {
+        let greatest = self.operations.get(self.greatest);
+        greatest.is_some_and(|greatest| {
+            write.key.row <= greatest.key.row
+                && self.operations.iter().any(|known| self.is_same(known, write))
+        })
+    }
+
+    /// Whether two writes name the same entity.
+    fn is_same(&self, a: &Operation, b: &Operation) -> bool {
+        a.key.row == b.key.row
+            && (!self.spans
+                || a.key.partition == b.key.partition
+                    && self.table_of(a).lower() == self.table_of(b).lower())
+    }
+
+    fn table_of<'a>(&'a self, operation: &'a Operation) -> &'a TableName {
+        operation.table.as_ref().unwrap_or(&self.table)
+    }
+
+    /// Appends the parts of the body that carry `operation` and its copies, and returns where the head of the first is.
+    fn encode(&self, out: &mut Vec<u8>, operation: &Operation) -> Option<Range<usize>> {
+        let mut heads = with_copies(operation).map(|write| self.encode_one(out, write));
+        let first = heads.next();
+        heads.for_each(drop);
+        first
+    }
+
+    fn encode_one(&self, out: &mut Vec<u8>, operation: &Operation) -> Range<usize> {
+        let Operation { verb, key, properties, if_match, .. } = operation;
+        let table = self.table_of(operation);
+        let method = verb.map_or(Method::DELETE, WriteVerb::method);
+        let is_insert = *verb == Some(WriteVerb::Insert);
+        let headers = [
+            Some(("Accept", &b"application/json;odata=minimalmetadata"[..])),
+            Some(("DataServiceVersion", b"3.0;")),
+            verb.map(|_| ("Content-Type", &b"application/json"[..])),
+            is_insert.then_some(("Prefer", b"return-no-content")),
+            if_match.as_ref().map(|if_match| ("If-Match", if_match.as_bytes())),
         ];
-        let (method, path, body) = match operation.verb {
-            Some(verb) => {
-                let key = &operation.key;
-                let (path, body) = verb.path_and_body(&self.table, key, &operation.properties);
-                headers.push(("Content-Type", b"application/json"));
-                (verb.method(), path, body)
+        let target = |out: &mut Vec<u8>| {
+            out.extend_from_slice(self.base.as_bytes());
+            match verb {
+                Some(verb) => verb.write_path(out, table, key),
+                None => write_entity_path(out, table, key),
             }
-            None => (Method::DELETE, entity_path(&self.table, &operation.key), Vec::new()),
         };
-        if method == Method::POST {
-            headers.push(("Prefer", b"return-no-content"));
-        }
-        if let Some(if_match) = &operation.if_match {
-            headers.push(("If-Match", if_match.as_bytes()));
-        }
-        let target = format!("{}{path}", self.base);
-        let mut part = Vec::new();
-        BatchWriter::continue_change_set(&mut part, &self.batch_id, &self.change_set_id).request(
-            method.as_str(),
-            &target,
-            headers,
-            &body,
-        );
-        part
+        let begin = out.len();
+        let mut end = begin;
+        let body = |out: &mut Vec<u8>| {
+            end = out.len();
+            if let Some(verb) = verb {
+                verb.write_body(out, key, properties);
+            }
+        };
+        self.request.part(out, method.as_str(), target, headers.into_iter().flatten(), body);
+        begin..end
     }
 
     /// The request, ready to be sent: what is to be encrypted is.
@@ -329,12 +424,11 @@ impl ChangeSet {
     }
 
     fn close(mut self) -> Result<Prepared, Error> {
-        let writer =
-            BatchWriter::continue_change_set(&mut self.body, &self.batch_id, &self.change_set_id);
-        let content_type = HeaderValue::try_from(writer.content_type()).map_err(Error::protocol)?;
-        writer.finish();
-        let (body, operations) = (self.body.into(), self.operations);
-        Ok(Prepared { content_type, body, operations })
+        let content_type = self.request.content_type();
+        let content_type = HeaderValue::try_from(content_type).map_err(Error::protocol)?;
+        self.request.finish(&mut self.body);
+        let (body, operations, spans) = (self.body.into(), self.operations, self.spans);
+        Ok(Prepared { content_type, body, operations, wants_tags: true, spans })
     }
 }
 
@@ -343,6 +437,15 @@ pub(crate) struct Prepared {
     pub(crate) content_type: HeaderValue,
     pub(crate) body: Bytes,
     pub(crate) operations: Vec<Operation>,
+    /// Whether anybody looks at the new versions.
+    pub(crate) wants_tags: bool,
+    /// Whether it spans partitions or tables, which is asked for.
+    pub(crate) spans: bool,
+}
+
+/// A write, and those of its copies.
+fn with_copies(operation: &Operation) -> impl Iterator<Item = &Operation> {
+    [operation].into_iter().chain(&operation.copies)
 }
 
 /// The writes of a transaction as callers count them: copies with the write of their entity, which they follow.

@@ -5,15 +5,18 @@ use crate::account::Account;
 use crate::call::{Answer, CallOptions, kind_of};
 use crate::entity::{ETag, Entity, Loaded};
 use crate::error::{Error, ErrorAnswer, ErrorKind};
+use crate::extensions::{EXTENSIONS, TRANSACTION};
 use crate::index::violation;
 use crate::write::{self, Proof, WriteVerb};
 use crate::write_ids::{Fate, WRITE_IDS, WriteIds};
 use crate::{table, tables};
 use http::header::CONTENT_TYPE;
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use lazuli_model::{Guid, TableName};
 use lazuli_wire::error_body::ErrorText;
-use lazuli_wire::multipart::{ResponsePart, boundary, parse_batch_response};
+use lazuli_wire::multipart::{
+    MultipartError, ResponsePart, boundary, is_all_done, parse_batch_response,
+};
 
 /// Says where it happened.
 pub(super) fn place(error: Error, table: &TableName) -> Error {
@@ -51,7 +54,10 @@ pub(crate) async fn send(
             // A copy that should be removed is not there: somebody else removed it. The rest is sent again
             // without it (P-1.7). Ends: each round has one write less.
             Err(Failure { missing_copy: Some(rest), .. }) => {
-                let changes = ChangeSet::of(account, table, rest);
+                let changes = match prepared.spans {
+                    true => ChangeSet::spanning(account, table, rest),
+                    false => ChangeSet::of(account, table, rest),
+                };
                 let changes = changes.map_err(|error| place(error, table))?;
                 again = Some(changes.finish().await.map_err(|error| place(error, table))?);
             }
@@ -81,10 +87,10 @@ async fn send_once(
     trusts_content: bool,
     options: CallOptions,
 ) -> Result<Committed, Failure> {
-    let Prepared { content_type, body, operations } = prepared;
+    let Prepared { content_type, body, operations, wants_tags, spans } = prepared;
     let count = operations.len();
     if count == 0 {
-        return Ok(Committed { etags: Vec::new(), proof: Proof::Answered });
+        return Ok(Committed::nothing());
     }
     // Whoever sent it knows nothing of copies.
     let of_entities = |etags: Vec<Option<ETag>>| {
@@ -93,6 +99,10 @@ async fn send_once(
     };
     let mut call = tables::write("batch", Method::POST, "/$batch".to_owned(), body.clone());
     call.headers.insert(CONTENT_TYPE, content_type.clone());
+    if *spans {
+        call.headers.insert(EXTENSIONS, HeaderValue::from_static("on"));
+        call.headers.insert(TRANSACTION, HeaderValue::from_static("any"));
+    }
     call.options = options;
     call.about.table = Some(table.as_str().to_owned());
     call.about.operations = count;
@@ -103,7 +113,7 @@ async fn send_once(
     }
     let answer = account.exchange(&call).await.map_err(|error| place(error, table))?;
     let is_after_lost = answer.is_after_lost;
-    let (error, failed) = match read_answer(answer, operations) {
+    let (error, failed) = match read_answer(answer, operations, *wants_tags) {
         Ok(etags) => {
             return Ok(Committed { etags: of_entities(etags), proof: Proof::Answered });
         }
@@ -126,8 +136,9 @@ async fn send_once(
     // All or nothing: what became of one operation became of all (C-13).
     let Some(index) = decisive(operations, failed) else { return Err(error.into()) };
     let Some(operation) = operations.get(index) else { return Err(error.into()) };
+    let read_from = operation.table.as_ref().unwrap_or(table);
     let found: Option<Loaded<Entity>> =
-        table::get(&account.unprotected(), table, &operation.key, CallOptions::default())
+        table::get(&account.unprotected(), read_from, &operation.key, CallOptions::default())
             .await
             .map_err(|cause| place(write::unknown(cause, "batch"), table))?;
     let done = |proof| {
@@ -175,7 +186,7 @@ fn decisive(operations: &[Operation], failed: Option<usize>) -> Option<usize> {
 
 /// Gives the id of the transaction to one of its writes, best to one of an entity that was read: the ids it
 /// had tell also what did not happen. False if there is no write.
-fn mark(operations: &mut [Operation], own: Guid) -> bool {
+pub(crate) fn mark(operations: &mut [Operation], own: Guid) -> bool {
     let is_write = |op: &Operation| op.verb.is_some() && op.copy.is_none();
     let read = operations.iter().position(|op| is_write(op) && op.base != WriteIds::default());
     let index = read.or_else(|| operations.iter().position(is_write));
@@ -184,14 +195,18 @@ fn mark(operations: &mut [Operation], own: Guid) -> bool {
     true
 }
 
-/// The versions of what was written; or the error, and which part of the request failed.
+/// The versions of what was written, if they are wanted; or the error, and which part of the request failed.
 fn read_answer(
     answer: Answer,
     operations: &[Operation],
+    wants_tags: bool,
 ) -> Result<Vec<Option<ETag>>, (Error, Option<usize>)> {
     let fault = |error| (error, None);
     if answer.status != StatusCode::ACCEPTED {
         return Err(fault(answer.into_error("batch")));
+    }
+    if !wants_tags && is_all_done(&answer.body, operations.len()) {
+        return Ok(Vec::new());
     }
     let content_type = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let boundary = content_type.and_then(boundary);
@@ -205,8 +220,12 @@ fn read_answer(
         let error = "the answer has another number of parts than the request";
         return Err(fault(Error::protocol(error)));
     }
-    let etag = |part: &ResponsePart<'_>| part.headers.get("etag").map(ETag::new);
-    Ok(parts.iter().map(etag).collect())
+    if !wants_tags {
+        return Ok(Vec::new());
+    }
+    let etag = |part: &ResponsePart<'_>| Ok(part.split()?.0.get("etag").map(ETag::new));
+    let etags: Result<_, MultipartError> = parts.iter().map(etag).collect();
+    etags.map_err(|error| fault(Error::protocol(error)))
 }
 
 /// The error of the one operation that failed the transaction (C-11.2).
@@ -215,7 +234,8 @@ fn failure(
     answer: &Answer,
     operations: &[Operation],
 ) -> (Error, Option<usize>) {
-    let mut text = ErrorText::read(part.body).unwrap_or_default();
+    let body = part.split().map_or(&[][..], |(_, body)| body);
+    let mut text = ErrorText::read(body).unwrap_or_default();
     let failed = text.take_index();
     // Copies follow the write of their entity, which is what the caller counts.
     let index = failed.map(|failed| {

@@ -4,11 +4,14 @@ use super::{Blob, ListBlobs};
 use crate::account::Account;
 use crate::call::Call;
 use crate::error::{Error, ErrorKind};
+use crate::options::Request;
 use crate::rest::{self, Parameters};
+use crate::sas::{UserDelegationKey, fetch_user_delegation_key};
 use http::{Method, StatusCode};
 use lazuli_model::{BlobName, ContainerName};
 use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::xml;
+use std::time::Duration;
 
 /// The blob service of an account.
 #[derive(Clone, Debug)]
@@ -51,39 +54,24 @@ impl Blobs {
         let container = self.container(name)?;
         let call = container.call("delete container", Method::DELETE, Parameters::new());
         let answer = container.send(&call).await?;
-        match answer.status {
-            StatusCode::ACCEPTED => Ok(true),
-            // An attempt before this one may have deleted it.
-            StatusCode::NOT_FOUND => Ok(answer.is_after_lost),
-            _ => Err(container.place("delete container", answer.into_error("delete container"))),
-        }
+        rest::was_present(answer, StatusCode::ACCEPTED, "delete container")
+            .map_err(|error| container.place("delete container", error))
+    }
+
+    /// Asks for a key that signs tokens for containers and blobs. It needs a bearer token, and lives from now for `life`,
+    /// at most seven days.
+    pub fn user_delegation_key(&self, life: Duration) -> Request<UserDelegationKey> {
+        fetch_user_delegation_key(&self.account, StorageService::Blob, life)
     }
 
     /// The names of all containers that begin with `prefix`, in order.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>, Error> {
-        let mut names = Vec::new();
-        let mut marker: Option<String> = None;
-        loop {
-            let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
-            let query = Parameters::new()
-                .and("comp", "list")
-                .and_if("prefix", prefix)
-                .and_if("marker", marker.as_deref());
-            let operation = "list containers";
-            let mut call =
-                rest::call(StorageService::Blob, operation, Method::GET, "/".into(), query);
-            call.answer_bytes_max = rest::LIST_BYTES_MAX;
-            let answer = self.account.exchange(&call).await?;
-            if answer.status != StatusCode::OK {
-                return Err(answer.into_error(operation));
-            }
-            let page = xml::read_containers(&answer.body).map_err(Error::protocol)?;
-            names.extend(page.containers.into_iter().map(|container| container.name));
-            marker = page.next_marker;
-            if marker.is_none() {
-                return Ok(names);
-            }
-        }
+        rest::list_names(&self.account, StorageService::Blob, "list containers", prefix, |body| {
+            let page = xml::read_containers(body).map_err(Error::protocol)?;
+            let names = page.containers.into_iter().map(|container| container.name);
+            Ok((names.collect(), page.next_marker))
+        })
+        .await
     }
 }
 
@@ -98,6 +86,10 @@ impl Container {
     /// The container's name.
     pub fn name(&self) -> &str {
         self.name.as_str()
+    }
+
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
     }
 
     /// A blob in it. Makes no request.

@@ -29,7 +29,7 @@ pub(super) struct Engine<'s> {
     /// Partitions with transactions under way, and how many.
     busy: HashMap<PartitionKey, usize>,
     bytes_under_way: usize,
-    /// Places in the input that are not carried out.
+    /// Places in the input that are not carried out, if there are checkpoints.
     open: BTreeSet<u64>,
     /// The last checkpoint.
     durable: u64,
@@ -91,6 +91,9 @@ impl<'s> Engine<'s> {
                 Event::Idle => self.groups.close_fullest(|_| true),
             }
             self.tell(false);
+            // Input that is always ready would keep connections in the same thread from being served until
+            // the buffer is full.
+            tokio::task::coop::consume_budget().await;
         }
         self.report.throttled = self.sender.throttle.throttled();
         self.tell(true);
@@ -101,8 +104,8 @@ impl<'s> Engine<'s> {
         if let Poll::Ready(Some(outcome)) = self.under_way.poll_next_unpin(context) {
             return Poll::Ready(Event::Done(Box::new(outcome)));
         }
-        let has_room = self.has_room();
-        if let Some(input) = self.input.as_mut().filter(|_| has_room) {
+        let reads_on = self.has_room() && !self.is_ahead();
+        if let Some(input) = self.input.as_mut().filter(|_| reads_on) {
             if let Poll::Ready(write) = input.as_mut().poll_next(context) {
                 return Poll::Ready(Event::Write(write));
             }
@@ -115,6 +118,13 @@ impl<'s> Engine<'s> {
 
     fn has_room(&self) -> bool {
         self.groups.bytes() + self.bytes_under_way < self.options.buffer_bytes_max
+    }
+
+    /// Whether as many transactions as may run are under way, and as many wait. To read further ahead gains
+    /// nothing and costs memory (C-12.3).
+    fn is_ahead(&self) -> bool {
+        let requests = self.sender.throttle.requests();
+        self.under_way.len() >= requests && self.groups.closed() >= requests
     }
 
     /// Starts as many transactions as may run.
@@ -138,7 +148,9 @@ impl<'s> Engine<'s> {
     fn take_write(&mut self, write: Result<WriteOp, Error>) {
         let index = self.report.read;
         self.report.read += 1;
-        self.open.insert(index);
+        if self.options.checkpoint.is_some() {
+            self.open.insert(index);
+        }
         let (operation, is_of_input) = match write {
             Ok(write) => (write.0, false),
             Err(error) => (Err(error), true),
@@ -335,6 +347,7 @@ impl Sender {
             Err(error) => Err(error),
         };
         let prepared: Prepared = prepared.map_err(|error| Box::new((Vec::new(), error)))?;
+        let prepared = Prepared { wants_tags: false, ..prepared };
         let throttle = Some(Arc::clone(&self.throttle));
         let timeout = Some(self.timeout);
         let options = CallOptions { throttle, timeout, ..CallOptions::default() };

@@ -19,6 +19,11 @@ pub(super) struct Group {
 }
 
 impl Group {
+    fn begin(account: &Account, table: &TableName, partition: PartitionKey) -> Result<Self, Error> {
+        let changes = ChangeSet::new(account, table)?;
+        Ok(Self { partition, indexes: Vec::new(), changes })
+    }
+
     fn len(&self) -> usize {
         self.indexes.len()
     }
@@ -32,17 +37,21 @@ impl Group {
 pub(super) struct Groups {
     account: Account,
     table: TableName,
-    /// At most one of each partition: those that still grow.
+    /// At most one of each partition: those that still grow, but for the last.
     open: HashMap<PartitionKey, Group>,
+    /// The one that was written to last. Most writes come partition by partition, and need not look for theirs.
+    last: Option<Group>,
     /// Those that go next, in order.
     closed: VecDeque<Group>,
     bytes: usize,
+    /// Bytes of the last group that was full.
+    full_bytes: usize,
 }
 
 impl Groups {
     pub(super) fn new(account: Account, table: TableName) -> Self {
         let (open, closed) = (HashMap::new(), VecDeque::new());
-        Self { account, table, open, closed, bytes: 0 }
+        Self { account, table, open, last: None, closed, bytes: 0, full_bytes: 0 }
     }
 
     /// Bytes of all groups.
@@ -50,21 +59,25 @@ impl Groups {
         self.bytes
     }
 
+    /// Groups that go next.
+    pub(super) fn closed(&self) -> usize {
+        self.closed.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.closed.is_empty()
+        self.open.is_empty() && self.last.is_none() && self.closed.is_empty()
     }
 
     /// Adds a write. A second write to an entity closes the group of the first, so they keep their order.
     pub(super) fn push(&mut self, index: u64, operation: Operation) -> Result<(), Error> {
-        let partition = operation.key.partition.clone();
-        let mut group = match self.open.remove(&partition) {
-            Some(group) => group,
-            None => self.begin(partition.clone())?,
-        };
+        self.turn_to(&operation.key.partition)?;
+        // It was just made so.
+        let Some(group) = self.last.as_mut() else { return Ok(()) };
         self.bytes -= group.bytes();
         let pushed = match group.changes.push(operation) {
             Err(refused) if group.len() > 0 && !matches!(refused.fault, BatchFault::Write(_)) => {
-                let full = std::mem::replace(&mut group, self.begin_uncounted(partition.clone())?);
+                let next = Group::begin(&self.account, &self.table, group.partition.clone())?;
+                let full = std::mem::replace(group, next);
                 self.bytes += full.bytes();
                 self.closed.push_back(full);
                 group.changes.push(refused.operation)
@@ -75,14 +88,12 @@ impl Groups {
             group.indexes.push(index);
         }
         self.bytes += group.bytes();
-        if group.len() == 0 {
-            self.bytes -= group.bytes();
-        } else if group.len() >= BATCH_OPERATIONS_MAX
-            || (self.account.1.is_some() && group.bytes() > CLEAR_BYTES_MAX)
+        let is_full = group.len() >= BATCH_OPERATIONS_MAX
+            || (self.account.1.is_some() && group.bytes() > CLEAR_BYTES_MAX);
+        if (is_full || group.len() == 0)
+            && let Some(group) = self.last.take()
         {
-            self.closed.push_back(group);
-        } else {
-            self.open.insert(partition, group);
+            self.put_away(group);
         }
         pushed.map_err(|refused| {
             let Refused { operation, fault } = *refused;
@@ -95,15 +106,41 @@ impl Groups {
         })
     }
 
-    fn begin(&mut self, partition: PartitionKey) -> Result<Group, Error> {
-        let group = self.begin_uncounted(partition)?;
+    /// Makes the group of a partition the last, and begins it if there is none.
+    fn turn_to(&mut self, partition: &PartitionKey) -> Result<(), Error> {
+        if self.last.as_ref().is_some_and(|last| last.partition == *partition) {
+            return Ok(());
+        }
+        self.settle();
+        self.last = self.open.remove(partition);
+        if self.last.is_some() {
+            return Ok(());
+        }
+        let mut group = Group::begin(&self.account, &self.table, partition.clone())?;
+        // Likely as large as the last one. Not if many are open: most of them stay small then.
+        if self.open.is_empty() {
+            group.changes.reserve(self.full_bytes + self.full_bytes / 8);
+        }
         self.bytes += group.bytes();
-        Ok(group)
+        self.last = Some(group);
+        Ok(())
     }
 
-    fn begin_uncounted(&self, partition: PartitionKey) -> Result<Group, Error> {
-        let changes = ChangeSet::new(&self.account, &self.table)?;
-        Ok(Group { partition, indexes: Vec::new(), changes })
+    /// Puts the group that was written to last to the others that grow.
+    fn settle(&mut self) {
+        if let Some(last) = self.last.take() {
+            self.open.insert(last.partition.clone(), last);
+        }
+    }
+
+    /// Takes a group that is full, or that its first write could not be added to.
+    fn put_away(&mut self, group: Group) {
+        if group.len() == 0 {
+            self.bytes -= group.bytes();
+            return;
+        }
+        self.full_bytes = group.bytes();
+        self.closed.push_back(group);
     }
 
     /// Takes the first closed group whose partition may be written now.
@@ -119,6 +156,7 @@ impl Groups {
 
     /// Closes the group that has most writes, of those that may be sent now.
     pub(super) fn close_fullest(&mut self, may_send: impl Fn(&PartitionKey) -> bool) {
+        self.settle();
         let sendable = self.open.values().filter(|group| may_send(&group.partition));
         // Of equals the oldest, so that the order does not depend on how a map hashes.
         let key = |group: &&Group| (group.len(), std::cmp::Reverse(group.indexes.first().copied()));
@@ -130,6 +168,7 @@ impl Groups {
 
     /// Closes all groups, the oldest first.
     pub(super) fn close_all(&mut self) {
+        self.settle();
         let mut groups: Vec<_> = self.open.drain().map(|(_, group)| group).collect();
         groups.sort_by_key(|group| group.indexes.first().copied());
         self.closed.extend(groups);
@@ -138,6 +177,7 @@ impl Groups {
     /// Forgets all groups.
     pub(super) fn clear(&mut self) {
         self.open.clear();
+        self.last = None;
         self.closed.clear();
         self.bytes = 0;
     }

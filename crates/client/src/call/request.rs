@@ -6,6 +6,7 @@ use crate::credential::Kind;
 use crate::dialect::Dialect;
 use crate::error::Error;
 use crate::options::ReadFrom;
+use crate::tables;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -14,6 +15,8 @@ use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme, SignedRequest, SigningKey};
 use lazuli_wire::uri::Query;
 use lazuli_wire::version::ApiVersion;
+use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -23,6 +26,20 @@ impl Account {
         let skew = self.0.skew_seconds.load(Ordering::Relaxed);
         let seconds = self.0.env.now().unix_seconds().saturating_add_signed(skew);
         Timestamp::from_unix_seconds(seconds)
+    }
+
+    /// The same as a header. Most requests are sent in the second of the one before.
+    fn signed_date(&self) -> Result<HeaderValue, Error> {
+        let now = self.signed_time();
+        let known = self.0.date.load();
+        if let Some((time, value)) = known.as_deref()
+            && *time == now
+        {
+            return Ok(value.clone());
+        }
+        let value = text_value(&now.rfc1123())?;
+        self.0.date.store(Some(Arc::new((now, value.clone()))));
+        Ok(value)
     }
 
     /// The request of one attempt, signed now.
@@ -46,31 +63,49 @@ impl Account {
         let base = if is_secondary { &endpoint.secondary } else { &endpoint.primary };
         let credential = inner.credential.load_full();
 
-        let mut query = call.query.clone();
+        // One text for all: what is signed are parts of it.
+        let mut uri = String::with_capacity(base.len() + call.path.len() + call.query.len() + 48);
+        uri.push_str(base);
+        uri.push_str(&call.path);
+        let path = path_start(base)..uri.len();
+        uri.push('?');
+        let query_at = uri.len();
+        uri.push_str(&call.query);
+        let append = |uri: &mut String, part: &str| {
+            if uri.len() > query_at {
+                uri.push('&');
+            }
+            uri.push_str(part);
+        };
         if !call.options.query.is_empty() {
-            append(&mut query, &call.options.query);
+            append(&mut uri, &call.options.query);
         }
         // The server gives up before we do (C-13.4).
         let seconds = timeout.as_secs().saturating_sub(2).clamp(1, 30);
-        append(&mut query, &format!("timeout={seconds}"));
+        append(&mut uri, "timeout=");
+        // Writing to a text cannot fail.
+        let _ = write!(uri, "{seconds}");
         match &credential.0 {
-            Kind::Sas(token, _) => append(&mut query, token.expose()),
+            Kind::Sas(token, _) => append(&mut uri, token.expose()),
             Kind::SasFrom(source) => {
                 let refused = state.secret.as_ref().filter(|_| state.is_renewed);
                 let token = source.get("", self.signed_time(), refused).await?;
-                append(&mut query, token.expose());
+                append(&mut uri, token.expose());
                 state.secret = Some(token);
             }
             _ => {}
         }
 
-        let mut headers = call.headers.clone();
+        let mut headers = match call.service {
+            StorageService::Table => tables::headers(&call.headers),
+            StorageService::Queue | StorageService::Blob => call.headers.clone(),
+        };
         if let (StorageService::Table, Some(version)) = (call.service, &inner.table_version) {
             headers.insert(X_MS_VERSION, version.clone());
         }
         headers.insert(USER_AGENT, inner.user_agent.clone());
         headers.insert(X_MS_CLIENT_REQUEST_ID, text_value(client_request_id)?);
-        headers.insert(X_MS_DATE, text_value(&self.signed_time().rfc1123())?);
+        headers.insert(X_MS_DATE, self.signed_date()?);
         // A write without a body says so, or it is refused.
         let has_length = matches!(call.method, Method::PUT | Method::POST | Method::PATCH);
         if has_length || !call.body.is_empty() {
@@ -81,11 +116,10 @@ impl Account {
         }
         match &credential.0 {
             Kind::SharedKey { account, key, scheme } => {
-                let base_path =
-                    base.splitn(4, '/').nth(3).map_or(String::new(), |p| format!("/{p}"));
-                let path = base_path + &call.path;
+                let [path, query] =
+                    [path, query_at..uri.len()].map(|range| uri.get(range).unwrap_or_default());
                 let signer = Signer { account, key, scheme: *scheme };
-                let (signature, text) = signer.sign(call, &headers, &path, &query)?;
+                let (signature, text) = signer.sign(call, &headers, path, query)?;
                 headers.insert(AUTHORIZATION, secret_value(&signature)?);
                 state.signed = text;
             }
@@ -104,11 +138,9 @@ impl Account {
             Kind::Sas(..) | Kind::SasFrom(_) | Kind::Anonymous => {}
         }
 
-        let uri = format!("{base}{}?{query}", call.path);
         let mut request = http::Request::new(call.body.clone());
         *request.method_mut() = call.method.clone();
-        *request.uri_mut() = uri
-            .parse()
+        *request.uri_mut() = http::Uri::from_maybe_shared(Bytes::from(uri))
             .map_err(|error| Error::config(format!("the address is not valid: {error}")))?;
         *request.headers_mut() = headers;
         Ok(request)
@@ -144,7 +176,9 @@ impl Signer<'_> {
         let shown = |text: Vec<u8>| String::from_utf8_lossy(&text).into_owned();
         let (signature, text) = match call.service {
             StorageService::Table => {
-                let parsed = Query::parse_lenient(query).map_err(Error::protocol)?;
+                // Few requests have the one parameter that is signed.
+                let signed = if query.contains("comp=") { query } else { "" };
+                let parsed = Query::parse_lenient(signed).map_err(Error::protocol)?;
                 let request = SignedRequest {
                     method,
                     content_md5: "",
@@ -177,9 +211,9 @@ fn secret_value(text: &str) -> Result<HeaderValue, Error> {
     Ok(value)
 }
 
-fn append(query: &mut String, part: &str) {
-    if !query.is_empty() {
-        query.push('&');
-    }
-    query.push_str(part);
+/// Where the path of an address begins, which has a scheme and a host.
+fn path_start(base: &str) -> usize {
+    let host_at = base.find("://").map_or(0, |at| at + "://".len());
+    let host = base.get(host_at..).unwrap_or_default();
+    host_at + host.find('/').unwrap_or(host.len())
 }

@@ -56,30 +56,6 @@ impl AesKey {
     }
 }
 
-impl KeyWrap for AesKey {
-    fn id(&self) -> &str {
-        &self.id
-    }
-
-    fn wrap<'a>(&'a self, cek: &'a [u8]) -> BoxFuture<'a, Result<Wrapped, CryptoError>> {
-        Box::pin(ready(self.wrap_now(cek)))
-    }
-
-    fn unwrap<'a>(
-        &'a self,
-        algorithm: &'a str,
-        wrapped: &'a [u8],
-    ) -> BoxFuture<'a, Result<SecretBytes, CryptoError>> {
-        Box::pin(ready(self.unwrap_now(algorithm, wrapped)))
-    }
-}
-
-impl fmt::Debug for AesKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AesKey").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
 /// An RSA key that wraps keys. It writes `RSA-OAEP-256`, and reads `RSA-OAEP` too.
 pub struct RsaKey {
     id: String,
@@ -159,31 +135,39 @@ impl RsaKey {
     }
 }
 
-impl KeyWrap for RsaKey {
-    fn id(&self) -> &str {
-        &self.id
-    }
+/// A key of this machine answers at once, and shows nothing but its id.
+macro_rules! local_key {
+    ($name:ident) => {
+        impl KeyWrap for $name {
+            fn id(&self) -> &str {
+                &self.id
+            }
 
-    fn wrap<'a>(&'a self, cek: &'a [u8]) -> BoxFuture<'a, Result<Wrapped, CryptoError>> {
-        Box::pin(ready(self.wrap_now(cek)))
-    }
+            fn wrap<'a>(&'a self, cek: &'a [u8]) -> BoxFuture<'a, Result<Wrapped, CryptoError>> {
+                Box::pin(ready(self.wrap_now(cek)))
+            }
 
-    fn unwrap<'a>(
-        &'a self,
-        algorithm: &'a str,
-        wrapped: &'a [u8],
-    ) -> BoxFuture<'a, Result<SecretBytes, CryptoError>> {
-        Box::pin(ready(self.unwrap_now(algorithm, wrapped)))
-    }
+            fn unwrap<'a>(
+                &'a self,
+                algorithm: &'a str,
+                wrapped: &'a [u8],
+            ) -> BoxFuture<'a, Result<SecretBytes, CryptoError>> {
+                Box::pin(ready(self.unwrap_now(algorithm, wrapped)))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).field("id", &self.id).finish_non_exhaustive()
+            }
+        }
+    };
 }
 
-impl fmt::Debug for RsaKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RsaKey").field("id", &self.id).finish_non_exhaustive()
-    }
-}
+local_key!(AesKey);
+local_key!(RsaKey);
 
-fn unknown_algorithm(id: &str, algorithm: &str) -> CryptoError {
+pub(super) fn unknown_algorithm(id: &str, algorithm: &str) -> CryptoError {
     CryptoError::UnknownAlgorithm { id: id.to_owned(), algorithm: algorithm.to_owned() }
 }
 

@@ -16,13 +16,15 @@ pub(crate) const LIST: &str = "_ClientEncryptionMetadata2";
 
 /// How a table encrypts its entities, if it does. An account carries it, as every request of the table goes
 /// through the account: no write can miss it.
+///
+/// Patterns write the rows of a type as plain entities: then it also carries what the type declares.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Protection(Option<Arc<Encryption>>);
+pub(crate) struct Protection(Option<Arc<Encryption>>, &'static [PropertyDef]);
 
 impl Protection {
     #[cfg(feature = "encryption")]
     pub(crate) fn new(encryption: Arc<Encryption>) -> Self {
-        Self(Some(encryption))
+        Self(Some(encryption), &[])
     }
 
     #[cfg(feature = "encryption")]
@@ -32,6 +34,16 @@ impl Protection {
 
     pub(crate) fn is_some(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// The same for plain entities that are rows of a type. Fails if the type has secrets and there is no key to
+    /// encrypt them with (E-22).
+    #[cfg(feature = "patterns")]
+    pub(crate) fn declaring(&self, declared: &'static [PropertyDef]) -> Result<Self, Error> {
+        if declares_secrets(declared) && !self.is_some() {
+            return Err(CryptoError::NoKey.into());
+        }
+        Ok(Self(self.0.clone(), declared))
     }
 
     /// What a projection must read too (C-7.23).
@@ -51,6 +63,7 @@ impl Protection {
     ) -> Result<(), Error> {
         // A transaction that failed may be sent again in parts.
         if let Some(encryption) = self.0.as_ref().filter(|_| !properties.is_sealed()) {
+            properties.declare(self.1);
             encryption.seal(properties, table, key, verb, env).await?;
             properties.mark_sealed();
         }
@@ -66,6 +79,7 @@ impl Protection {
         selected: &[String],
     ) -> Result<Loaded<Entity>, Error> {
         let Some(encryption) = &self.0 else { return Ok(raw) };
+        let declared = if declared.is_empty() { self.1 } else { declared };
         let opened = encryption.open(std::mem::take(&mut *raw), env, declared, selected).await;
         *raw = opened.map_err(|fault| {
             Error::from(fault).with(|context| context.key = Some(raw.loaded_key().clone()))

@@ -3,7 +3,7 @@
 use super::Filter;
 use crate::error::Error;
 use crate::value::{EncodeError, TableValue, Value};
-use lazuli_model::{Operator, Property};
+use lazuli_model::Property;
 use std::collections::HashMap;
 
 /// Marks the text that stands for a value until it is bound. No filter may hold it.
@@ -108,7 +108,7 @@ fn bind(
         }
         F::Not(inner) => bind(inner, value_of),
         F::And(parts) | F::Or(parts) => parts.iter_mut().try_for_each(|part| bind(part, value_of)),
-        F::Constant(_) | F::IsTrue(_) => Ok(()),
+        F::Constant(_) | F::IsTrue(_) | F::Extended(_) => Ok(()),
     }
 }
 
@@ -130,10 +130,23 @@ impl FilterValue for &str {
     }
 }
 
-/// A comparison, as `filter!` writes it.
-pub fn compare(property: &str, operator: &str, value: Result<Value, EncodeError>) -> Filter {
-    let operator = Operator::from_name(operator).unwrap_or(Operator::Eq);
-    Filter::compare(Property::from_name(property), operator, value)
+impl FilterValue for str {
+    fn filter_value(&self) -> Result<Value, EncodeError> {
+        self.to_owned().to_value()
+    }
+}
+
+/// A filter that `filter!` has checked, with its values.
+pub fn checked_filter<const N: usize>(
+    text: &str,
+    values: [(&str, Result<Value, EncodeError>); N],
+) -> Filter {
+    let values = values.into_iter().map(|(name, value)| Ok((name, value?)));
+    let filter = values.collect::<Result<Vec<_>, EncodeError>>().and_then(|values| {
+        // The macro has read it: a date that no calendar has is what can still be wrong.
+        Filter::parse(text, values).map_err(|error| EncodeError::Filter(error.to_string()))
+    });
+    filter.unwrap_or_else(|fault| Filter(lazuli_model::Filter::Constant(false), Some(fault)))
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ const PRIMARY_ROW: &str = "_rk";
 const SOURCE_TICKS: &str = "_src";
 /// Whether a copy only reserves its value.
 const STATE: &str = "_st";
+/// The state of a copy of an entity that is on its way to another partition (P-3.6, P-12.6).
+pub(crate) const MOVING: &str = "moving";
 
 /// A copy as it should be.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,6 +161,7 @@ impl Operation {
     fn of_copy(verb: WriteVerb, copy: &CopyRow) -> Self {
         Self {
             verb: Some(verb),
+            table: None,
             key: copy.key.clone(),
             properties: copy.properties.clone(),
             if_match: None,
@@ -168,6 +171,11 @@ impl Operation {
         }
         .copying(copy.def)
     }
+}
+
+/// Whether a copy belongs to an entity that is not there yet: it reserves its place (P-12.6).
+pub(crate) fn is_moving(copy: &Entity) -> bool {
+    matches!(copy.value(STATE), Some(Value::String(state)) if state == MOVING)
 }
 
 /// A copy in the shape of its primary, and the primary's key; `None` if it is not a copy of `mark`.

@@ -24,6 +24,7 @@ pub struct Cost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     local: usize,
+    is_wide: bool,
 }
 
 impl Costs {
@@ -36,12 +37,17 @@ impl Costs {
             }
             rest = more;
         }
-        Self { local }
+        Self { local, is_wide: false }
+    }
+
+    /// The costs of a type whose entities have so many rows (P-10).
+    pub const fn of_parts(parts: usize) -> Self {
+        Self { local: parts.saturating_sub(1), is_wide: true }
     }
 
     const fn write(self, point_reads: usize, egt_ops: usize) -> Cost {
         let none = Cost { point_reads, writes: 0, egts: 0, egt_ops: 0, queue_ops: 0, blob_ops: 0 };
-        if self.local == 0 {
+        if self.local == 0 && !self.is_wide {
             Cost { point_reads: 0, writes: 1, ..none }
         } else {
             Cost { egts: 1, egt_ops, ..none }
@@ -60,7 +66,7 @@ impl Costs {
 
     /// An upsert, an overwrite or a merge by key: the old index keys are read first (P-1.5).
     pub const fn upsert(self) -> Cost {
-        self.write(1, 1 + 2 * self.local)
+        if self.is_wide { self.insert() } else { self.write(1, 1 + 2 * self.local) }
     }
 
     /// A deletion of an entity that was read.

@@ -1,6 +1,6 @@
 //! Reads by index (P-1.8).
 
-use super::copies::as_primary;
+use super::copies::{as_primary, is_moving};
 use crate::BoxFuture;
 use crate::account::Account;
 use crate::codec;
@@ -116,8 +116,11 @@ impl<R> Deref for Indexed<R> {
     }
 }
 
-/// What a copy holds.
+/// What a copy holds; `None` if its entity is not there yet.
 pub(crate) fn read<I: Index>(copy: Entity) -> Result<Option<Indexed<I::Row>>, Error> {
+    if is_moving(&copy) {
+        return Ok(None);
+    }
     let stranger = copy.decode_error(codec::INDEX_MARK, ValueError::Missing);
     let Some((key, source, entity)) = as_primary(copy, I::DEF.mark) else {
         return Err(stranger.into());

@@ -2,12 +2,12 @@
 
 use crate::account::Account;
 use crate::call::{Answer, Call};
-use crate::filter::Filter;
 use http::header::IF_MATCH;
 use lazuli_advice::{Advisor, Class, QueryFacts, Sample, Verb};
-use lazuli_model::{EntityKey, Filter as Tree, Operator, Property, Value};
+use lazuli_model::EntityKey;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub(crate) use lazuli_advice::FilterFacts;
 pub use lazuli_advice::{Code, Finding, Thresholds};
 
 /// Watches the traffic of an account. Dropped, it stops.
@@ -65,65 +65,6 @@ macro_rules! assert_no_advice {
 
 fn lock(advisor: &Mutex<Advisor>) -> MutexGuard<'_, Advisor> {
     advisor.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What a query's filter says, as far as advice needs it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FilterFacts {
-    property: Option<String>,
-    partition: Option<String>,
-    is_on_time: bool,
-    has_or_of_keys: bool,
-    has_row_alone: bool,
-}
-
-impl FilterFacts {
-    pub(crate) fn of(filter: Option<&Filter>) -> Self {
-        let mut facts = Self::default();
-        let Some(filter) = filter else { return facts };
-        let mut has_row = false;
-        facts.add(&filter.0, &mut has_row);
-        facts.has_row_alone = has_row && facts.partition.is_none();
-        facts
-    }
-
-    fn add(&mut self, filter: &Tree, has_row: &mut bool) {
-        match filter {
-            Tree::Compare { property, operator, value } => {
-                self.is_on_time |= matches!(value, Value::DateTime(_));
-                match (property, operator, value) {
-                    (Property::PartitionKey, Operator::Eq, Value::String(key)) => {
-                        self.partition.get_or_insert_with(|| key.to_string());
-                    }
-                    (Property::RowKey, ..) => *has_row = true,
-                    (Property::PartitionKey, ..) => {}
-                    (property, ..) => {
-                        self.property.get_or_insert_with(|| property.name().to_owned());
-                    }
-                }
-            }
-            Tree::IsTrue(property) => {
-                self.property.get_or_insert_with(|| property.name().to_owned());
-            }
-            Tree::Not(inner) => self.add(inner, has_row),
-            Tree::And(parts) => parts.iter().for_each(|part| self.add(part, has_row)),
-            Tree::Or(parts) => {
-                let of_key = |part: &Tree| {
-                    matches!(
-                        part,
-                        Tree::Compare {
-                            property: Property::PartitionKey | Property::RowKey,
-                            operator: Operator::Eq,
-                            ..
-                        }
-                    )
-                };
-                self.has_or_of_keys |= parts.iter().any(of_key);
-                parts.iter().for_each(|part| self.add(part, has_row));
-            }
-            Tree::Constant(_) => {}
-        }
-    }
 }
 
 /// The keys that a call reads or writes, with the verb of each: more than one for a batch.

@@ -4,12 +4,16 @@
 //! entity, brings its copies after it, and deletes the note. Who dies on the way leaves the note, and a
 //! worker does the rest.
 
-mod note;
-mod protocol;
-mod service;
-mod store;
+pub(crate) mod check;
+mod commit;
+pub(crate) mod note;
+pub(crate) mod protocol;
+pub(crate) mod service;
+pub(crate) mod store;
 mod table;
+mod verbs;
 
+pub use check::CopyFinding;
 pub use table::{Eventual, EventualTable, EventualWorker, EventualWritten};
 
 #[cfg(test)]

@@ -38,6 +38,25 @@ pub enum FindingKind {
     Torn,
 }
 
+impl FindingKind {
+    /// Whether it is found from the copy, and not from the entity that lacks it.
+    pub(crate) fn is_of_copy(self) -> bool {
+        matches!(self, Self::Stale | Self::Orphan)
+    }
+}
+
+impl fmt::Display for FindingKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "missing",
+            Self::Stale => "stale",
+            Self::Orphan => "orphan",
+            Self::Duplicate => "duplicate",
+            Self::Torn => "torn",
+        })
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, about, row, primary, .. } = self;

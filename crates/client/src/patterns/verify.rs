@@ -1,24 +1,23 @@
 //! Finding and mending copies that are not as their entities say: what a foreign writer left (P-0.5, P-1).
 
-use super::{Finding, FindingKind};
-use crate::batch::{self, Operation};
-use crate::codec::{self, INDEX_MARK};
-use crate::entity::{Entity, Loaded, Properties, TableEntity};
-use crate::error::{Error, ErrorKind};
+use super::Finding;
+use super::eventual::CopyFinding;
+use super::eventual::protocol::Copy;
+use super::eventual::store::Place;
+use super::upkeep::{Examined, Upkeep};
+use crate::codec;
+use crate::entity::{Entity, TableEntity};
+use crate::error::Error;
 use crate::filter::partition;
-use crate::index::{CopyRow, as_primary, local_mark};
-use crate::options::CallOptions;
+use crate::index::CopyRow;
 use crate::page_token::PageToken;
 use crate::query::Pages;
-use crate::table::{self, Table};
-use crate::update::pause;
+use crate::table::Table;
 use crate::value::Value;
-use crate::write::WriteVerb;
-use lazuli_model::EntityKey;
-use std::collections::{HashMap, VecDeque};
-
-/// Rounds of a repair that others disturb.
-const ATTEMPTS: u32 = 8;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
 
 impl<T: TableEntity> Table<T> {
     /// Looks for copies of indexes that are not as their entities say. It may run beside writers: what looks
@@ -65,7 +64,9 @@ impl<T: TableEntity> Verify<T> {
             None => rows.scan(),
         };
         let pages = query.resume(self.resume).pages();
-        Findings { table: self.table, pages, ready: VecDeque::new(), token: None, next_token: None }
+        let upkeep = upkeep(&self.table, self.partition);
+        let ready = VecDeque::new();
+        Findings { upkeep, pages, ready, token: None, next_token: None, of: PhantomData }
     }
 
     /// All findings. More than `max` are an error.
@@ -84,12 +85,13 @@ impl<T: TableEntity> Verify<T> {
 
 /// Findings, as they are made.
 pub struct Findings<T> {
-    table: Table<T>,
+    upkeep: Upkeep,
     pages: Pages<Entity>,
-    ready: VecDeque<Finding>,
+    ready: VecDeque<Examined>,
     /// After the last page whose findings have all been returned.
     token: Option<PageToken>,
     next_token: Option<PageToken>,
+    of: PhantomData<fn() -> T>,
 }
 
 impl<T: TableEntity> Findings<T> {
@@ -100,78 +102,44 @@ impl<T: TableEntity> Findings<T> {
 
     /// The next finding; `None` at the end.
     pub async fn try_next(&mut self) -> Result<Option<Finding>, Error> {
+        Ok(self.next_examined().await?.as_ref().map(finding::<T>))
+    }
+
+    async fn next_examined(&mut self) -> Result<Option<Examined>, Error> {
         loop {
-            if let Some(finding) = self.ready.pop_front() {
-                return Ok(Some(finding));
+            if let Some(examined) = self.ready.pop_front() {
+                return Ok(Some(examined));
             }
             self.token = self.next_token.take();
             let Some(page) = self.pages.next_page().await? else { return Ok(None) };
             self.next_token = page.token().cloned();
-            let rows = page.into_items();
-            self.ready = self.look_at(&rows).await?.into();
-        }
-    }
-
-    /// What is wrong with these rows, and with those that belong to them.
-    async fn look_at(&self, rows: &[Loaded<Entity>]) -> Result<Vec<Finding>, Error> {
-        let by_key: HashMap<&EntityKey, &Entity> =
-            rows.iter().map(|row| (row.loaded_key(), &**row)).collect();
-        let mut findings = Vec::new();
-        for row in rows {
-            let suspects = match mark_of(row) {
-                Some(mark) => match local_mark::<T>(mark) {
-                    // The copy of another type, or of an index in other partitions.
-                    None => Vec::new(),
-                    Some(_) if self.is_justified(row, &by_key)? => Vec::new(),
-                    Some(_) => vec![row.loaded_key().clone()],
-                },
-                None => missing::<T>(row, &by_key)?,
-            };
-            for suspect in suspects {
-                let primary = primary_of(row)?;
-                findings.extend(
-                    examine::<T>(&self.table, &primary, &suspect).await?.map(|f| f.finding),
-                );
+            let looked = self.upkeep.look(&self.upkeep.table, page.items()).await?;
+            if let Some((_, error)) = looked.unreadable.into_iter().next() {
+                return Err(error);
             }
-        }
-        Ok(findings)
-    }
-
-    /// Whether the entity of a copy, if it is at hand, says that the copy is as it should be.
-    fn is_justified(
-        &self,
-        copy: &Loaded<Entity>,
-        by_key: &HashMap<&EntityKey, &Entity>,
-    ) -> Result<bool, Error> {
-        let Some(primary) = by_key.get(&primary_of(copy)?) else { return Ok(false) };
-        let expected = expected::<T>(primary)?;
-        Ok(expected.iter().any(|expected| {
-            expected.key == *copy.loaded_key() && is_as_expected(copy, &expected.properties)
-        }))
-    }
-}
-
-/// The mark of a copy.
-fn mark_of(row: &Entity) -> Option<&str> {
-    match row.value(INDEX_MARK) {
-        Some(Value::String(mark)) => Some(mark),
-        _ => None,
-    }
-}
-
-/// The key of the entity that a row belongs to: its own, unless it is a copy.
-fn primary_of(row: &Loaded<Entity>) -> Result<EntityKey, Error> {
-    match mark_of(row) {
-        None => Ok(row.loaded_key().clone()),
-        Some(mark) => {
-            let primary = as_primary(Entity::clone(row), mark);
-            Ok(primary.map_or_else(|| row.loaded_key().clone(), |(key, _, _)| key))
+            self.ready = looked.found.into();
         }
     }
 }
 
-/// The copies that an entity should have; none if it is not of the type.
-fn expected<T: TableEntity>(entity: &Entity) -> Result<Vec<CopyRow>, Error> {
+/// What is compared: the copies that lie beside the entities of a type.
+fn upkeep<T: TableEntity>(table: &Table<T>, partition: Option<String>) -> Upkeep {
+    let local = T::INDEXES.iter().filter(|def| def.is_local());
+    let name = table.name().to_owned();
+    Upkeep {
+        account: table.account.clone(),
+        table: name.clone(),
+        shape: Arc::new(move |entity: &Entity| expected::<T>(&name, entity)),
+        marks: local.map(|def| def.mark.to_owned()).collect(),
+        declared: T::PROPERTIES,
+        // Copies beside their entities are never claimed.
+        claim_age: Duration::ZERO,
+        partition,
+    }
+}
+
+/// The copies that an entity should have beside it; none if it is not of the type.
+fn expected<T: TableEntity>(table: &str, entity: &Entity) -> Result<Vec<Copy>, Error> {
     let is_of_type = match (T::KIND, T::KIND.and_then(|kind| entity.value(kind.property))) {
         (Some(kind), Some(Value::String(text))) => kind.version_of(text).is_some(),
         _ => entity.row_key().starts_with(T::LAYOUT.row_prefix),
@@ -179,91 +147,32 @@ fn expected<T: TableEntity>(entity: &Entity) -> Result<Vec<CopyRow>, Error> {
     if !is_of_type {
         return Ok(Vec::new());
     }
-    let decoded = codec::decode::<T>(entity.clone())?;
-    let copies = decoded.and_then(|decoded| decoded.copies);
-    let local = |copy: &&CopyRow| copy.def.is_local();
-    Ok(copies.iter().flat_map(|copies| copies.iter().filter(local).cloned()).collect())
-}
-
-/// The copies of an entity that are not among the rows at hand, or are not as they should be.
-fn missing<T: TableEntity>(
-    row: &Entity,
-    by_key: &HashMap<&EntityKey, &Entity>,
-) -> Result<Vec<EntityKey>, Error> {
-    let expected = expected::<T>(row)?.into_iter();
-    let is_there = |copy: &CopyRow| by_key.contains_key(&copy.key);
-    // One that is there and wrong is reported when its own turn comes.
-    Ok(expected.filter(|copy| !is_there(copy)).map(|copy| copy.key).collect())
-}
-
-/// Whether a row holds exactly this.
-fn is_as_expected(row: &Entity, expected: &Properties) -> bool {
-    row.len() == expected.len()
-        && expected.values().all(|(name, value)| row.value(name) == Some(value))
-}
-
-/// A finding, and the versions it was made under.
-struct Examined {
-    finding: Finding,
-    primary: Option<Loaded<Entity>>,
-    copy: Option<Loaded<Entity>>,
-    expected: Option<CopyRow>,
-}
-
-/// Reads an entity and a copy until the entity has the same version before and after, and says what is wrong
-/// with the copy.
-async fn examine<T: TableEntity>(
-    table: &Table<T>,
-    primary: &EntityKey,
-    copy: &EntityKey,
-) -> Result<Option<Examined>, Error> {
-    let (account, name) = (&table.account, &table.name);
-    let read = |key| table::get::<Entity>(account, name, key, CallOptions::default());
-    for _ in 0..ATTEMPTS {
-        let before = read(primary).await?;
-        let found = read(copy).await?;
-        let after = read(primary).await?;
-        let version = |row: &Option<Loaded<Entity>>| row.as_ref().map(|row| row.etag().clone());
-        if version(&before) != version(&after) {
-            continue;
+    let copies = codec::decode::<T>(entity.clone())?.and_then(|decoded| decoded.copies);
+    let copy = |copy: &CopyRow| {
+        let at = Entity::new(copy.key.partition.as_str(), copy.key.row.as_str());
+        let values = copy.properties.values();
+        Copy {
+            index: copy.def.name,
+            is_unique: copy.def.is_unique,
+            place: Place { table: table.to_owned(), key: copy.key.clone() },
+            entity: values.fold(at, |all, (name, value)| all.with(name.to_owned(), value.clone())),
         }
-        let expected = match &after {
-            Some(entity) => expected::<T>(entity)?.into_iter().find(|row| row.key == *copy),
-            None => None,
-        };
-        let kind = match (&expected, &found) {
-            (None, None) => return Ok(None),
-            (Some(_), None) => FindingKind::Missing,
-            (Some(expected), Some(found)) if is_as_expected(found, &expected.properties) => {
-                return Ok(None);
-            }
-            (Some(_), Some(_)) => FindingKind::Stale,
-            // A row of this key that is no copy of ours is not ours to judge.
-            (None, Some(found)) if mark_of(found).and_then(local_mark::<T>).is_none() => {
-                return Ok(None);
-            }
-            (None, Some(_)) => FindingKind::Orphan,
-        };
-        let mark = found.as_ref().and_then(|found| mark_of(found)).and_then(local_mark::<T>);
-        let about = expected.as_ref().map(|row| row.def).or(mark).map_or("", |def| def.name);
-        let shown = |row: &CopyRow| {
-            let entity = Entity::new(row.key.partition.as_str(), row.key.row.as_str());
-            row.properties
-                .values()
-                .fold(entity, |entity, (name, value)| entity.with(name.to_owned(), value.clone()))
-        };
-        let finding = Finding {
-            kind,
-            about,
-            row: copy.clone(),
-            primary: Some(primary.clone()),
-            expected: expected.as_ref().map(shown),
-            found: found.as_deref().cloned(),
-        };
-        return Ok(Some(Examined { finding, primary: after, copy: found, expected }));
+    };
+    let copies = copies.as_deref().unwrap_or_default().iter();
+    Ok(copies.filter(|copy| copy.def.is_local()).map(copy).collect())
+}
+
+fn finding<T: TableEntity>(examined: &Examined) -> Finding {
+    let CopyFinding { kind, index, row, primary, .. } = &examined.finding;
+    let def = T::INDEXES.iter().find(|def| def.mark == index);
+    Finding {
+        kind: *kind,
+        about: def.map_or("", |def| def.name),
+        row: row.clone(),
+        primary: Some(primary.clone()),
+        expected: examined.wanted.as_ref().map(|wanted| wanted.entity.clone()),
+        found: examined.copy.as_deref().cloned(),
     }
-    // It changes all the time: its writers keep its copies.
-    Ok(None)
 }
 
 /// A repair that is being described.
@@ -290,61 +199,22 @@ impl<T: TableEntity> Repair<T> {
         Self { is_dry: true, ..self }
     }
 
-    /// Mends all findings; `report` is given each. Returns how many there were.
+    /// Mends all findings; `report` is given each. Returns how many there were. A copy that two entities want, or
+    /// whose place another row has, stays as it is: [`Table::verify`] reports it again.
     pub async fn run(self, mut report: impl FnMut(&Finding) + Send) -> Result<usize, Error> {
-        let table = self.verify.table.clone();
         let mut findings = self.verify.findings();
         let mut count = 0;
-        while let Some(finding) = findings.try_next().await? {
+        while let Some(examined) = findings.next_examined().await? {
+            let finding = finding::<T>(&examined);
             if self.about.is_some_and(|about| about != finding.about) {
                 continue;
             }
             report(&finding);
             if !self.is_dry {
-                mend(&table, &finding).await?;
+                findings.upkeep.mend(examined).await?;
             }
             count += 1;
         }
         Ok(count)
     }
-}
-
-/// Makes a copy as its entity says, under the entity's version.
-async fn mend<T: TableEntity>(table: &Table<T>, finding: &Finding) -> Result<(), Error> {
-    let Some(primary) = &finding.primary else { return Ok(()) };
-    let env = &table.account.0.env;
-    for attempts in 1..=ATTEMPTS {
-        let Some(examined) = examine(table, primary, &finding.row).await? else { return Ok(()) };
-        let copy_etag = examined.copy.as_ref().map(|copy| copy.etag().as_str());
-        let write = match (&examined.expected, copy_etag) {
-            (Some(row), _) => {
-                let encoded = Ok((row.key.clone(), row.properties.clone()));
-                Operation::write(WriteVerb::Upsert, encoded, None)?
-            }
-            // An entity that comes to justify it writes it: then it has another version.
-            (None, Some(etag)) => Operation::remove(finding.row.clone(), etag),
-            (None, None) => return Ok(()),
-        };
-        // The entity must not change meanwhile: an empty merge says so (C-10.5).
-        let guard = examined.primary.as_ref().map(|primary| {
-            let encoded = Ok((primary.loaded_key().clone(), Properties::default()));
-            Operation::write(WriteVerb::Merge, encoded, Some(primary.etag().as_str()))
-        });
-        let writes = guard.transpose()?.into_iter().chain([write]);
-        let changes = batch::ChangeSet::of(&table.account, &table.name, writes)?.finish().await?;
-        let sent =
-            batch::send(&table.account, &table.name, &changes, None, true, CallOptions::default());
-        match sent.await {
-            Ok(_) => return Ok(()),
-            Err(error) if matches!(error.kind(), ErrorKind::Batch { index: Some(_) }) => {
-                env.sleep(pause(env, attempts)).await;
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Err(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }).at(
-        "repair",
-        Some(table.name()),
-        Some(&finding.row),
-    ))
 }

@@ -223,7 +223,7 @@ fn visit(filter: &Filter, comparison: &mut impl FnMut(&Property, Operator)) {
         Filter::And(parts) | Filter::Or(parts) => {
             parts.iter().for_each(|part| visit(part, comparison));
         }
-        Filter::Constant(_) | Filter::IsTrue(_) => {}
+        Filter::Constant(_) | Filter::IsTrue(_) | Filter::Extended(_) => {}
     }
 }
 

@@ -22,6 +22,17 @@ impl Selection {
         Self { filter: None, fault: None, is_narrow: false }
     }
 
+    /// The same once more, for another table; an error if it cannot be asked for.
+    #[cfg(feature = "patterns")]
+    pub(crate) fn again(&self) -> Result<Self, Error> {
+        match &self.fault {
+            Some(fault) => Err(Error::new(fault.kind().clone())),
+            None => {
+                Ok(Self { filter: self.filter.clone(), fault: None, is_narrow: self.is_narrow })
+            }
+        }
+    }
+
     /// A selection that cannot be asked for.
     pub(crate) fn refused(self, error: Error) -> Self {
         Self { fault: self.fault.or(Some(error)), ..self }

@@ -1,6 +1,7 @@
 //! Fetches the pages of a query, part by part.
 
 use super::plan::Part;
+use super::snapshot::Snapshot;
 use super::{Decode, parameter};
 use crate::account::Account;
 use crate::call::{About, Call, CallOptions, header};
@@ -67,6 +68,8 @@ pub(super) struct Source<T> {
     pub(super) declared: &'static [PropertyDef],
     /// The properties that are asked for; empty if all are.
     pub(super) select: Vec<String>,
+    /// The moment that all pages are of, if there is one.
+    pub(super) snapshot: Option<Snapshot>,
 }
 
 impl Piece {
@@ -84,12 +87,16 @@ impl Piece {
     }
 }
 
+/// Bytes of a small entity in a page.
+const ENTITY_BYTES_FEW: usize = 256;
+
 /// What `read` makes of the entities of a page, or its first fault.
 fn read_items<T>(
     body: &[u8],
     mut read: impl FnMut(json::AnsweredEntity<'_>) -> Result<Option<T>, Error>,
 ) -> Result<Vec<T>, Error> {
-    let mut items = Vec::new();
+    // Room for the entities of most pages: what a list copies when it grows is more than they take.
+    let mut items = Vec::with_capacity((body.len() / ENTITY_BYTES_FEW).min(PAGE_ITEMS_MAX));
     let mut fault = None;
     json::read_feed(body, |entity| match read(entity) {
         Ok(item) => items.extend(item),
@@ -128,6 +135,9 @@ impl<T: Send + 'static> Source<T> {
             [Piece::Query(query)] => self.fetch_query(query, position, wanted).await,
             points => self.fetch_points(points).await,
         };
+        if let (Some(snapshot), Ok(Fetched { next: None, .. })) = (&self.snapshot, &fetched) {
+            snapshot.finish(&self.account, &self.table, &self.options, count).await;
+        }
         fetched.map_err(|error| error.at("query", Some(self.table.as_str()), None))
     }
 
@@ -143,7 +153,7 @@ impl<T: Send + 'static> Source<T> {
     }
 
     async fn fetch_point(&self, key: EntityKey) -> Result<Option<Loaded<T>>, Error> {
-        let options = self.options.clone();
+        let options = self.options().await?;
         let query = self.point_query.clone();
         let answer = read_point(&self.account, &self.table, &key, query, options).await?;
         let Some(answer) = answer else { return Ok(None) };
@@ -161,7 +171,7 @@ impl<T: Send + 'static> Source<T> {
         entity: json::AnsweredEntity<'_>,
         etag: Option<&str>,
     ) -> Result<Option<Loaded<T>>, Error> {
-        self.skip_bad(Loaded::from_answer(entity, etag, &*self.decode))
+        self.skip_bad(Loaded::from_answer(entity, etag, self.declared, &*self.decode))
     }
 
     /// What an encrypted row becomes.
@@ -186,13 +196,15 @@ impl<T: Send + 'static> Source<T> {
         position: Option<Position>,
         wanted: Option<usize>,
     ) -> Result<Fetched<T>, Error> {
-        let call = self.call(query, position, wanted);
+        let call = Call { options: self.options().await?, ..self.call(query, position, wanted) };
         let answer = self.account.exchange(&call).await?;
         if answer.status != StatusCode::OK {
             return Err(answer.into_error("query"));
         }
         let items = if self.account.1.is_some() {
-            let raw = read_items(&answer.body, |entity| Loaded::raw(entity, None).map(Some))?;
+            let raw = read_items(&answer.body, |entity| {
+                Loaded::raw(entity, None, self.declared).map(Some)
+            })?;
             let opened = stream::iter(raw).map(|raw| self.opened(raw)).buffered(OPENED_AT_ONCE);
             let items: Vec<Option<Loaded<T>>> = opened.try_collect().await?;
             items.into_iter().flatten().collect()
@@ -203,6 +215,14 @@ impl<T: Send + 'static> Source<T> {
         let next = |name| header(&answer.headers, name).map(str::to_owned);
         let next = Position { partition: next(&NEXT_PARTITION_KEY), row: next(&NEXT_ROW_KEY) };
         Ok(Fetched { items, next: (next != Position::default()).then_some(next) })
+    }
+
+    /// Options of a request.
+    async fn options(&self) -> Result<CallOptions, Error> {
+        match &self.snapshot {
+            Some(snapshot) => snapshot.reading(&self.account, &self.table, &self.options).await,
+            None => Ok(self.options.clone()),
+        }
     }
 
     fn call(&self, query: &str, position: Option<Position>, wanted: Option<usize>) -> Call {
@@ -218,7 +238,6 @@ impl<T: Send + 'static> Source<T> {
         }
         Call {
             answer_bytes_max: tables::PAGE_BYTES_MAX,
-            options: self.options.clone(),
             about: About {
                 filter: self.shown_filter.clone(),
                 query_class: Some(self.class),

@@ -3,11 +3,14 @@
 use super::Queue;
 use crate::account::Account;
 use crate::error::{Error, ErrorKind};
+use crate::options::Request;
 use crate::rest::{self, Parameters};
+use crate::sas::{UserDelegationKey, fetch_user_delegation_key};
 use http::{Method, StatusCode};
 use lazuli_model::QueueName;
 use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::xml;
+use std::time::Duration;
 
 /// The queue service of an account.
 #[derive(Clone, Debug)]
@@ -47,38 +50,23 @@ impl Queues {
         let call = queue.call("delete queue", Method::DELETE, "", Parameters::new());
         let answer = self.account.exchange(&call).await;
         let answer = answer.map_err(|error| queue.place("delete queue", error))?;
-        match answer.status {
-            StatusCode::NO_CONTENT => Ok(true),
-            // An attempt before this one may have deleted it.
-            StatusCode::NOT_FOUND => Ok(answer.is_after_lost),
-            _ => Err(queue.place("delete queue", answer.into_error("delete queue"))),
-        }
+        rest::was_present(answer, StatusCode::NO_CONTENT, "delete queue")
+            .map_err(|error| queue.place("delete queue", error))
+    }
+
+    /// Asks for a key that signs tokens for queues. It needs a bearer token, and lives from now for `life`,
+    /// at most seven days.
+    pub fn user_delegation_key(&self, life: Duration) -> Request<UserDelegationKey> {
+        fetch_user_delegation_key(&self.account, StorageService::Queue, life)
     }
 
     /// The names of all queues that begin with `prefix`, in order.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>, Error> {
-        let mut names = Vec::new();
-        let mut marker: Option<String> = None;
-        loop {
-            let prefix = Some(prefix).filter(|prefix| !prefix.is_empty());
-            let query = Parameters::new()
-                .and("comp", "list")
-                .and_if("prefix", prefix)
-                .and_if("marker", marker.as_deref());
-            let operation = "list queues";
-            let mut call =
-                rest::call(StorageService::Queue, operation, Method::GET, "/".into(), query);
-            call.answer_bytes_max = rest::LIST_BYTES_MAX;
-            let answer = self.account.exchange(&call).await?;
-            if answer.status != StatusCode::OK {
-                return Err(answer.into_error(operation));
-            }
-            let page = xml::read_queues(&answer.body).map_err(Error::protocol)?;
-            names.extend(page.queues.into_iter().map(|queue| queue.name));
-            marker = page.next_marker;
-            if marker.is_none() {
-                return Ok(names);
-            }
-        }
+        rest::list_names(&self.account, StorageService::Queue, "list queues", prefix, |body| {
+            let page = xml::read_queues(body).map_err(Error::protocol)?;
+            let names = page.queues.into_iter().map(|queue| queue.name);
+            Ok((names.collect(), page.next_marker))
+        })
+        .await
     }
 }

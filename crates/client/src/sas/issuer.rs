@@ -1,6 +1,6 @@
 //! Tokens for many users (P-22.2).
 
-use super::{SasToken, TableSasBuilder, signing_key};
+use super::{SasToken, Signer, TableSasBuilder, signing_key};
 use crate::entity::TableEntity;
 use crate::error::Error;
 use crate::table::Table;
@@ -89,8 +89,9 @@ impl SasIssuer {
         }
         // Signed without the lock: two callers may sign at once, and the last one is kept.
         let (account, key) = signing_key(&self.builder.account)?;
+        let signer = Signer::Account(account, key);
         let token =
-            self.builder.clone().partition(partition).expires_in(self.life).sign(&account, &key)?;
+            self.builder.clone().partition(partition).expires_in(self.life).sign(&signer)?;
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         cache.insert(partition, Issued { token: token.clone(), at: now }, self.tokens_max);
         Ok(token)

@@ -134,3 +134,132 @@ fn an_issuer_gives_a_token_again_until_half_its_life_is_over() {
     issuer.clear();
     assert_eq!(issuer.cached(), 0);
 }
+
+/// The service signs nothing: what it would have signed with this key is checked.
+const USER_KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+
+/// A transport that gives a user delegation key of the service that is asked.
+#[derive(Clone, Default)]
+struct KeyService(Arc<Mutex<Vec<String>>>);
+
+impl crate::Transport for KeyService {
+    fn send(
+        &self,
+        request: http::Request<bytes::Bytes>,
+    ) -> crate::BoxFuture<'_, Result<http::Response<crate::Body>, crate::TransportError>> {
+        let header = |name| request.headers().get(name).unwrap().to_str().unwrap().to_owned();
+        let body = String::from_utf8(request.body().to_vec()).unwrap();
+        let seen = format!(
+            "{} {} {} {} {body}",
+            request.method(),
+            request.uri(),
+            header("x-ms-version"),
+            header("authorization"),
+        );
+        self.0.lock().unwrap().push(seen);
+        let service = &request.uri().host().unwrap()[..1];
+        let answer = format!(
+            "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><UserDelegationKey>\
+             <SignedOid>oid</SignedOid><SignedTid>tid</SignedTid>\
+             <SignedStart>2026-11-15T12:00:00Z</SignedStart>\
+             <SignedExpiry>2026-11-15T13:00:00Z</SignedExpiry><SignedService>{service}</SignedService>\
+             <SignedVersion>2025-07-05</SignedVersion><Value>{USER_KEY}</Value></UserDelegationKey>"
+        );
+        let answer = http::Response::new(crate::Body::from(bytes::Bytes::from(answer)));
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+}
+
+#[derive(Debug)]
+struct Token;
+
+impl crate::TokenCredential for Token {
+    fn token<'a>(
+        &'a self,
+        _scope: &'a str,
+    ) -> crate::BoxFuture<'a, Result<crate::AccessToken, crate::BoxError>> {
+        let secret = crate::Secret::new("bearer");
+        let token = crate::AccessToken { secret, expires: Timestamp::MAX };
+        Box::pin(std::future::ready(Ok(token)))
+    }
+}
+
+fn users_account() -> (Account, KeyService) {
+    let now = Timestamp::parse("2026-11-15T12:00:00Z").unwrap();
+    let service = KeyService::default();
+    let account = crate::AccountBuilder::from_connection_string(
+        "AccountName=acct;TableEndpoint=https://t.example;QueueEndpoint=https://q.example;\
+         BlobEndpoint=https://b.example;SharedAccessSignature=sig=x",
+    );
+    let account = account
+        .unwrap()
+        .credential(Credential::token(Token))
+        .transport(service.clone())
+        .env(Env::new(Manual(Arc::new(Mutex::new(now)))))
+        .build()
+        .unwrap();
+    (account, service)
+}
+
+#[tokio::test]
+async fn a_user_signs_with_a_key_of_their_own() {
+    // C-16.1, A-7.5, A-13.29, B-3.25.
+    let (account, service) = users_account();
+    let value = SigningKey::from_base64(USER_KEY).unwrap();
+    let tables = account.tables();
+    let key = tables.user_delegation_key(HOUR).await.unwrap();
+    assert_eq!(key.expires(), Timestamp::parse("2026-11-15T13:00:00Z"));
+    assert!(!format!("{key:?}").contains("AAEC"), "{key:?}");
+    let asked = service.0.lock().unwrap().pop().unwrap();
+    assert_eq!(
+        asked,
+        "POST https://t.example/?restype=service&comp=userdelegationkey&timeout=30 2025-07-05 \
+         Bearer bearer <KeyInfo><Start>2026-11-15T12:00:00Z</Start>\
+         <Expiry>2026-11-15T13:00:00Z</Expiry></KeyInfo>"
+    );
+    let people = tables.table("People").unwrap();
+    let sas = people.sas(Permissions::READ).partition("p").expires_in(HOUR).delegated_by(&key);
+    let token = sas.build().unwrap();
+    let query = Query::parse_lenient(token.as_str()).unwrap();
+    let Ok(Some(Sas::UserDelegation(sas))) = Sas::parse(&query) else { panic!("{token:?}") };
+    assert_eq!(sas.verify("acct", &value), Ok(()));
+    assert_eq!((sas.key.object_id, sas.table.version), ("oid", "2025-07-05"));
+
+    let policy = people.sas(Permissions::READ).expires_in(HOUR).policy("p").delegated_by(&key);
+    assert!(policy.build().unwrap_err().to_string().contains("policy"));
+    let too_long = tables.user_delegation_key(8 * 24 * HOUR).await.unwrap_err();
+    assert!(too_long.to_string().contains("seven days"), "{too_long}");
+}
+
+#[cfg(all(feature = "queue", feature = "blob"))]
+#[tokio::test]
+async fn a_user_signs_for_queues_and_blobs_too() {
+    use lazuli_wire::sas::{BlobToken, QueueToken};
+    let (account, _) = users_account();
+    let value = SigningKey::from_base64(USER_KEY).unwrap();
+    let queues = account.queues();
+    let key = queues.user_delegation_key(HOUR).await.unwrap();
+    let jobs = queues.queue("jobs").unwrap();
+    let token = jobs.sas(Permissions::PROCESS).expires_in(HOUR).delegated_by(&key).build().unwrap();
+    let query = Query::parse_lenient(token.as_str()).unwrap();
+    let Ok(Some(QueueToken::UserDelegation(sas))) = QueueToken::parse(&query) else { panic!() };
+    assert_eq!(sas.verify("acct", "jobs", &value), Ok(()));
+
+    let pics = account.blobs().container("pics").unwrap();
+    let foreign = pics.sas(Permissions::READ).expires_in(HOUR).delegated_by(&key).build();
+    assert!(foreign.unwrap_err().to_string().contains("another service"));
+    let key = account.blobs().user_delegation_key(HOUR).await.unwrap();
+    for (sas, path, letters) in [
+        (pics.sas(Permissions::LIST | Permissions::READ), "pics", "rl"),
+        (pics.blob("a b").unwrap().sas(Permissions::WRITE), "pics/a b", "w"),
+    ] {
+        let token = sas.expires_in(HOUR).delegated_by(&key).build().unwrap();
+        let query = Query::parse_lenient(token.as_str()).unwrap();
+        let Ok(Some(BlobToken::UserDelegation(sas))) = BlobToken::parse(&query) else { panic!() };
+        assert_eq!(sas.verify("acct", path, &value), Ok(()));
+        assert_eq!(sas.blob.permissions, letters);
+    }
+    let list = pics.blob("a").unwrap().sas(Permissions::LIST).expires_in(HOUR);
+    let list = list.delegated_by(&key);
+    assert!(list.build().unwrap_err().to_string().contains("a blob has the permissions"));
+}

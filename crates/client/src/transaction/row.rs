@@ -1,6 +1,6 @@
 //! What a transaction does to one row: several writes become one (C-10.4).
 
-use super::entity;
+use super::entity_of;
 use crate::batch::Operation;
 use crate::entity::{ETag, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
@@ -47,6 +47,11 @@ impl Row {
 
     pub(super) fn key(&self) -> &EntityKey {
         &self.key
+    }
+
+    /// Whether nothing is written, but guarded at most.
+    pub(super) fn is_unchanged(&self) -> bool {
+        matches!(self.after, After::AsBefore) && self.before != Before::Absent
     }
 
     /// Notes what its copies were when it was read, the first time, and what they are to be.
@@ -136,7 +141,7 @@ impl Row {
             Before::Read { etag, ids } => (etag.clone(), ids.clone()),
             Before::Anything | Before::Absent => (ETag::new("*"), WriteIds::default()),
         };
-        let value = T::read(entity(&self.key, properties)).map_err(Error::from);
+        let value = T::read(entity_of(&self.key, properties)).map_err(Error::from);
         Some(value.map(|value| {
             Some(Loaded::unwritten(value, self.key.clone(), etag, Timestamp::MIN, ids))
         }))
@@ -166,8 +171,9 @@ impl Row {
             Before::Anything | Before::Absent => (None, WriteIds::default()),
         };
         let properties = properties.cloned().unwrap_or_default();
-        let (copies, copy) = (Vec::new(), None);
-        Some(Operation { verb, key: self.key.clone(), properties, if_match, base, copies, copy })
+        let (table, copies, copy) = (None, Vec::new(), None);
+        let key = self.key.clone();
+        Some(Operation { verb, table, key, properties, if_match, base, copies, copy })
     }
 }
 

@@ -4,9 +4,9 @@ use super::proxy::{Proxy, ProxyConnector};
 use super::{Body, Sent, Transport, TransportError};
 use crate::{BoxError, BoxFuture};
 use bytes::Bytes;
-use futures_util::{StreamExt, TryFutureExt, future};
+use futures_util::TryFutureExt;
 use http::header::PROXY_AUTHORIZATION;
-use http_body_util::{BodyStream, Full};
+use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -91,20 +91,11 @@ impl Transport for HttpTransport {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization);
         }
         let answer = self.client.request(request.map(Full::new));
-        Box::pin(answer.map_ok(|answer| answer.map(body)).map_err(|error| TransportError {
-            sent: if error.is_connect() { Sent::No } else { Sent::Maybe },
-            source: error.into(),
+        Box::pin(answer.map_ok(|answer| answer.map(Body::incoming)).map_err(|error| {
+            TransportError {
+                sent: if error.is_connect() { Sent::No } else { Sent::Maybe },
+                source: error.into(),
+            }
         }))
     }
-}
-
-fn body(incoming: hyper::body::Incoming) -> Body {
-    let data = |frame: Result<hyper::body::Frame<Bytes>, hyper::Error>| {
-        future::ready(match frame {
-            // Trailers mean nothing to these services.
-            Ok(frame) => frame.into_data().ok().map(Ok),
-            Err(error) => Some(Err(BoxError::from(error))),
-        })
-    };
-    Body::from_stream(BodyStream::new(incoming).filter_map(data))
 }

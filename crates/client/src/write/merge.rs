@@ -3,12 +3,13 @@
 use super::{Write, WriteVerb, Written};
 use crate::BoxFuture;
 use crate::account::Account;
+use crate::batch::Operation;
 use crate::call::CallOptions;
 use crate::column::Settable;
 use crate::entity::{ETag, Entity, Loaded, Properties, TableEntity};
 use crate::error::Error;
-use crate::index::Indexing;
-use crate::key::KeyError;
+use crate::index::{Indexing, blind};
+use crate::key::{IntoKey, KeyError, ReadVersion};
 use crate::options::verb_options;
 use crate::property::PropertyDef;
 use crate::value::{IntoValue, TableValue};
@@ -51,6 +52,23 @@ impl<T> Merge<T> {
             with_write_id: false,
             options: CallOptions::default(),
             of: PhantomData,
+        }
+    }
+
+    /// The merge into what a key, or an entity that was read, names.
+    pub(crate) fn of<K: IntoKey>(
+        account: &Account,
+        table: &TableName,
+        key: K,
+        declared: &'static [PropertyDef],
+    ) -> Self {
+        let version = key.version();
+        let merge = Self::new(account, table, key.into_key(), declared);
+        match version {
+            Some(ReadVersion { etag, base }) => {
+                Self { if_match: Some(etag.as_str().to_owned()), base, ..merge }
+            }
+            None => merge,
         }
     }
 
@@ -123,6 +141,23 @@ impl<T> Merge<T> {
 
     verb_options!();
 
+    /// The same as a write of a transaction.
+    pub(crate) fn into_operation(self) -> Result<Operation, Error>
+    where
+        T: TableEntity,
+    {
+        if let Some(fault) = self.fault {
+            return Err(fault);
+        }
+        let (key, if_match) = (self.key?, self.if_match.as_deref());
+        let verb = verb(if_match);
+        if Indexing::of_merge::<T>(verb, &key, &self.properties, if_match).is_some() {
+            return Err(blind(key));
+        }
+        let write = Operation::write(verb, Ok((key, self.properties)), if_match)?;
+        Ok(Operation { base: self.base, ..write })
+    }
+
     fn into_write(self) -> Write
     where
         T: TableEntity,
@@ -143,11 +178,7 @@ impl<T> Merge<T> {
             Some(fault) => Err(fault),
             None => Ok((key, properties)),
         });
-        let verb = match if_match.as_deref() {
-            None => WriteVerb::UpsertMerge,
-            // With a star it may be done twice, and nothing has to be looked up.
-            Some(_) => WriteVerb::Merge,
-        };
+        let verb = verb(if_match.as_deref());
         let indexing = match &encoded {
             Ok((key, properties)) => {
                 Indexing::of_merge::<T>(verb, key, properties, if_match.as_deref())
@@ -158,6 +189,14 @@ impl<T> Merge<T> {
         let write = write.indexed(Ok(indexing)).keeping(T::WRITE_IDS);
         let with_write_id = with_write_id || T::WRITE_IDS > 0;
         Write { options, with_write_id, ..write.based_on(&base) }
+    }
+}
+
+fn verb(if_match: Option<&str>) -> WriteVerb {
+    match if_match {
+        None => WriteVerb::UpsertMerge,
+        // With a star it may be done twice, and nothing has to be looked up.
+        Some(_) => WriteVerb::Merge,
     }
 }
 

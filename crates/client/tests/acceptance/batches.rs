@@ -1,9 +1,16 @@
 //! Transactions and many writes: CS-11, CS-17.
 
 use crate::peer::Peer;
-use lazuli_client::{Batch, BatchFault, Entity, ErrorKind, Table, iter};
+use bytes::Bytes;
+use lazuli_client::{
+    Account, Batch, BatchFault, Body, BoxFuture, BulkReport, Entity, ErrorKind, Table, Transport,
+    TransportError, iter,
+};
 use lazuli_test::TestServer;
+use std::future::IntoFuture;
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 crate::scenarios! { cs_11_a_transaction_is_checked_before_it_is_sent }
 
@@ -11,31 +18,76 @@ crate::scenarios! { cs_11_a_transaction_is_checked_before_it_is_sent }
 const WRITES_TO_A_ROW: usize = 2;
 const PARTITIONS: usize = 500;
 const WRITES: usize = 100_000;
+const BUFFER: usize = 4 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cs_17_a_load_is_written_once_and_in_order() {
-    // The bound is per partition and second. It is set so low that the load meets it.
-    let rate_max = NonZeroU32::new(250).unwrap();
+    // The rate as written; a load that one process sends does not meet it.
+    assert!(load(2000, PARTITIONS, WRITES).await.failed.is_empty());
+    // Twenty transactions into one partition that takes five in a second.
+    assert!(load(500, 1, 2000).await.throttled > 0);
+}
+
+/// Loads into a server that takes so many operations of a partition in a second.
+async fn load(rate_max: u32, partitions: usize, writes: usize) -> BulkReport {
+    let rate_max = NonZeroU32::new(rate_max).unwrap();
     let server = TestServer::builder().partition_rate_max(rate_max).start().await.unwrap();
     let table = server.account().tables().create("Loads").await.unwrap();
-    let rows = WRITES / WRITES_TO_A_ROW;
-    let writes = (0..WRITES).map(move |write| {
+    let rows = writes / WRITES_TO_A_ROW;
+    let all_writes = (0..writes).map(move |write| {
         let row = write % rows;
-        Entity::new(format!("p{:03}", row % PARTITIONS), format!("{row:06}"))
+        Entity::new(format!("p{:03}", row % partitions), format!("{row:06}"))
             .with("Write", write as i32)
     });
-    let bulk = table.bulk().concurrency(16).buffer_max(4 * 1024 * 1024);
-    let report = bulk.upsert(iter(writes)).await.unwrap();
+    let bulk = table.bulk().concurrency(16).buffer_max(BUFFER);
+    let report = bulk.upsert(iter(all_writes)).await.unwrap();
     assert!(report.failed.is_empty() && !report.stopped);
-    assert_eq!((report.read, report.written), (WRITES as u64, WRITES as u64));
+    assert_eq!((report.read, report.written), (writes as u64, writes as u64));
     let mut found = 0;
     let mut all = table.scan().stream();
     while let Some(row) = all.try_next().await.unwrap() {
         let number: usize = row.row_key().parse().unwrap();
-        assert_eq!(row.get::<i32>("Write"), Ok((WRITES - rows + number) as i32));
+        assert_eq!(row.get::<i32>("Write"), Ok((writes - rows + number) as i32));
         found += 1;
     }
     assert_eq!(found, rows);
+    report
+}
+
+/// A transport whose answers never come.
+struct Silent;
+
+impl Transport for Silent {
+    fn send(
+        &self,
+        _request: http::Request<Bytes>,
+    ) -> BoxFuture<'_, Result<http::Response<Body>, TransportError>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn cs_17_a_load_takes_no_more_than_its_buffer_holds() {
+    let account = Account::builder("http://127.0.0.1:1/acct").transport(Silent).build().unwrap();
+    let table = account.tables().table("Loads").unwrap();
+    let payload = 1000;
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counted = taken.clone();
+    let writes = (0..WRITES).map(move |write| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Entity::new(format!("p{}", write % PARTITIONS), format!("{write:06}"))
+            .with("Payload", "x".repeat(payload))
+    });
+    let load = table.bulk().concurrency(16).buffer_max(BUFFER).upsert(iter(writes)).into_future();
+    let mut load = std::pin::pin!(load);
+    // No answer comes, so it stops when it is full.
+    for _ in 0..1000 {
+        assert!(futures_util::poll!(&mut load).is_pending());
+        tokio::task::yield_now().await;
+    }
+    let taken = taken.load(Ordering::Relaxed);
+    assert!(taken * payload <= BUFFER, "{taken} entities");
+    assert!(2 * taken * payload > BUFFER, "it uses its buffer: {taken}");
 }
 
 fn employee(number: usize) -> Entity {

@@ -82,6 +82,38 @@ fn cs_01_connection_strings_mean_what_they_say_and_hide_their_secrets() {
         let is_cosmos = account.dialect() == Dialect::Cosmos;
         assert_eq!(is_cosmos, text.contains("cosmos"), "{text}");
     }
+    for (text, queue, blob) in [
+        (
+            "AccountName=a;AccountKey=c2VjcmV0",
+            "https://a.queue.core.windows.net",
+            "https://a.blob.core.windows.net",
+        ),
+        (
+            "AccountName=a;AccountKey=c2VjcmV0;DefaultEndpointsProtocol=http;QueueEndpoint=https://q.example.com",
+            "https://q.example.com",
+            "http://a.blob.core.windows.net",
+        ),
+        (
+            "UseDevelopmentStorage=true",
+            "http://127.0.0.1:10001/devstoreaccount1",
+            "http://127.0.0.1:10000/devstoreaccount1",
+        ),
+    ] {
+        let account = Account::from_connection_string(text).unwrap();
+        let found = [account.queue_endpoint(), account.blob_endpoint()];
+        assert_eq!(found, [Some(queue), Some(blob)], "{text}");
+    }
+    for (text, credential) in [
+        ("AccountName=a;AccountKey=c2VjcmV0", "SharedKey"),
+        ("AccountName=a;SharedAccessSignature=sv=2019-02-02&sig=c2VjcmV0", "Sas"),
+        ("UseDevelopmentStorage=true", "SharedKey"),
+    ] {
+        let shown = format!("{:?}", Account::from_connection_string(text).unwrap());
+        assert!(shown.contains(credential), "{text}: {shown}");
+    }
+    let unknown = "AccountName=a;AccountKey=c2VjcmV0;Colour=blue";
+    let unknown = Account::from_connection_string(unknown).unwrap();
+    assert_eq!(unknown.ignored_settings(), ["Colour"], "C-2.2");
     for (wrong, part) in [
         ("AccountName=a;AccountName=b;AccountKey=c2VjcmV0", "AccountName"),
         ("AccountName=a;AccountKey=!c2VjcmV0!", "AccountKey"),

@@ -40,15 +40,21 @@ fn sorted(entity: &Entity) -> Vec<(&str, EdmType, &Value)> {
     properties
 }
 
-/// Lets `program` read and write, and reads what it wrote.
-async fn agree(peer: &Peer, mut program: Command) {
-    let table = peer.table("Interop").await;
-    write_as(&table, "ours").await;
-    program.arg(table.name()).env("LAZULI_CONNECTION_STRING", peer.connection_string());
+/// Runs `program` against the peer; it must succeed.
+pub(crate) async fn run(peer: &Peer, mut program: Command) {
+    program.env("LAZULI_CONNECTION_STRING", peer.connection_string());
     let output = tokio::task::spawn_blocking(move || program.output()).await.unwrap().unwrap();
     let [stdout, stderr] =
         [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     assert!(output.status.success(), "{stdout}\n{stderr}");
+}
+
+/// Lets `program` read and write, and reads what it wrote.
+async fn agree(peer: &Peer, mut program: Command) {
+    let table = peer.table("Interop").await;
+    write_as(&table, "ours").await;
+    program.arg(table.name());
+    run(peer, program).await;
     let theirs = table.get(("theirs", "everything")).required().await.unwrap();
     let expected = everything("theirs");
     assert_eq!(sorted(&theirs), sorted(&expected));
@@ -62,8 +68,8 @@ async fn agree(peer: &Peer, mut program: Command) {
 }
 
 /// The value of a variable that `cargo xtask test` sets.
-#[expect(clippy::print_stderr, reason = "who runs the test wants to know")]
-fn variable(name: &str) -> Option<String> {
+#[expect(clippy::print_stderr, reason = "the person who runs the test wants to know")]
+pub(crate) fn variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok();
     if value.is_none() {
         eprintln!("skipped: {name} is not set; `cargo xtask test --only client` sets it");

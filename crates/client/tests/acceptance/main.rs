@@ -9,8 +9,10 @@
 mod batches;
 mod cancel;
 mod connecting;
+mod every_verb;
 mod interop;
 mod lost_answers;
+mod old_python;
 mod peer;
 mod reading;
 mod rivals;

@@ -1,8 +1,12 @@
 //! Values and types: CS-3, CS-6.
 
 use crate::peer::Peer;
-use lazuli_client::{EdmType, Entity, ErrorKind, Guid, TableValue, Timestamp};
+use bytes::Bytes;
+use lazuli_client::{ETag, EdmType, Entity, ErrorKind, Guid, TableValue, Timestamp};
+use std::borrow::Cow;
 use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 crate::scenarios! {
     cs_03_values_of_every_type_come_back
@@ -57,6 +61,23 @@ rows! {
     "Bytes" Binary Vec<u8>: [Vec::new(), (0..=255).collect(), vec![7; 65_536]];
     "Four" Binary [u8; 4]: [[0; 4], [1, 2, 3, 255]];
     "Guid" Guid Guid: [Guid([0; 16]), Guid([255; 16])];
+    "Usize" Int64 usize: [0, i64::MAX as usize];
+    "Isize" Int64 isize: [isize::MIN, 0, isize::MAX];
+    "BoxText" String Box<str>: ["".into(), "it's".into()];
+    "ArcText" String Arc<str>: ["".into(), "it's".into()];
+    "CowText" String Cow<'static, str>: ["".into(), "it's".into()];
+    "Buffer" Binary Bytes: [Bytes::new(), Bytes::from_static(&[0, 255])];
+    "Uuid" Guid uuid::Uuid: [uuid::Uuid::nil(), uuid::Uuid::max()];
+    "Span" Int64 Duration: [Duration::ZERO, Duration::from_millis(1500)];
+    "System" DateTime SystemTime: [UNIX_EPOCH, UNIX_EPOCH + Duration::from_secs(1 << 32)];
+    "Etag" String ETag: [ETag::any()];
+    "Decimal" String rust_decimal::Decimal: [rust_decimal::Decimal::MIN, rust_decimal::Decimal::MAX];
+    "Chrono" DateTime chrono::DateTime<chrono::Utc>: [chrono::DateTime::UNIX_EPOCH];
+    "ChronoDay" String chrono::NaiveDate: [chrono::NaiveDate::from_ymd_opt(2014, 8, 22).unwrap()];
+    "TimeTime" DateTime time::OffsetDateTime: [time::OffsetDateTime::UNIX_EPOCH];
+    "TimeDay" String time::Date: [time::OffsetDateTime::UNIX_EPOCH.date()];
+    "Jiff" DateTime jiff::Timestamp: [jiff::Timestamp::UNIX_EPOCH];
+    "JiffDay" String jiff::civil::Date: [jiff::civil::date(2014, 8, 22)];
     "Time" DateTime Timestamp: [Timestamp::EDM_MIN, Timestamp::UNIX_EPOCH, Timestamp::MAX];
 }
 

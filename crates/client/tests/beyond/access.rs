@@ -1,7 +1,7 @@
 //! P-22.
 
 use crate::{counted, methods};
-use lazuli_client::{Account, Credential, Entity, ErrorKind, Permissions, partition};
+use lazuli_client::{Account, Credential, Entity, ErrorKind, Permissions, TableEntity, partition};
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -36,9 +36,18 @@ async fn a_token_from_an_issuer_opens_one_partition_for_reading() {
     }
 }
 
+#[derive(TableEntity)]
+#[table(kind = "Employee", partition = "{department}", row = "empid_{id:06}")]
+#[index(email, row = "email_{email}", unique)]
+struct Employee {
+    department: String,
+    id: u32,
+    email: String,
+}
+
 #[tokio::test]
 async fn a_token_that_adds_and_updates_does_one_transaction_in_its_partition() {
-    // PS-22.2, without the declaration of an index: its rows are these.
+    // PS-22.2.
     let (server, table) = counted().await;
     let permissions = Permissions::ADD | Permissions::UPDATE;
     let token = table.sas(permissions).expires_in(HOUR).partition("Sales").build().unwrap();
@@ -49,11 +58,12 @@ async fn a_token_that_adds_and_updates_does_one_transaction_in_its_partition() {
         .build()
         .unwrap();
     let theirs = guest.tables().table("Beyond").unwrap();
-    let batch = theirs
-        .batch("Sales")
-        .insert(&Entity::new("Sales", "empid_000223"))
-        .insert(&Entity::new("Sales", "email_jonesj@contoso.com"));
-    assert_eq!(batch.commit().await.unwrap().len(), 2);
+    let (department, email) = ("Sales".to_owned(), "jonesj@contoso.com".to_owned());
+    let jones = Employee { department, id: 223, email };
+    methods(&server);
+    theirs.retyped::<Employee>().insert(&jones).await.unwrap();
+    assert_eq!(methods(&server).len(), 1, "one transaction");
+    assert_eq!(table.scan().collect_at_most(9).await.unwrap().len(), 2);
     let other = theirs.batch("Marketing").insert(&Entity::new("Marketing", "x"));
     let refused = other.commit().await.unwrap_err();
     assert_eq!(refused.status().map(|status| status.as_u16()), Some(403), "{refused}");

@@ -2,6 +2,7 @@
 
 use crate::{crypto, keys, raw_table};
 use lazuli_client::encryption::{BlindKey, CryptoError, Encryption};
+use lazuli_client::patterns::eventual::Eventual;
 use lazuli_client::{Change, TableEntity, Value, partition};
 
 #[derive(TableEntity, Clone, Debug, PartialEq)]
@@ -130,4 +131,82 @@ async fn copies_of_an_index_are_encrypted_too() {
     assert_eq!(*loaded, guest);
     let bare = raw.retyped::<Guest>();
     assert!(bare.insert(&Guest { id: 2, ..guest }).await.is_err(), "no keys");
+}
+
+/// With an index in another partition.
+#[derive(TableEntity, Clone, Debug, PartialEq)]
+#[table(name = "People", kind = "Member", partition = "id_{clinic}", row = "{id:08}")]
+#[index(ward, partition = "ward_{clinic}", row = "{ward:04}_{id:08}")]
+struct Member {
+    clinic: String,
+    id: u32,
+    ward: u32,
+    #[table(encrypt, blind_index)]
+    name: String,
+}
+
+#[tokio::test]
+async fn copies_in_other_partitions_are_encrypted_too() {
+    // E-22, E-50. The rows of a type with such indexes pass as plain entities: they were once sent in clear.
+    let (server, raw) = raw_table().await;
+    let eventual = Eventual::none(&server.account());
+    assert_eq!(crypto(eventual.table::<Member>().map(drop)), CryptoError::NoKey);
+    let members = eventual.over(raw.retyped::<Member>().encrypted(encryption())).unwrap();
+    let ann = Member { clinic: "North".into(), id: 1, ward: 3, name: "Ann".into() };
+    members.insert(&ann).await.unwrap();
+    let mut loaded = members.get(Member::key("North", 1).unwrap()).await.unwrap().unwrap();
+    assert_eq!(*loaded, ann);
+    loaded.ward = 4;
+    members.replace(&loaded).await.unwrap();
+    let stored = raw.scan().collect_at_most(3).await.unwrap();
+    assert_eq!(stored.len(), 2);
+    for row in &stored {
+        assert!(matches!(row.value("name"), Some(Value::Binary(_))), "{row:?}");
+    }
+    assert_eq!(members.verify().await.unwrap(), []);
+    raw.delete_key((stored[1].partition_key(), stored[1].row_key())).await.unwrap();
+    assert_eq!(members.verify().await.unwrap().len(), 1);
+    members.repair().await.unwrap();
+    assert_eq!(members.verify().await.unwrap(), []);
+    let copy = raw.get(("ward_North", "0004_00000001")).await.unwrap().unwrap();
+    assert!(matches!(copy.value("name"), Some(Value::Binary(_))), "{copy:?}");
+}
+
+/// Two rows, each with a secret.
+#[derive(TableEntity, Clone, Debug, PartialEq)]
+#[table(name = "People", partition = "{clinic}", row = "{id:08}", wide(parts = 2))]
+struct File {
+    clinic: String,
+    id: u32,
+    #[table(part = 1, encrypt)]
+    name: String,
+    #[table(part = 1)]
+    ward: i32,
+    #[table(part = 2, encrypt)]
+    notes: String,
+}
+
+#[tokio::test]
+async fn the_rows_of_a_wide_entity_are_encrypted_each_by_itself() {
+    // E-51.
+    let (server, raw) = raw_table().await;
+    let clear = server.account().tables().wide::<File>().unwrap();
+    let file =
+        File { clinic: "North".into(), id: 1, name: "Ann".into(), ward: 3, notes: "well".into() };
+    assert_eq!(crypto(clear.insert(&file).await), CryptoError::NoKey);
+    let files = clear.encrypted(encryption());
+    files.insert(&file).await.unwrap();
+    let key = || File::key("North", 1).unwrap();
+    let mut loaded = files.get(key()).await.unwrap().unwrap();
+    assert_eq!(*loaded, file);
+    loaded.notes = "better".into();
+    files.replace(&loaded).await.unwrap();
+    files.merge(key()).set(File::WARD, 4).await.unwrap();
+    let read = files.get(key()).await.unwrap().unwrap();
+    assert_eq!((&*read.notes, read.ward), ("better", 4));
+    let stored = raw.scan().collect_at_most(3).await.unwrap();
+    assert_eq!(stored.len(), 2);
+    for (row, name) in stored.iter().zip(["name", "notes"]) {
+        assert!(matches!(row.value(name), Some(Value::Binary(_))), "{row:?}");
+    }
 }

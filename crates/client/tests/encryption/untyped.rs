@@ -13,7 +13,7 @@ fn don() -> Entity {
 
 #[tokio::test]
 async fn every_way_to_write_stores_ciphertext_and_every_way_to_read_opens_it() {
-    // Our half of ES-2. The old Python client against ours is not tested yet.
+    // Our half of ES-2; the other half is with the acceptance scenarios.
     for encryption in [v1(), v2()] {
         let (_server, raw) = raw_table().await;
         let people = raw.clone().encrypted(encryption);

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
 mod crashes;
+#[cfg(feature = "patterns")]
+mod declared;
 mod reads;
 #[cfg(feature = "patterns")]
 mod repairs;

@@ -210,3 +210,23 @@ async fn a_key_can_change_while_a_stream_runs() {
     assert_eq!(left, 25);
     assert_eq!(account.tables().list().await.unwrap(), ["Rotated"]);
 }
+
+#[tokio::test]
+async fn a_token_of_a_queue_allows_what_it_says() {
+    // C-16.1.
+    let server = TestServer::start();
+    let jobs = server.account().queues().create_if_missing("jobs").await.unwrap();
+    let token = |permissions| jobs.sas(permissions).expires_in(HOUR).build().unwrap();
+    let theirs =
+        |token: lazuli_client::SasToken| guest(&server, token).queues().queue("jobs").unwrap();
+    let sender = theirs(token(Permissions::ADD));
+    sender.send("work").await.unwrap();
+    let refused = sender.receive(1).await.unwrap_err();
+    assert!(matches!(refused.kind(), ErrorKind::Forbidden { .. }), "{refused}");
+    let worker = theirs(token(Permissions::PROCESS));
+    let taken = worker.receive(1).await.unwrap();
+    worker.delete(&taken[0].receipt).await.unwrap();
+    assert!(worker.send("more").await.is_err());
+    let other = guest(&server, token(Permissions::ADD)).queues().queue("other").unwrap();
+    assert!(other.send("x").await.is_err(), "another queue");
+}

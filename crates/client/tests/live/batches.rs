@@ -35,7 +35,7 @@ async fn a_transaction_happens_entirely_or_not_at_all() {
 async fn every_verb_is_part_of_a_transaction() {
     let server = TestServer::start();
     let table = server.table("Employees").await;
-    for number in 0..5 {
+    for number in 0..6 {
         table.insert(&employee(number)).await.unwrap();
     }
     let read = |number: usize| {
@@ -51,12 +51,21 @@ async fn every_verb_is_part_of_a_transaction() {
         .delete_key(("Sales", "00002"))
         .overwrite(&employee(3).with("Name", "over"))
         .upsert(&employee(9))
-        .upsert_merge(&Entity::new("Sales", "00004").with("Name", "merged"));
+        .upsert_merge(&Entity::new("Sales", "00004").with("Name", "merged"))
+        .merge(("Sales", "00005"), |merge| merge.set("Name", "set"));
     let committed = batch.commit().await.unwrap();
     assert!(committed.etag(0).is_some() && committed.etag(1).is_none());
     let rows = table.query(partition("Sales")).collect_at_most(10).await.unwrap();
     let rows: Vec<_> = rows.iter().map(|row| row.row_key()).collect();
-    assert_eq!(rows, ["00000", "00003", "00004", "00009"]);
+    assert_eq!(rows, ["00000", "00003", "00004", "00005", "00009"]);
+    let set = read(5).await;
+    assert_eq!((set.str("Name"), set.get::<i32>("Number")), (Ok("set"), Ok(5)));
+    // A merge of what was read asks for that version, alone and in a transaction.
+    let stale = table.batch("Sales").merge(&first, |merge| merge.set("Name", "late")).commit();
+    assert!(stale.await.unwrap_err().is_precondition_failed());
+    let stale = table.merge(&first).set("Name", "late").await;
+    assert!(stale.unwrap_err().is_precondition_failed());
+    table.merge(&set).set("Name", "again").await.unwrap();
     let merged = read(4).await;
     assert_eq!((merged.str("Name"), merged.get("Number")), (Ok("merged"), Ok(4)));
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
 mod access;
+mod atomically;
 mod batches;
 mod bulks;
 mod faults;

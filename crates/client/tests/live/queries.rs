@@ -1,7 +1,9 @@
 //! Queries: pages, tokens, selections, and what is refused before a request.
 
 use crate::TestServer;
-use lazuli_client::{Entity, ErrorKind, PageToken, Table, col, partition, row};
+use lazuli_client::{
+    Entity, ErrorKind, Filter, PageToken, ServerIndex, ServerIndexState, Table, col, partition, row,
+};
 
 async fn people(server: &TestServer, count: usize) -> Table {
     let table = server.table("People").await;
@@ -97,4 +99,46 @@ async fn a_scan_must_be_asked_for() {
     assert!(table.scan().collect_at_most(4).await.is_err(), "a bound is a bound");
     assert!(table.scan().page_size(0).collect_at_most(9).await.is_err());
     assert!(table.scan().page_size(1001).collect_at_most(9).await.is_err());
+}
+
+/// X-8.1, X-2.1, X-4.1, X-4.3, X-4.4.
+#[tokio::test]
+async fn a_lazuli_server_explains_counts_and_deletes() {
+    let server = TestServer::start();
+    let table = people(&server, 30).await;
+    let filter =
+        || Filter::extended("PartitionKey eq 'Sales' and startswith(RowKey,'0001')").unwrap();
+    let plan = table.server_plan(Some(filter())).await.unwrap();
+    assert!(plan.contains(r#""kind":"RowRange""#), "{plan}");
+    let run = table.server_run(Some(filter())).await.unwrap();
+    assert!(run.contains(r#""examined":10,"returned":10"#), "{run}");
+    assert_eq!(table.server_count(None).await.unwrap(), 30);
+    assert_eq!(table.server_count(Some(filter())).await.unwrap(), 10);
+    assert_eq!(table.server_delete(filter()).await.unwrap(), 10);
+    assert_eq!(table.server_count(None).await.unwrap(), 20);
+    assert!(Filter::extended("startswith(Name").is_err());
+}
+
+/// X-8.1, X-3.1, X-3.12a.
+#[tokio::test]
+async fn a_lazuli_server_keeps_indexes() {
+    let server = TestServer::start();
+    let table = people(&server, 3).await;
+    assert_eq!(table.server_indexes().await.unwrap(), []);
+    let by_email = ServerIndex::new("byEmail", ["Email"]);
+    let by_number = ServerIndex::new("byNumber", ["PartitionKey", "Number"]).unique();
+    let declared = [by_email.clone(), by_number.clone()];
+    let indexes = table.set_server_indexes(declared.clone()).await.unwrap();
+    let shown: Vec<_> = indexes.iter().map(|status| status.index.clone()).collect();
+    assert_eq!(shown, declared);
+    assert_eq!(indexes[0].state, ServerIndexState::Building);
+    let rebuilt = table.rebuild_server_index("BYEMAIL").await.unwrap();
+    assert_eq!(rebuilt.len(), 2);
+    assert!(table.rebuild_server_index("byAge").await.unwrap_err().is_not_found());
+    let verified = table.verify_server_indexes(None).await.unwrap();
+    // Nothing builds them here, so there is nothing to compare.
+    assert_eq!((verified.entities, verified.found, verified.next), (0, vec![], None));
+    let refused = table.set_server_indexes([by_email.clone(), by_email]).await.unwrap_err();
+    assert_eq!(refused.code(), Some("InvalidInput"));
+    assert_eq!(table.set_server_indexes([]).await.unwrap(), []);
 }

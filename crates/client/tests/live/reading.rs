@@ -138,7 +138,7 @@ async fn a_stream_fetches_a_page_ahead_and_pages_do_not() {
     let server = TestServer::start();
     let (table, transport) = letters(&server).await;
     let sent_after_a_while = async |count: usize| {
-        for _ in 0..200 {
+        for _ in 0..6000 {
             if transport.sent().len() >= count {
                 break;
             }
@@ -291,4 +291,29 @@ async fn other_orders_are_explicit() {
     let sorted = query().stream().sorted_in_memory(4, by).await.unwrap();
     assert_eq!(keys(&sorted), ["a000", "b000", "a001", "b001"]);
     assert!(query().stream().sorted_in_memory(3, by).await.is_err());
+}
+
+#[tokio::test]
+async fn all_pages_of_a_snapshot_are_of_one_moment() {
+    // C-8.5.
+    let server = TestServer::start();
+    let table = server.table("Rows").await;
+    for number in 0..6 {
+        table.insert(&Entity::new("p", format!("{number}"))).await.unwrap();
+    }
+    let mut pages = table.query(partition("p")).page_size(2).snapshot().pages();
+    let first = pages.next_page().await.unwrap().unwrap();
+    assert_eq!(first.items().len(), 2);
+    table.insert(&Entity::new("p", "7")).await.unwrap();
+    table.delete_key(("p", "5")).await.unwrap();
+    let mut rows: Vec<_> = first.into_items();
+    while let Some(page) = pages.next_page().await.unwrap() {
+        rows.extend(page.into_items());
+    }
+    let rows: Vec<_> = rows.iter().map(|row| row.row_key().to_owned()).collect();
+    assert_eq!(rows, ["0", "1", "2", "3", "4", "5"]);
+    // Point reads are of the moment, too.
+    let both = partition("p").and(row().eq("5").or(row().eq("7")));
+    let now = table.query(both).snapshot().collect_at_most(9).await.unwrap();
+    assert_eq!(now.iter().map(|row| row.row_key()).collect::<Vec<_>>(), ["7"]);
 }

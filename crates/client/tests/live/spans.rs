@@ -89,3 +89,44 @@ async fn a_span_says_what_was_done_and_shows_no_values() {
     let [query] = &log.take()[..] else { panic!("one verb") };
     assert!(query.contains("'secret'"), "{query}");
 }
+
+/// A type that knows one property and drops the others.
+#[derive(lazuli_client::TableEntity, Clone, Debug)]
+#[table(partition = "{p}", row = "{r}", rename_all = "PascalCase")]
+struct Narrow {
+    p: String,
+    r: String,
+    age: i32,
+}
+
+#[tokio::test]
+async fn a_type_that_drops_properties_is_warned_of_once() {
+    // C-5.5, CS-22.
+    let server = TestServer::start();
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let table = server.account().tables().create("Narrow").await.unwrap();
+    tracing::callsite::rebuild_interest_cache();
+    let narrow = table.retyped::<Narrow>();
+    for row in ["1", "2"] {
+        let entity = Entity::new("p", row).with("Age", 34).with("Email", "donh@contoso.com");
+        table.insert(&entity).await.unwrap();
+        let older = |narrow: &mut Narrow| {
+            narrow.age += 1;
+            Ok(lazuli_client::Change::Write)
+        };
+        narrow.update_with(Narrow::key("p", row).unwrap(), older).await.unwrap();
+        let read = table.get(("p", row)).required().await.unwrap();
+        assert_eq!((read.get::<i32>("Age"), read.value("Email")), (Ok(35), None));
+    }
+    let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let warnings: Vec<&str> = text.lines().filter(|line| line.contains("does not know")).collect();
+    assert_eq!(warnings.len(), 1, "{text}");
+    assert!(warnings[0].contains("\"Email\"") && warnings[0].contains("Narrow"), "{text}");
+}

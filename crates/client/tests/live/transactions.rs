@@ -2,7 +2,7 @@
 
 use crate::TestServer;
 use crate::faults::{Fault, FaultyTransport};
-use lazuli_client::{Entity, Error, ErrorKind, Retry, Table, Transaction};
+use lazuli_client::{Entity, Error, ErrorKind, Retry, Table, Transaction, partition};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -143,4 +143,49 @@ async fn a_function_that_fails_changes_nothing_and_a_wrong_one_is_told() {
         .unwrap_err();
     assert!(other.to_string().contains("one partition"), "{other}");
     assert_eq!(table.scan().collect_at_most(10).await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_transaction_can_require_what_it_reads() {
+    // C-7.1.
+    let server = TestServer::start();
+    let table = server.table("Required").await;
+    let missing = table.transact("p", |tx| async move { tx.get(("p", "r")).required().await });
+    let error = missing.await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("(p, r)"), "{error}");
+    table.insert(&Entity::new("p", "r").with("N", 1)).await.unwrap();
+    let found = table.transact("p", |tx| async move {
+        let mut row = tx.get(("p", "r")).required().await?;
+        row.set("N", 2);
+        tx.replace(&row)?;
+        tx.get(("p", "r")).required().await?.get::<i32>("N").map_err(Error::from)
+    });
+    assert_eq!(found.await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_transaction_queries_before_it_writes() {
+    // C-10.4.
+    let server = TestServer::start();
+    let table = server.table("Staff").await;
+    table.insert(&department(0)).await.unwrap();
+    for row in ["1", "2", "3"] {
+        table.insert(&Entity::new("Sales", row)).await.unwrap();
+    }
+    let work = |tx: Transaction| async move {
+        let rows = tx.query::<Entity>(partition("Sales")).collect_at_most(10).await?;
+        for row in &rows {
+            tx.guard(row)?;
+        }
+        let after_guards = tx.query::<Entity>(partition("Sales")).collect_at_most(10).await?;
+        tx.insert(&Entity::new("Sales", "count").with("Rows", after_guards.len() as i32))?;
+        let late = tx.query::<Entity>(partition("Sales")).collect_at_most(10).await;
+        Ok((rows.len(), late.map(|_| ()).unwrap_err().to_string()))
+    };
+    let (rows, late) = table.transact("Sales", work).await.unwrap();
+    assert_eq!(rows, 4);
+    assert!(late.contains("before its first write"), "{late}");
+    let counted = table.get(("Sales", "count")).required().await.unwrap();
+    assert_eq!(counted.get::<i32>("Rows"), Ok(4));
 }

@@ -169,3 +169,17 @@ async fn a_version_that_was_stored_elsewhere_is_a_condition() {
     assert_eq!(table.delete_if_match(key, &second).await.unwrap(), Deleted::Now(Proof::Answered));
     assert!(table.delete_if_match(key, &second).await.unwrap_err().is_not_found());
 }
+
+#[tokio::test]
+async fn an_entity_over_the_limits_is_sent_only_unchecked() {
+    // C-5.13.
+    let server = TestServer::start();
+    let table = server.table("Limits").await;
+    let long = don().with("Notes", "x".repeat(32_769));
+    assert!(lazuli_client::encoded_size(&long).unwrap() > 64 * 1024);
+    let error = table.insert(&long).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::LimitExceeded(_)) && error.status().is_none());
+    assert!(error.to_string().contains("the property Notes"), "{error}");
+    let refused = table.insert(&long).unchecked().await.unwrap_err();
+    assert_eq!(refused.code(), Some("PropertyValueTooLarge"), "{refused}");
+}

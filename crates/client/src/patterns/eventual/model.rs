@@ -4,12 +4,11 @@
 //! request is carried out next, and who dies. Schedules are enumerated up to a number of switches, and beyond
 //! that drawn from seeds.
 
-mod schedule;
 mod world;
 
 use super::protocol::Change;
 use crate::error::ErrorKind;
-use schedule::{Chooser, Drawn, Listed, explore};
+use crate::patterns::schedule::{self, Chooser, drawn_triples, every_pair};
 use world::{Client, World};
 
 /// What a client does.
@@ -108,39 +107,14 @@ fn programs() -> Vec<Vec<Step>> {
 
 #[test]
 fn two_clients_keep_copies_and_uniqueness_in_every_order() {
-    let programs = programs();
-    let mut runs = 0;
-    for is_unique in [true, false] {
-        for (number, first) in programs.iter().enumerate() {
-            for second in programs.iter().skip(number) {
-                let clients = [first.clone(), second.clone()];
-                // Two switches without a crash, and one with one crash anywhere.
-                for (switches, crashes) in [(2, 0), (1, 1)] {
-                    let mut listed = Listed::new(switches, crashes);
-                    runs += explore(&mut listed, &clients, |chooser| {
-                        scenario(chooser, is_unique, &clients);
-                    });
-                }
-            }
-        }
-    }
+    let run = |is_unique| every_pair(&programs(), |chooser, all| scenario(chooser, is_unique, all));
+    let runs = run(true) + run(false);
     assert!(runs > 10_000, "{runs}");
 }
 
 #[test]
 fn three_clients_and_a_worker_keep_copies_and_uniqueness_in_drawn_orders() {
-    let programs = programs();
-    let seeds: u64 =
-        std::env::var("LAZULI_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(5_000);
-    for seed in 0..seeds {
-        let mut drawn = Drawn::new(seed);
-        let clients: Vec<Vec<Step>> = (0..3)
-            .map(|_| programs[drawn.below(programs.len())].clone())
-            .chain([vec![Work; 8]])
-            .collect();
-        let is_unique = seed % 4 > 0;
-        let context = schedule::Context(format!("seed {seed}, unique {is_unique}: {clients:?}"));
-        scenario(&mut drawn, is_unique, &clients);
-        drop(context);
-    }
+    drawn_triples(5_000, &programs(), &[vec![Work; 8]], |chooser, seed, clients| {
+        scenario(chooser, seed % 4 > 0, clients);
+    });
 }

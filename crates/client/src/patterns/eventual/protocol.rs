@@ -15,6 +15,7 @@ use super::store::{NoteId, Outcome, Place, Row, Store, Stored};
 use crate::entity::{ETag, Entity};
 use crate::error::{Error, ErrorKind};
 use crate::patterns::property::{SOURCE, STATE};
+use crate::patterns::upkeep::is_as_wanted;
 use lazuli_model::{EntityKey, Timestamp};
 use std::time::Duration;
 
@@ -77,6 +78,8 @@ pub(crate) struct Protocol<'a> {
     pub(crate) has_notes: bool,
     /// Whether W4 to W7 are left to the worker.
     pub(crate) is_deferred: bool,
+    /// Whether a copy of the present state is replaced if it holds something else: what a foreign writer left.
+    pub(crate) is_thorough: bool,
 }
 
 /// A claim that this write made.
@@ -286,7 +289,9 @@ impl Protocol<'_> {
                     self.store.insert(Row { place: place.clone(), entity }).await?
                 }
                 (Some(want), Some(copy)) if points_to(&copy, primary) => {
-                    if source_of(&copy) >= ticks {
+                    let is_damaged = self.is_thorough && !is_as_wanted(&copy.entity, want);
+                    let is_present = source_of(&copy) == ticks && is_damaged;
+                    if source_of(&copy) >= ticks && !is_present {
                         continue;
                     }
                     let row = Row { place: place.clone(), entity: mark(want, primary, ticks) };
@@ -348,14 +353,14 @@ pub(super) fn mark(copy: &Copy, primary: &Place, ticks: u64) -> Entity {
 }
 
 /// Where the primary of a copy is; `None` for a row that is no copy.
-pub(super) fn primary_of(copy: &Entity, at: &EntityKey, table: &str) -> Option<Place> {
+pub(crate) fn primary_of(copy: &Entity, at: &EntityKey, table: &str) -> Option<Place> {
     let partition = copy.str(PARTITION).unwrap_or(at.partition.as_str());
     let key = EntityKey::parse(partition, copy.str(ROW).ok()?).ok()?;
     Some(Place { table: table.to_owned(), key })
 }
 
 /// Whether a copy only reserves its value.
-pub(super) fn is_reserved(copy: &Entity) -> bool {
+pub(crate) fn is_reserved(copy: &Entity) -> bool {
     copy.str(STATE) == Ok(RESERVED)
 }
 

@@ -12,13 +12,13 @@ use crate::{Account, BoxFuture};
 use lazuli_model::Timestamp;
 use std::time::Duration;
 
-pub(super) struct ServiceStore {
-    pub(super) account: Account,
-    pub(super) queue: Option<Queue>,
+pub(crate) struct ServiceStore {
+    pub(crate) account: Account,
+    pub(crate) queue: Option<Queue>,
     /// How long a note is hidden at first.
-    pub(super) grace: Duration,
+    pub(crate) grace: Duration,
     /// The table of the primaries.
-    pub(super) primary: String,
+    pub(crate) primary: String,
 }
 
 impl ServiceStore {

@@ -6,22 +6,26 @@ use super::service::ServiceStore;
 use super::store::{Place, Store};
 use crate::codec::{self, INDEX_MARK};
 use crate::entity::{ETag, Entity, Loaded, TableEntity};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::index::{self, Index, IndexKey, Indexed};
 use crate::key::Key;
+use crate::patterns::notes;
 use crate::queue::Queue;
 use crate::table::Table;
+use crate::write::WriteVerb;
 use crate::{Account, EntityKey};
 use std::time::Duration;
 
 /// How indexes in other partitions are kept (P-2).
 #[derive(Clone, Debug)]
 pub struct Eventual {
-    account: Account,
+    pub(super) account: Account,
     queue: Option<Queue>,
     grace: Duration,
-    claim_age: Duration,
+    pub(super) claim_age: Duration,
     is_deferred: bool,
+    /// Whether an entity and its copies are one commit.
+    is_atomic: bool,
 }
 
 impl Account {
@@ -42,7 +46,14 @@ impl Eventual {
             grace: Duration::from_secs(60),
             claim_age: Duration::from_secs(600),
             is_deferred: false,
+            is_atomic: false,
         }
+    }
+
+    /// With transactions over partitions, which only Lazuli has ([`Account::atomically`]): an entity and its copies are one
+    /// commit (P-2.7). There are no notes, no claims and no worker, a copy never lags, and a unique value has one holder always.
+    pub fn commit(account: &Account) -> Self {
+        Self { is_atomic: true, ..Self::none(account) }
     }
 
     /// How long workers do not see a note: longer than any write takes. 60 s unless said otherwise.
@@ -58,18 +69,21 @@ impl Eventual {
         Self { is_deferred: true, ..self }
     }
 
-    /// The table that a type names.
+    /// The table that a type names. A type with encrypted fields has a table of its own: [`Eventual::over`].
     pub fn table<T: TableEntity>(&self) -> Result<EventualTable<T>, Error> {
         self.over(self.account.tables().of::<T>()?)
     }
 
-    /// A table of another name.
+    /// A table of another name, or with encryption.
     pub fn over<T: TableEntity>(&self, table: Table<T>) -> Result<EventualTable<T>, Error> {
         if let Some(def) = T::INDEXES.iter().find(|def| def.is_local()) {
             let reason = format!("the index {} lies beside its entities", def.mark);
             return Err(Error::config(reason));
         }
-        Ok(EventualTable { how: self.clone(), table })
+        // Rows are written as plain entities: what the type encrypts must go with the account (E-50).
+        let Account(inner, protection) = &table.account;
+        let account = Account(inner.clone(), protection.declaring(T::PROPERTIES)?);
+        Ok(EventualTable { how: Self { account, ..self.clone() }, table })
     }
 }
 
@@ -95,8 +109,8 @@ impl From<Acknowledged> for EventualWritten {
 /// comes.
 #[derive(Debug)]
 pub struct EventualTable<T> {
-    how: Eventual,
-    table: Table<T>,
+    pub(super) how: Eventual,
+    pub(super) table: Table<T>,
 }
 
 impl<T> Clone for EventualTable<T> {
@@ -113,15 +127,21 @@ impl<T: TableEntity> EventualTable<T> {
 
     /// Inserts an entity and its copies.
     ///
-    /// Fails with [`ErrorKind::UniqueViolation`] if another has a unique value, or may have it: one that a
+    /// Fails with [`UniqueViolation`](crate::ErrorKind::UniqueViolation) if another has a unique value, or may have it: one that a
     /// crashed write has claimed looks taken for 10 minutes.
     pub async fn insert(&self, value: &T) -> Result<EventualWritten, Error> {
+        if self.how.is_atomic {
+            return self.commit(WriteVerb::Insert, Some(value), None).await;
+        }
         let (place, entity) = self.primary(value)?;
         self.write("insert", place, None, Change::Insert(entity)).await
     }
 
     /// Replaces an entity that was read, if it has not changed.
     pub async fn replace(&self, loaded: &Loaded<T>) -> Result<EventualWritten, Error> {
+        if self.how.is_atomic {
+            return self.commit(WriteVerb::Replace, Some(loaded), Some(loaded)).await;
+        }
         let (place, entity) = self.primary(loaded)?;
         let etag = loaded.etag().clone();
         let old = self.old_copies(loaded)?;
@@ -130,6 +150,9 @@ impl<T: TableEntity> EventualTable<T> {
 
     /// Deletes an entity that was read, if it has not changed.
     pub async fn delete(&self, loaded: &Loaded<T>) -> Result<EventualWritten, Error> {
+        if self.how.is_atomic {
+            return self.commit(WriteVerb::Replace, None, Some(loaded)).await;
+        }
         let place = self.place(loaded.loaded_key().clone());
         let old = self.old_copies(loaded)?;
         self.write("delete", place, Some(old), Change::Delete(loaded.etag().clone())).await
@@ -180,24 +203,18 @@ impl<T: TableEntity> EventualTable<T> {
         Ok(EventualWorker { table: self.clone(), queue })
     }
 
-    /// Makes all copies agree with their entities: fills a new index, and mends what writes of others have
-    /// left. Reads the whole table; may run beside writers. Returns how many rows it looked at.
-    pub async fn repair(&self) -> Result<u64, Error> {
+    /// The tables that hold the entities and their copies.
+    pub(super) fn tables(&self) -> Vec<String> {
         let mut tables = vec![self.table.name().to_owned()];
-        tables.extend(T::INDEXES.iter().filter_map(|def| def.table).map(str::to_owned));
-        tables.dedup();
-        let mut looked_at = 0;
-        for name in tables {
-            let rows = self.how.account.tables().table(&name)?;
-            let mut rows = rows.scan().stream();
-            while let Some(row) = rows.try_next().await? {
-                looked_at += u64::from(self.mend(&name, row.into_inner()).await?);
+        for table in T::INDEXES.iter().filter_map(|def| def.table) {
+            if !tables.iter().any(|known| known == table) {
+                tables.push(table.to_owned());
             }
         }
-        Ok(looked_at)
+        tables
     }
 
-    async fn mend(&self, table: &str, row: Entity) -> Result<bool, Error> {
+    pub(super) async fn mend(&self, table: &str, row: Entity) -> Result<bool, Error> {
         let key = EntityKey::parse(row.partition_key(), row.row_key());
         let key = key.map_err(|error| Error::protocol(error.to_string()))?;
         let here = Place { table: table.to_owned(), key };
@@ -219,7 +236,10 @@ impl<T: TableEntity> EventualTable<T> {
                 Ok(None) | Err(_) => return Ok(false),
             },
         };
-        self.settle(&Note { kind: String::new(), primary, candidates }).await?;
+        let store = self.store();
+        let shape = |entity: &Entity| self.shape(entity);
+        let protocol = Protocol { is_thorough: true, ..self.protocol(&store, &shape) };
+        protocol.settle(&Note { kind: String::new(), primary, candidates }).await?;
         Ok(true)
     }
 
@@ -236,6 +256,8 @@ impl<T: TableEntity> EventualTable<T> {
         old: Option<Vec<Copy>>,
         change: Change,
     ) -> Result<EventualWritten, Error> {
+        let unranged = self.how.account.check_unranged();
+        unranged.map_err(|error| error.at(operation, Some(self.table.name()), Some(&place.key)))?;
         let store = self.store();
         let shape = |entity: &Entity| self.shape(entity);
         let written =
@@ -258,6 +280,7 @@ impl<T: TableEntity> EventualTable<T> {
             claim_age: self.how.claim_age,
             has_notes: self.how.queue.is_some(),
             is_deferred: self.how.is_deferred,
+            is_thorough: false,
         }
     }
 
@@ -283,7 +306,7 @@ impl<T: TableEntity> EventualTable<T> {
     }
 
     /// The copies of a stored entity.
-    fn shape(&self, entity: &Entity) -> Result<Vec<Copy>, Error> {
+    pub(super) fn shape(&self, entity: &Entity) -> Result<Vec<Copy>, Error> {
         match codec::decode::<T>(entity.clone())? {
             Some(decoded) => self.copies_of_value(&decoded.value),
             None => Ok(Vec::new()),
@@ -371,63 +394,26 @@ pub struct EventualWorker<T> {
 impl<T: TableEntity> EventualWorker<T> {
     /// Works until `stop` is ready.
     pub async fn run(&self, stop: impl Future<Output = ()>) -> Result<(), Error> {
-        let env = &self.queue.account().0.env;
-        let mut stop = std::pin::pin!(stop);
-        let work = async {
-            loop {
-                self.run_until_idle().await?;
-                env.sleep(Duration::from_secs(5)).await;
-            }
-        };
-        tokio::select! {
-            biased;
-            () = stop.as_mut() => Ok(()),
-            ended = work => ended,
-        }
+        notes::run(&self.queue, self, stop).await
     }
 
     /// Works on all notes that are due, and returns how many there were.
     pub async fn run_until_idle(&self) -> Result<u64, Error> {
-        let mut notes = 0;
-        loop {
-            let messages = self.queue.receive(32).visibility(HIDDEN).await?;
-            if messages.is_empty() {
-                return Ok(notes);
-            }
-            for message in messages {
-                self.settle(&message).await?;
-                notes += 1;
-            }
-        }
-    }
-
-    async fn settle(&self, message: &crate::queue::Message) -> Result<(), Error> {
-        let note = match Note::parse(&message.body) {
-            Ok(note) if note.kind == kind::<T>() => note,
-            // Somebody else's: visible again for them when its time is over.
-            Ok(_) => return Ok(()),
-            Err(reason) => {
-                tracing::warn!(queue = self.queue.name(), reason, "a message is not a note");
-                return Ok(());
-            }
-        };
-        let settled = match self.table.settle(&note).await {
-            Ok(Settled::Done) => self.queue.delete(&message.receipt).await.map(drop),
-            // The note comes back when the claim can be judged.
-            Ok(Settled::TooYoung) => {
-                let age = self.table.how.claim_age;
-                self.queue.update(&message.receipt).visibility(age).await.map(drop)
-            }
-            Err(error) => Err(error),
-        };
-        match settled {
-            Err(error) if *error.kind() == ErrorKind::ReceiptLost => Ok(()),
-            // It comes back by itself.
-            Err(error) if error.is_retryable() => Ok(()),
-            settled => settled,
-        }
+        notes::run_until_idle(&self.queue, self).await
     }
 }
 
-/// How long a note that a worker has is hidden from others.
-const HIDDEN: Duration = Duration::from_secs(60);
+impl<T: TableEntity> notes::Settle for EventualWorker<T> {
+    async fn settle(&self, body: &[u8]) -> Result<notes::Settled, Error> {
+        let note = match Note::parse(body) {
+            Ok(note) if note.kind == kind::<T>() => note,
+            Ok(_) => return Ok(notes::Settled::NotOurs),
+            Err(reason) => return Ok(notes::Settled::NotANote(reason)),
+        };
+        Ok(match self.table.settle(&note).await? {
+            Settled::Done => notes::Settled::Done,
+            // The note comes back when the claim can be judged.
+            Settled::TooYoung => notes::Settled::After(self.table.how.claim_age),
+        })
+    }
+}

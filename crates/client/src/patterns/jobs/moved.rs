@@ -4,6 +4,7 @@ use super::JobError;
 use crate::BoxFuture;
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::{Error, ErrorKind};
+use crate::index::MOVING;
 use crate::key::{IntoKey, Key, KeyError};
 use crate::patterns::property::{SOURCE, STATE};
 use crate::table::Table;
@@ -14,9 +15,6 @@ use std::future::IntoFuture;
 
 /// Rounds before a step gives up: others changed the entity each time.
 const ROUNDS: u32 = 16;
-/// The state of a copy whose original may still be there.
-const MOVING: &str = "moving";
-
 /// Which state of an entity a job was sent for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {

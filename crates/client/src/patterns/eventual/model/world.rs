@@ -6,10 +6,10 @@ use super::super::store::{NoteId, Outcome, Place, Row, Store, Stored};
 use crate::BoxFuture;
 use crate::entity::{ETag, Entity};
 use crate::error::Error;
+use crate::patterns::schedule::{self, block_on};
 use lazuli_model::{EntityKey, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::task::Poll;
 use std::time::Duration;
 
 const CLAIM_AGE: Duration = Duration::from_secs(600);
@@ -85,11 +85,6 @@ impl World {
         assert!(self.lock().notes.is_empty());
     }
 
-    pub(super) fn end(&self, client: usize) {
-        self.lock().ended.insert(client);
-        self.lock().trace.push(format!("{client} ended"));
-    }
-
     /// At every step: no value has two holders.
     pub(super) fn check_unique(&self) {
         let state = self.lock();
@@ -137,11 +132,15 @@ impl World {
     }
 }
 
-/// Runs a future that never waits.
-fn block_on(future: impl Future<Output = ()>) {
-    let mut future = std::pin::pin!(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    assert!(future.as_mut().poll(&mut context).is_ready());
+impl schedule::World for World {
+    fn end(&self, client: usize) {
+        self.lock().ended.insert(client);
+        self.lock().trace.push(format!("{client} ended"));
+    }
+
+    fn check_step(&self) {
+        self.check_unique();
+    }
 }
 
 #[derive(Clone)]
@@ -161,6 +160,7 @@ impl Client {
             claim_age: CLAIM_AGE,
             has_notes: true,
             is_deferred: false,
+            is_thorough: false,
         }
     }
 
@@ -194,12 +194,9 @@ impl Client {
         act: impl FnOnce(&mut State) -> T + Send + 'a,
     ) -> BoxFuture<'a, Result<T, Error>> {
         Box::pin(async move {
-            let mut has_stopped = self.is_free;
-            std::future::poll_fn(|_| {
-                let was_stopped = std::mem::replace(&mut has_stopped, true);
-                if was_stopped { Poll::Ready(()) } else { Poll::Pending }
-            })
-            .await;
+            if !self.is_free {
+                schedule::stop().await;
+            }
             let mut state = self.world.lock();
             let number = self.number;
             let answer = act(&mut state);

@@ -1,7 +1,7 @@
-//! Who goes next, and who dies: enumerated, or drawn from a seed.
+//! Tests of protocols in every order of their requests: who goes next, and who dies, enumerated or drawn from
+//! a seed (P-0.8).
 
-use super::Step;
-use super::world::World;
+use std::fmt::Debug;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll, Waker};
 
@@ -14,6 +14,15 @@ pub(super) enum Next {
     Die(usize),
 }
 
+/// What clients work on.
+pub(super) trait World {
+    /// This client has come to its end, or died.
+    fn end(&self, client: usize);
+
+    /// Checks what must hold after each request.
+    fn check_step(&self);
+}
+
 pub(super) trait Chooser {
     /// Chooses among clients that live; `last` is the one that went before, if it lives.
     fn next(&mut self, alive: &[usize], last: Option<usize>) -> Next;
@@ -22,7 +31,7 @@ pub(super) trait Chooser {
 /// Runs all clients to their end, one request at a time.
 pub(super) fn interleave<F: Future<Output = ()>>(
     chooser: &mut dyn Chooser,
-    world: &World,
+    world: &dyn World,
     clients: Vec<(usize, F)>,
 ) {
     let mut clients: Vec<(usize, Pin<Box<F>>)> =
@@ -51,12 +60,12 @@ pub(super) fn interleave<F: Future<Output = ()>>(
             world.end(number);
         }
         last = Some(number);
-        world.check_unique();
+        world.check_step();
     }
 }
 
 /// All schedules with so many switches from a client that could go on, and so many deaths.
-pub(super) struct Listed {
+struct Listed {
     switches_max: usize,
     crashes_max: usize,
     switches: usize,
@@ -67,7 +76,7 @@ pub(super) struct Listed {
 }
 
 impl Listed {
-    pub(super) fn new(switches_max: usize, crashes_max: usize) -> Self {
+    fn new(switches_max: usize, crashes_max: usize) -> Self {
         Self { switches_max, crashes_max, switches: 0, crashes: 0, path: Vec::new(), depth: 0 }
     }
 
@@ -124,11 +133,7 @@ impl Chooser for Listed {
 }
 
 /// Runs `run` with every schedule; returns how many there were.
-pub(super) fn explore(
-    listed: &mut Listed,
-    clients: &[Vec<Step>],
-    run: impl Fn(&mut dyn Chooser),
-) -> usize {
+fn explore(listed: &mut Listed, clients: &dyn Debug, run: impl Fn(&mut dyn Chooser)) -> usize {
     let mut runs = 0;
     loop {
         let context = Context(format!("{clients:?}"));
@@ -141,15 +146,72 @@ pub(super) fn explore(
     }
 }
 
+/// Runs every pair of programs with every schedule of two switches, and of one switch and one death anywhere;
+/// returns how many there were.
+pub(super) fn every_pair<P: Clone + Debug>(
+    programs: &[P],
+    run: impl Fn(&mut dyn Chooser, &[P]),
+) -> usize {
+    let mut runs = 0;
+    for (number, first) in programs.iter().enumerate() {
+        for second in programs.iter().skip(number) {
+            let clients = [first.clone(), second.clone()];
+            for (switches, crashes) in [(2, 0), (1, 1)] {
+                let mut listed = Listed::new(switches, crashes);
+                runs += explore(&mut listed, &clients, |chooser| run(chooser, &clients));
+            }
+        }
+    }
+    runs
+}
+
+/// Runs three programs, drawn from a seed, and those that are `always` there, in orders drawn from it, for each seed:
+/// as many as `LAZULI_SCHEDULES` says, else `default`.
+pub(super) fn drawn_triples<P: Clone + Debug>(
+    default: u64,
+    programs: &[P],
+    always: &[P],
+    run: impl Fn(&mut dyn Chooser, u64, &[P]),
+) {
+    let number = std::env::var("LAZULI_SCHEDULES").ok().and_then(|number| number.parse().ok());
+    for seed in 0..number.unwrap_or(default) {
+        let mut drawn = Drawn::new(seed);
+        let three = (0..3).map(|_| programs[drawn.below(programs.len())].clone());
+        let clients: Vec<P> = three.chain(always.iter().cloned()).collect();
+        let context = Context(format!("seed {seed}: {clients:?}"));
+        run(&mut drawn, seed, &clients);
+        drop(context);
+    }
+}
+
+/// Runs a future that never waits.
+pub(super) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    match future.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+/// Stops once: where a client does so, the scheduler chooses who goes next.
+pub(super) async fn stop() {
+    let mut has_stopped = false;
+    std::future::poll_fn(|_| {
+        let was_stopped = std::mem::replace(&mut has_stopped, true);
+        if was_stopped { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
 /// Schedules drawn from a seed: anybody may go next, one in forty dies.
-pub(super) struct Drawn(u64);
+struct Drawn(u64);
 
 impl Drawn {
-    pub(super) fn new(seed: u64) -> Self {
+    fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03)
     }
 
-    pub(super) fn below(&mut self, bound: usize) -> usize {
+    fn below(&mut self, bound: usize) -> usize {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -173,7 +235,7 @@ impl Chooser for Drawn {
 }
 
 /// Says what was run when a test failed.
-pub(super) struct Context(pub(super) String);
+struct Context(String);
 
 impl Drop for Context {
     fn drop(&mut self) {

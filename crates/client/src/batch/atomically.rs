@@ -1,0 +1,213 @@
+//! Transactions over partitions and tables, which only a Lazuli server has (C-11.7, X-4.6).
+
+use super::change_set::{BatchFault, ChangeSet, Operation, WriteOp, refusal};
+use super::send::{place, send};
+use super::{Commit, Committed};
+use crate::account::Account;
+use crate::call::CallOptions;
+use crate::entity::{Loaded, TableEntity};
+use crate::error::Error;
+use crate::extensions::{EXTENSIONS, TRANSACTION};
+use crate::key::IntoKey;
+use crate::options::Request;
+use crate::table::Table;
+use crate::tables;
+use crate::write::Merge;
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, StatusCode};
+use lazuli_model::{Guid, TableName};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Account {
+    /// Collects writes to any partitions and tables of the account for one transaction: at most 100, and 4 MiB.
+    ///
+    /// Only Lazuli has such transactions, and it must not run with `--extensions never`. The first one asks the service whether
+    /// it has them: where it has not, nothing is written.
+    ///
+    /// ```no_run
+    /// # use lazuli_client::prelude::*;
+    /// # async fn run(account: Account, order: Entity, stock: Loaded<Entity>) -> Result<(), Error> {
+    /// let tables = account.tables();
+    /// let (orders, stocks) = (tables.table("Orders")?, tables.table("Stocks")?);
+    /// account.atomically().insert(&orders, &order).replace(&stocks, &stock).commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn atomically(&self) -> Atomically {
+        Atomically { account: self.clone(), writes: Vec::new() }
+    }
+}
+
+/// Writes to any partitions and tables that are collected for one transaction.
+#[derive(Debug)]
+#[must_use = "nothing is sent before `commit`"]
+pub struct Atomically {
+    account: Account,
+    writes: Vec<TableWrite>,
+}
+
+/// A write, and the table that it is of.
+#[derive(Debug)]
+struct TableWrite {
+    /// The account of the table's handle, which knows what is encrypted.
+    account: Account,
+    table: TableName,
+    write: WriteOp,
+}
+
+impl Atomically {
+    /// Inserts an entity; the transaction fails if its keys are taken.
+    pub fn insert<T: TableEntity>(self, table: &Table<T>, value: &T) -> Self {
+        self.write(table, WriteOp::insert(value))
+    }
+
+    /// Replaces an entity if it has not changed since it was read.
+    pub fn replace<T: TableEntity>(self, table: &Table<T>, loaded: &Loaded<T>) -> Self {
+        self.write(table, WriteOp::replace(loaded))
+    }
+
+    /// Replaces an entity unconditionally; it must exist.
+    pub fn overwrite<T: TableEntity>(self, table: &Table<T>, value: &T) -> Self {
+        self.write(table, WriteOp::overwrite(value))
+    }
+
+    /// Inserts or replaces an entity.
+    pub fn upsert<T: TableEntity>(self, table: &Table<T>, value: &T) -> Self {
+        self.write(table, WriteOp::upsert(value))
+    }
+
+    /// Inserts an entity, or merges its properties into the existing one.
+    pub fn upsert_merge<T: TableEntity>(self, table: &Table<T>, value: &T) -> Self {
+        self.write(table, WriteOp::upsert_merge(value))
+    }
+
+    /// Sets some properties of an entity, which must exist: `.merge(&table, key, |m| m.set("Age", 35))`.
+    pub fn merge<T: TableEntity, K: IntoKey>(
+        self,
+        table: &Table<T>,
+        key: K,
+        change: impl FnOnce(Merge<K::Entity>) -> Merge<K::Entity>,
+    ) -> Self {
+        let merge = change(table.merge(key));
+        self.write(table, WriteOp::merge(merge))
+    }
+
+    /// Deletes an entity if it has not changed since it was read.
+    pub fn delete<T: TableEntity>(self, table: &Table<T>, loaded: &Loaded<T>) -> Self {
+        self.write(table, WriteOp::delete(loaded))
+    }
+
+    /// Deletes an entity, which must exist.
+    pub fn delete_key<T: TableEntity, K: IntoKey>(self, table: &Table<T>, key: K) -> Self {
+        self.write(table, WriteOp::delete_key(key))
+    }
+
+    /// Adds a write that was made before. One that cannot be part of the transaction makes `commit` fail with
+    /// [`ErrorKind::InvalidBatch`](crate::ErrorKind::InvalidBatch), before anything is sent.
+    pub fn write<T: TableEntity>(mut self, table: &Table<T>, write: WriteOp) -> Self {
+        let (account, table) = (table.account.clone(), table.name.clone());
+        self.writes.push(TableWrite { account, table, write });
+        self
+    }
+
+    /// How many writes there are.
+    pub fn len(&self) -> usize {
+        self.writes.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+
+    /// Sends the transaction. One without writes is carried out at once.
+    pub fn commit(self) -> Commit {
+        Request::new(|options| self.run(options))
+    }
+
+    async fn run(self, options: CallOptions) -> Result<Committed, Error> {
+        let mut operations = Vec::with_capacity(self.writes.len());
+        for (index, write) in self.writes.into_iter().enumerate() {
+            let TableWrite { account, table, write } = write;
+            if !Arc::ptr_eq(&account.0, &self.account.0) {
+                return Err(place(Error::config("a transaction has one account"), &table));
+            }
+            let invalid = |error: Error| {
+                let reason = BatchFault::Write(Box::new(error.kind().clone()));
+                place(refusal(index, reason, error.key().cloned()), &table)
+            };
+            let operation = write.0.map_err(invalid)?;
+            operations.push(seal(&account, operation.of_table(&table)).await.map_err(invalid)?);
+        }
+        let trusts_content = self.account.0.retry.trusts_content();
+        send_spanning(&self.account, operations, None, trusts_content, options).await
+    }
+}
+
+/// The same write, and those of its copies, with what is to be encrypted encrypted.
+pub(crate) async fn seal(account: &Account, mut operation: Operation) -> Result<Operation, Error> {
+    let env = &account.0.env;
+    let mut copies = std::mem::take(&mut operation.copies);
+    for write in [&mut operation].into_iter().chain(&mut copies) {
+        let Operation { verb: Some(verb), table, key, properties, .. } = write else { continue };
+        let name = table.as_ref().map_or("", TableName::as_str);
+        account.1.seal(properties, name, key, *verb, env).await?;
+    }
+    Ok(operation.with_copies(copies))
+}
+
+/// Sends writes that name their tables as one transaction. `own` is an id that one of them carries.
+pub(crate) async fn send_spanning(
+    account: &Account,
+    operations: Vec<Operation>,
+    own: Option<Guid>,
+    trusts_content: bool,
+    options: CallOptions,
+) -> Result<Committed, Error> {
+    let Some(table) = operations.first().and_then(|operation| operation.table.clone()) else {
+        return Ok(Committed::nothing());
+    };
+    // What is to be encrypted is.
+    let account = account.unprotected();
+    let changes = ChangeSet::spanning(&account, &table, operations);
+    let changes = changes.map_err(|error| place(error, &table))?;
+    let prepared = changes.finish().await.map_err(|error| place(error, &table))?;
+    require(&account).await.map_err(|error| place(error, &table))?;
+    send(&account, &table, &prepared, own, trusts_content, options).await
+}
+
+/// Fails unless the service has transactions over partitions. Another one would ignore the header that asks for them, and might
+/// carry out a part of the writes. Asked once in the life of an account.
+async fn require(account: &Account) -> Result<(), Error> {
+    let is_known = &account.0.has_spanning_transactions;
+    if is_known.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let body = Bytes::from_static(b"--probe--\r\n");
+    let mut call = tables::write("atomically", Method::POST, "/$batch".to_owned(), body);
+    let content_type = HeaderValue::from_static("multipart/mixed; boundary=probe");
+    call.headers.insert(CONTENT_TYPE, content_type);
+    call.headers.insert(EXTENSIONS, HeaderValue::from_static("on"));
+    call.headers.insert(TRANSACTION, HeaderValue::from_static("probe"));
+    let answer = account.exchange(&call).await?;
+    let status = answer.status;
+    let error = answer.into_error("atomically");
+    // Only a server that knows the header refuses its value.
+    if error.code() == Some("InvalidHeaderValue")
+        && error.to_string().contains(TRANSACTION.as_str())
+    {
+        is_known.store(true, Ordering::Relaxed);
+        return Ok(());
+    }
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+        || status.is_server_error()
+    {
+        return Err(error);
+    }
+    let error = Error::config("the service has no transactions over partitions and tables");
+    Err(error.with(|context| {
+        context.hint = Some("a Lazuli server has, unless it runs with --extensions never".into());
+    }))
+}

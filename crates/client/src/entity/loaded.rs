@@ -1,0 +1,160 @@
+//! Values that were read.
+
+use super::{ETag, Entity, TableEntity};
+use crate::codec::Decoded;
+use crate::error::Error;
+use crate::index::CopyRow;
+use crate::property::PropertyDef;
+use crate::write_ids::{WRITE_IDS, WriteIds};
+use lazuli_model::{EntityKey, Timestamp};
+use lazuli_wire::odata::json::AnsweredEntity;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// A value that was read, with the key, version and time it was read under.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded<T> {
+    value: T,
+    key: EntityKey,
+    etag: ETag,
+    timestamp: Timestamp,
+    write_ids: WriteIds,
+    copies: Option<Arc<[CopyRow]>>,
+    blobs: Option<Arc<[String]>>,
+}
+
+impl<T> Loaded<T> {
+    /// The addresses of the blobs that it named when it was read, if that is known (P-11).
+    #[cfg(feature = "patterns")]
+    pub(crate) fn blobs(&self) -> Option<&[String]> {
+        self.blobs.as_deref()
+    }
+
+    /// The copies that its indexes kept of it when it was read, if that is known.
+    pub(crate) fn copies(&self) -> Option<&[CopyRow]> {
+        self.copies.as_deref()
+    }
+
+    /// The writes that the entity names.
+    pub(crate) fn write_ids(&self) -> &WriteIds {
+        &self.write_ids
+    }
+
+    /// A value that is not in the table yet.
+    pub(crate) fn unwritten(
+        value: T,
+        key: EntityKey,
+        etag: ETag,
+        timestamp: Timestamp,
+        write_ids: WriteIds,
+    ) -> Self {
+        Self { value, key, etag, timestamp, write_ids, copies: None, blobs: None }
+    }
+
+    /// The keys it was read by.
+    pub fn loaded_key(&self) -> &EntityKey {
+        &self.key
+    }
+
+    /// The version that was read.
+    pub fn etag(&self) -> &ETag {
+        &self.etag
+    }
+
+    /// When the version that was read was written.
+    pub fn timestamp(&self) -> Timestamp {
+        self.timestamp
+    }
+
+    /// The value alone.
+    pub fn into_inner(self) -> T {
+        self.value
+    }
+
+    /// What `decode` makes of the value, under the same key and version.
+    pub(crate) fn filter_map<U>(
+        self,
+        decode: impl FnOnce(T) -> Result<Option<Decoded<U>>, Error>,
+    ) -> Result<Option<Loaded<U>>, Error> {
+        let Self { value, key, etag, timestamp, write_ids, copies: _, blobs: _ } = self;
+        let value =
+            decode(value).map_err(|error| error.with(|context| context.key = Some(key.clone())))?;
+        Ok(value.map(|Decoded { value, copies, blobs }| Loaded {
+            value,
+            key,
+            etag,
+            timestamp,
+            write_ids,
+            copies,
+            blobs,
+        }))
+    }
+
+    /// Another value under the same key and version.
+    pub fn map<U>(self, map: impl FnOnce(T) -> U) -> Loaded<U> {
+        let Self { value, key, etag, timestamp, write_ids, copies: _, blobs: _ } = self;
+        Loaded { value: map(value), key, etag, timestamp, write_ids, copies: None, blobs: None }
+    }
+}
+
+impl Loaded<Entity> {
+    /// The entity that an answer holds, as it is stored.
+    pub(crate) fn raw(
+        answer: AnsweredEntity<'_>,
+        header_etag: Option<&str>,
+        declared: &[PropertyDef],
+    ) -> Result<Self, Error> {
+        let entity = Entity::from_answer(answer, header_etag, declared);
+        let etag = entity.read_etag().cloned();
+        let etag = etag.ok_or_else(|| Error::protocol("an entity without an ETag"))?;
+        let timestamp = entity.timestamp();
+        let timestamp =
+            timestamp.ok_or_else(|| Error::protocol("an entity without a Timestamp"))?;
+        let key = entity.key().map_err(Error::protocol)?;
+        let write_ids = entity.value(WRITE_IDS).map(WriteIds::from_value).unwrap_or_default();
+        Ok(Self { value: entity, key, etag, timestamp, write_ids, copies: None, blobs: None })
+    }
+}
+
+impl<T> Loaded<T> {
+    /// What an answer holds, if `decode` makes something of it.
+    pub(crate) fn from_answer(
+        answer: AnsweredEntity<'_>,
+        header_etag: Option<&str>,
+        declared: &[PropertyDef],
+        decode: &(dyn Fn(Entity) -> Result<Option<Decoded<T>>, Error> + Send + Sync),
+    ) -> Result<Option<Self>, Error> {
+        Loaded::raw(answer, header_etag, declared)?.filter_map(decode)
+    }
+}
+
+impl Loaded<Entity> {
+    /// The same as a type; `None` if it is a copy that an index keeps.
+    pub(crate) fn decode<T: TableEntity>(self) -> Result<Option<Loaded<T>>, Error> {
+        let Self { value, key, etag, timestamp, write_ids, copies: _, blobs: _ } = self;
+        let decoded = crate::codec::decode(value)?;
+        Ok(decoded.map(|Decoded { value, copies, blobs }| Loaded {
+            value,
+            key,
+            etag,
+            timestamp,
+            write_ids,
+            copies,
+            blobs,
+        }))
+    }
+}
+
+impl<T> Deref for Loaded<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Loaded<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}

@@ -1,0 +1,187 @@
+//! Calls that only a Lazuli server answers: plans, counts, deletion by filter, indexes,
+//! change feeds, expiry, advice. Each asks for extensions by the header `x-lazuli-extensions`.
+
+#[cfg(feature = "serde")]
+mod advice;
+#[cfg(feature = "serde")]
+mod feed;
+#[cfg(feature = "serde")]
+mod indexes;
+#[cfg(feature = "serde")]
+mod settings;
+#[cfg(feature = "serde")]
+mod ttl;
+
+#[cfg(feature = "serde")]
+pub use advice::{ServerAdvice, ServerCost, ServerFinding};
+#[cfg(feature = "serde")]
+pub use feed::{FeedImages, ServerChange, ServerChanges, ServerFeed};
+#[cfg(feature = "serde")]
+pub use indexes::{
+    IndexDisagreement, IndexVerification, ServerIndex, ServerIndexState, ServerIndexStatus,
+};
+
+#[cfg(feature = "serde")]
+pub use ttl::ServerTtl;
+
+use crate::call::{Call, header};
+use crate::entity::TableEntity;
+use crate::error::Error;
+use crate::filter::Filter;
+use crate::options::{CallOptions, Request};
+use crate::query::parameter;
+use crate::table::Table;
+use crate::tables;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+
+pub(crate) const EXTENSIONS: HeaderName = HeaderName::from_static("x-lazuli-extensions");
+/// A transaction over partitions and tables.
+pub(crate) const TRANSACTION: HeaderName = HeaderName::from_static("x-lazuli-transaction");
+/// A state of the account that several requests read.
+pub(crate) const SNAPSHOT: HeaderName = HeaderName::from_static("x-lazuli-snapshot");
+const EXPLAIN: HeaderName = HeaderName::from_static("x-lazuli-explain");
+const PLAN: HeaderName = HeaderName::from_static("x-lazuli-plan");
+const NEXT_PARTITION: HeaderName = HeaderName::from_static("x-ms-continuation-nextpartitionkey");
+const NEXT_ROW: HeaderName = HeaderName::from_static("x-ms-continuation-nextrowkey");
+
+/// The page of a query that runs for its plan may be as large as any.
+const PAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+impl Filter {
+    /// A filter in the server's larger language, with `startswith`, `in` and others.
+    pub fn extended(text: &str) -> Result<Self, Error> {
+        let parsed = lazuli_wire::odata::filter::parse_extended(text);
+        parsed.map(Self::from).map_err(|error| Error::config(error.to_string()))
+    }
+}
+
+impl<T: TableEntity> Table<T> {
+    /// The server's plan of a query, as JSON. Reads no entity.
+    pub fn server_plan(&self, filter: Option<Filter>) -> Request<String> {
+        let table = self.clone();
+        Request::new(move |options| async move {
+            check(filter.as_ref())?;
+            let call = table.extended("explain", Method::GET, "()", filter.as_ref(), "");
+            let call = with(call, EXPLAIN, "plan", options);
+            let answer = table.account.exchange(&call).await?;
+            match answer.status {
+                StatusCode::OK => String::from_utf8(answer.body.to_vec()).map_err(Error::protocol),
+                _ => Err(answer.into_error("explain")),
+            }
+        })
+    }
+
+    /// The server's plan of a query that runs, with what its first page cost, as JSON.
+    pub fn server_run(&self, filter: Option<Filter>) -> Request<String> {
+        let table = self.clone();
+        Request::new(move |options| async move {
+            check(filter.as_ref())?;
+            let call = table.extended("explain", Method::GET, "()", filter.as_ref(), "");
+            let call = with(call, EXPLAIN, "run", options);
+            let answer = table.account.exchange(&call).await?;
+            let plan = header(&answer.headers, &PLAN).map(str::to_owned);
+            match (answer.status, plan) {
+                (StatusCode::OK, Some(plan)) => Ok(plan),
+                (StatusCode::OK, None) => {
+                    Err(Error::config("the server does not explain queries: it is not Lazuli"))
+                }
+                _ => Err(answer.into_error("explain")),
+            }
+        })
+    }
+
+    /// The number of entities that a filter selects, counted by the server.
+    pub fn server_count(&self, filter: Option<Filter>) -> Request<u64> {
+        let table = self.clone();
+        Request::new(move |options| async move {
+            check(filter.as_ref())?;
+            let (mut all, mut from) = (0_u64, String::new());
+            loop {
+                let call =
+                    table.extended("count", Method::GET, "()/$count", filter.as_ref(), &from);
+                let answer =
+                    table.account.exchange(&Call { options: options.clone(), ..call }).await?;
+                if answer.status != StatusCode::OK {
+                    return Err(answer.into_error("count"));
+                }
+                let text = std::str::from_utf8(&answer.body).map_err(Error::protocol)?;
+                all += text.trim().parse::<u64>().map_err(Error::protocol)?;
+                match next(&answer.headers) {
+                    Some(next) => from = next,
+                    None => return Ok(all),
+                }
+            }
+        })
+    }
+
+    /// Deletes what a filter selects, by the server, and returns how many. An entity that changes
+    /// meanwhile is left alone.
+    pub fn server_delete(&self, filter: Filter) -> Request<u64> {
+        let table = self.clone();
+        Request::new(move |options| async move {
+            check(Some(&filter))?;
+            let (mut all, mut from) = (0_u64, String::new());
+            loop {
+                let call =
+                    table.extended("delete by filter", Method::DELETE, "()", Some(&filter), &from);
+                let answer =
+                    table.account.exchange(&Call { options: options.clone(), ..call }).await?;
+                if answer.status != StatusCode::OK {
+                    return Err(answer.into_error("delete by filter"));
+                }
+                let text = std::str::from_utf8(&answer.body).unwrap_or_default();
+                let number =
+                    text.trim().strip_prefix("{\"deleted\":").and_then(|t| t.strip_suffix('}'));
+                let number = number.unwrap_or_default().parse::<u64>();
+                all += number.map_err(Error::protocol)?;
+                match next(&answer.headers) {
+                    Some(next) => from = next,
+                    None => return Ok(all),
+                }
+            }
+        })
+    }
+
+    /// A call that asks for extensions.
+    fn extended(
+        &self,
+        operation: &'static str,
+        method: Method,
+        suffix: &str,
+        filter: Option<&Filter>,
+        from: &str,
+    ) -> Call {
+        let path = format!("/{}{suffix}", self.name());
+        let mut query = from.to_owned();
+        parameter(&mut query, "$filter", &filter.map(Filter::to_string).unwrap_or_default());
+        let mut call = match method {
+            Method::GET => tables::read(operation, path, query),
+            method => Call { query, ..tables::write(operation, method, path, Bytes::new()) },
+        };
+        call.answer_bytes_max = PAGE_BYTES_MAX;
+        call.headers.insert(EXTENSIONS, HeaderValue::from_static("on"));
+        call
+    }
+}
+
+fn with(mut call: Call, name: HeaderName, value: &'static str, options: CallOptions) -> Call {
+    call.headers.insert(name, HeaderValue::from_static(value));
+    Call { options, ..call }
+}
+
+/// Refuses a filter with a value that cannot be sent.
+fn check(filter: Option<&Filter>) -> Result<(), Error> {
+    match filter.and_then(|filter| filter.1.clone()) {
+        Some(fault) => Err(fault.into()),
+        None => Ok(()),
+    }
+}
+
+/// The parameters that continue an answer, if there is more.
+fn next(headers: &http::HeaderMap) -> Option<String> {
+    let mut query = String::new();
+    parameter(&mut query, "NextPartitionKey", header(headers, &NEXT_PARTITION)?);
+    parameter(&mut query, "NextRowKey", header(headers, &NEXT_ROW).unwrap_or_default());
+    Some(query)
+}

@@ -1,0 +1,662 @@
+//! Key templates that are read at run time (C-4.1, C-4.2): the same texts, for programs that know no type.
+//!
+//! The derive macro reads templates while a program is compiled and knows the type of each field. Here the type
+//! is what the table holds, so the two ways that depend on more than that name it: `{n:pad(u32)}`, `{n:rev(u32)}`.
+
+use crate::key_part::{Calendar, KeyHex, KeyIso, KeyPad, KeyRev, KeyText, KeyWidth};
+use crate::value::Value;
+use lazuli_model::key::is_forbidden;
+use lazuli_model::key_text::{
+    TICKS_DIGITS, escape, parse_inverted_ticks, parse_ticks, split_escaped, unescape, write_bucket,
+    write_inverted_ticks, write_ticks,
+};
+use lazuli_model::{Guid, Timestamp};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A template, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Template {
+    segments: Vec<Segment>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Literal(String),
+    Field { name: String, spec: Spec },
+}
+
+/// How a field is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spec {
+    Plain,
+    Width(usize),
+    Pad(Integer),
+    Rev(Integer),
+    RevTime,
+    Ticks,
+    Calendar(Calendar),
+    Iso,
+    Hex,
+    Lower,
+    Bucket(u64),
+}
+
+/// A type of whole numbers, which tells how wide they are in keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Integer {
+    U8,
+    U16,
+    U32,
+    U64,
+    I32,
+    I64,
+}
+
+/// What a key or a property holds, as far as keys can.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    Text(String),
+    Number(i128),
+    Time(Timestamp),
+    Guid(Guid),
+    Bytes(Vec<u8>),
+    /// The digits of a month, day, hour or minute: more is not known.
+    Calendar(Calendar, String),
+}
+
+/// The fields of a key, by name.
+pub(crate) type Parts = BTreeMap<String, Part>;
+
+impl Part {
+    /// The part that a property is; `None` if keys cannot hold its type.
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        Some(match value {
+            Value::String(text) => Self::Text(text.to_string()),
+            Value::Int32(number) => Self::Number((*number).into()),
+            Value::Int64(number) => Self::Number((*number).into()),
+            Value::DateTime(time) => Self::Time(*time),
+            Value::Guid(guid) => Self::Guid(*guid),
+            Value::Binary(bytes) => Self::Bytes(bytes.to_vec()),
+            _ => return None,
+        })
+    }
+}
+
+impl Template {
+    /// Reads a template; `Err` says what is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut segments = Vec::new();
+        let mut literal = String::new();
+        let mut rest = text.chars().peekable();
+        while let Some(character) = rest.next() {
+            match character {
+                '{' | '}' if rest.peek() == Some(&character) => {
+                    rest.next();
+                    literal.push(character);
+                }
+                '}' => return Err("`}` without `{`; a brace itself is `}}`".into()),
+                '{' => {
+                    let mut inside = String::new();
+                    loop {
+                        match rest.next() {
+                            Some('}') => break,
+                            Some(more) => inside.push(more),
+                            None => return Err(format!("`{{{inside}` is not closed")),
+                        }
+                    }
+                    if !literal.is_empty() {
+                        segments.push(Segment::Literal(std::mem::take(&mut literal)));
+                    }
+                    let (name, spec) = inside.split_once(':').unwrap_or((&inside, ""));
+                    if name.is_empty() {
+                        return Err("`{}` names no field".into());
+                    }
+                    segments
+                        .push(Segment::Field { name: name.to_owned(), spec: Spec::parse(spec)? });
+                }
+                other if is_forbidden(other) => {
+                    return Err(format!("a key may not hold {other:?}"));
+                }
+                other => literal.push(other),
+            }
+        }
+        if !literal.is_empty() {
+            segments.push(Segment::Literal(literal));
+        }
+        let template = Self { segments };
+        template.check().map(|()| template)
+    }
+
+    /// Fails if keys of this template cannot be read back (C-4.4).
+    fn check(&self) -> Result<(), String> {
+        for (at, segment) in self.segments.iter().enumerate() {
+            let Segment::Field { name, spec } = segment else { continue };
+            if spec.width().is_some() {
+                continue;
+            }
+            let mut run = self.run_after(at);
+            if let Some((other, _)) = run.find(|(_, spec)| spec.width().is_none()) {
+                return Err(format!("`{name}` and `{other}` need a literal between them"));
+            }
+            if self.separator(at) == Some('~') {
+                return Err("`~` is for escaping and cannot follow a field".into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The same with other names of fields; `typed` tells the type that `pad` and `rev` mean.
+    pub(crate) fn renamed(
+        text: &str,
+        name: impl Fn(&str) -> String,
+        typed: impl Fn(&str) -> Option<&'static str>,
+    ) -> Result<Self, String> {
+        let mut renamed = String::new();
+        let mut rest = text;
+        // Braces that are literals come in pairs, and stay as they are.
+        while let Some((before, after)) = rest.split_once(['{', '}']) {
+            renamed.push_str(before);
+            let brace = rest.get(before.len()..=before.len()).unwrap_or_default();
+            if let Some(more) = after.strip_prefix(brace) {
+                renamed.push_str(brace);
+                renamed.push_str(brace);
+                rest = more;
+                continue;
+            }
+            let (inside, more) = after.split_once('}').unwrap_or((after, ""));
+            let (field, spec) = inside.split_once(':').unwrap_or((inside, ""));
+            let ty = typed(field).unwrap_or_default();
+            let spec = match spec {
+                "unsorted" => String::new(),
+                "rev" if ty == TIME => "rev".to_owned(),
+                "pad" | "rev" => format!("{spec}({ty})"),
+                other => other.to_owned(),
+            };
+            let colon = if spec.is_empty() { "" } else { ":" };
+            renamed.push_str(&format!("{{{}{colon}{spec}}}", name(field)));
+            rest = more;
+        }
+        renamed.push_str(rest);
+        Self::parse(&renamed)
+    }
+
+    /// What all keys begin with.
+    pub(crate) fn prefix(&self) -> &str {
+        match self.segments.first() {
+            Some(Segment::Literal(literal)) => literal,
+            _ => "",
+        }
+    }
+
+    /// The names of the fields, in order.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Field { name, .. } => Some(name.as_str()),
+            Segment::Literal(_) => None,
+        })
+    }
+
+    /// The first field of this template that neither of two other keys tells (P-1.2).
+    pub(crate) fn untold<'a>(&'a self, by: [&Self; 2]) -> Option<&'a str> {
+        self.parts().find_map(|(name, spec)| {
+            let is_told = by.iter().any(|key| key.tells(name, spec));
+            (!is_told && !matches!(spec, Spec::Bucket(_))).then_some(name)
+        })
+    }
+
+    /// Whether keys of this template tell a field as well as `spec` does.
+    fn tells(&self, field: &str, spec: Spec) -> bool {
+        self.parts().any(|(name, own)| name == field && (own == spec || !own.is_lossy()))
+    }
+
+    fn parts(&self) -> impl Iterator<Item = (&str, Spec)> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Field { name, spec } => Some((name.as_str(), *spec)),
+            Segment::Literal(_) => None,
+        })
+    }
+
+    /// The key that these parts make; `Ok(None)` if one is absent, `Err` names one that does not fit.
+    pub(crate) fn write<'a>(
+        &self,
+        part: impl Fn(&str) -> Result<Option<&'a Part>, String>,
+    ) -> Result<Option<String>, String> {
+        let mut out = String::new();
+        for (at, segment) in self.segments.iter().enumerate() {
+            match segment {
+                Segment::Literal(literal) => out.push_str(literal),
+                Segment::Field { name, spec } => {
+                    let Some(part) = part(name)? else { return Ok(None) };
+                    spec.write(&mut out, part, self.separator(at))
+                        .ok_or_else(|| format!("`{name}` cannot be written as `{spec}`"))?;
+                }
+            }
+        }
+        Ok(Some(out))
+    }
+
+    /// What a key holds; `None` if it is not of this template.
+    pub(crate) fn read(&self, key: &str) -> Option<Parts> {
+        let mut parts = Parts::new();
+        let mut rest = key;
+        for (at, segment) in self.segments.iter().enumerate() {
+            match segment {
+                Segment::Literal(literal) => rest = rest.strip_prefix(literal.as_str())?,
+                Segment::Field { name, spec } => {
+                    let (text, after) = match spec.width() {
+                        Some(width) => split_characters(rest, width)?,
+                        None => self.split_variable(at, rest)?,
+                    };
+                    rest = after;
+                    if let Some(part) = spec.read(text)? {
+                        parts.insert(name.clone(), part);
+                    }
+                }
+            }
+        }
+        rest.is_empty().then_some(parts)
+    }
+
+    /// Splits after a field of no fixed width: before the next literal, or the end, and the fields of fixed
+    /// width that come before it.
+    fn split_variable<'t>(&self, at: usize, text: &'t str) -> Option<(&'t str, &'t str)> {
+        let end = match self.separator(at) {
+            Some(separator) => split_escaped(text, separator)?.0.len(),
+            None => text.len(),
+        };
+        let run: usize = self.run_after(at).filter_map(|(_, spec)| spec.width()).sum();
+        let field = text.get(..end)?;
+        let count = field.chars().count().checked_sub(run)?;
+        split_characters(text, count)
+    }
+
+    /// The first character of the next literal after the segment at `index`.
+    fn separator(&self, index: usize) -> Option<char> {
+        self.segments.iter().skip(index + 1).find_map(|segment| match segment {
+            Segment::Literal(literal) => literal.chars().next(),
+            Segment::Field { .. } => None,
+        })
+    }
+
+    /// The fields that follow the segment at `index` before the next literal.
+    fn run_after(&self, index: usize) -> impl Iterator<Item = (&str, Spec)> {
+        self.segments.iter().skip(index + 1).map_while(|segment| match segment {
+            Segment::Field { name, spec } => Some((name.as_str(), *spec)),
+            Segment::Literal(_) => None,
+        })
+    }
+}
+
+fn split_characters(text: &str, count: usize) -> Option<(&str, &str)> {
+    let at = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(count)?;
+    text.split_at_checked(at)
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.segments.iter().try_for_each(|segment| match segment {
+            Segment::Literal(literal) => {
+                f.write_str(&literal.replace('{', "{{").replace('}', "}}"))
+            }
+            Segment::Field { name, spec: Spec::Plain } => write!(f, "{{{name}}}"),
+            Segment::Field { name, spec } => write!(f, "{{{name}:{spec}}}"),
+        })
+    }
+}
+
+/// What [`KeyRev::TYPE`] says of moments.
+pub(crate) const TIME: &str = "time";
+
+const INTEGERS: [(&str, Integer); 6] = [
+    ("u8", Integer::U8),
+    ("u16", Integer::U16),
+    ("u32", Integer::U32),
+    ("u64", Integer::U64),
+    ("i32", Integer::I32),
+    ("i64", Integer::I64),
+];
+
+const CALENDARS: [(&str, Calendar); 4] = [
+    ("month", Calendar::Month),
+    ("date", Calendar::Date),
+    ("hour", Calendar::Hour),
+    ("minute", Calendar::Minute),
+];
+
+/// Digits of the largest number.
+const WIDTH_MAX: usize = 39;
+
+impl Spec {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (name, argument) = match text.split_once('(') {
+            Some((name, rest)) => (name, rest.strip_suffix(')')),
+            None => (text, None),
+        };
+        let integer = |argument| INTEGERS.iter().find(|(name, _)| Some(*name) == argument);
+        let calendar = CALENDARS.iter().find(|(word, _)| *word == text);
+        let spec = match (name, argument) {
+            ("" | "unsorted", None) => Some(Self::Plain),
+            ("rev", None) => Some(Self::RevTime),
+            ("pad", argument) => integer(argument).map(|(_, integer)| Self::Pad(*integer)),
+            ("rev", argument) => integer(argument).map(|(_, integer)| Self::Rev(*integer)),
+            ("ticks", None) => Some(Self::Ticks),
+            ("iso", None) => Some(Self::Iso),
+            ("hex", None) => Some(Self::Hex),
+            ("lower", None) => Some(Self::Lower),
+            ("bucket", Some(count)) => {
+                count.parse().ok().filter(|count| *count > 0).map(Self::Bucket)
+            }
+            (width, None) => {
+                let width = width.strip_prefix('0').and_then(|width| width.parse().ok());
+                let width = width.filter(|width| (1..=WIDTH_MAX).contains(width)).map(Self::Width);
+                width.or(calendar.map(|(_, calendar)| Self::Calendar(*calendar)))
+            }
+            _ => None,
+        };
+        spec.ok_or_else(|| match name {
+            "pad" => "`pad` names the type of the number: `pad(u32)`".to_owned(),
+            _ => format!("`{text}` is not a way to write a key field"),
+        })
+    }
+
+    /// Whether different values may have one text.
+    fn is_lossy(self) -> bool {
+        matches!(self, Self::Bucket(_) | Self::Calendar(_) | Self::Lower)
+    }
+
+    /// Characters of every text, if all have as many.
+    fn width(self) -> Option<usize> {
+        match self {
+            Self::Plain | Self::Lower | Self::Hex | Self::Iso => None,
+            Self::Width(width) => Some(width),
+            Self::Pad(integer) | Self::Rev(integer) => Some(integer.width()),
+            Self::RevTime | Self::Ticks => Some(TICKS_DIGITS),
+            Self::Calendar(calendar) => Some(calendar.width()),
+            Self::Bucket(buckets) => Some((buckets - 1).checked_ilog10().unwrap_or(0) as usize + 1),
+        }
+    }
+
+    /// Appends a part; `None` if it cannot be written so.
+    fn write(self, out: &mut String, part: &Part, separator: Option<char>) -> Option<()> {
+        match (self, part) {
+            (Self::Plain, _) => part.write_plain(out, separator)?,
+            (Self::Lower, Part::Text(text)) => escape(out, &text.to_lowercase(), separator),
+            (Self::Width(width), _) => {
+                u64::try_from(part.number()?).ok()?.write_width(out, width).ok()?;
+            }
+            (Self::Pad(integer), _) => integer.write_pad(out, part.number()?)?,
+            (Self::Rev(integer), _) => integer.write_rev(out, part.number()?)?,
+            (Self::RevTime, Part::Time(time)) => write_inverted_ticks(out, *time),
+            (Self::Ticks, Part::Time(time)) => write_ticks(out, *time),
+            (Self::Iso, Part::Time(time)) => time.write_iso(out).ok()?,
+            // A day is stored as its ISO text.
+            (Self::Iso, Part::Text(text)) => out.push_str(text),
+            (Self::Calendar(calendar), Part::Time(time)) => calendar.write(out, time).ok()?,
+            (Self::Calendar(calendar), Part::Text(text)) => {
+                out.extend(text.chars().filter(char::is_ascii_digit).take(calendar.width()));
+            }
+            (Self::Calendar(calendar), Part::Calendar(known, digits)) => {
+                (calendar.width() <= known.width()).then_some(())?;
+                out.push_str(digits.get(..calendar.width())?);
+            }
+            (Self::Hex, Part::Guid(guid)) => guid.write_hex(out),
+            (Self::Hex, Part::Bytes(bytes)) => bytes.write_hex(out),
+            (Self::Bucket(buckets), _) => {
+                let mut text = String::new();
+                part.write_plain(&mut text, None)?;
+                write_bucket(out, &unescape(&text).unwrap_or(text), buckets);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// What a text holds: `None` if it is not written so, `Some(None)` if it tells no value.
+    fn read(self, text: &str) -> Option<Option<Part>> {
+        Some(Some(match self {
+            Self::Plain | Self::Lower => Part::Text(unescape(text)?),
+            Self::Width(width) => Part::Number(u64::parse_width(text, width)?.into()),
+            Self::Pad(integer) => Part::Number(integer.parse_pad(text)?),
+            Self::Rev(integer) => Part::Number(integer.parse_rev(text)?),
+            Self::RevTime => Part::Time(parse_inverted_ticks(text)?),
+            Self::Ticks => Part::Time(parse_ticks(text)?),
+            Self::Calendar(calendar) => {
+                calendar.parse(text)?;
+                Part::Calendar(calendar, text.to_owned())
+            }
+            Self::Iso => match Timestamp::parse_iso(text) {
+                Some(time) => Part::Time(time),
+                None => Part::Text(text.to_owned()),
+            },
+            Self::Hex => Part::Bytes(Vec::parse_hex(text)?),
+            Self::Bucket(_) => {
+                text.bytes().all(|byte| byte.is_ascii_digit()).then_some(())?;
+                return Some(None);
+            }
+        }))
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain => f.write_str("text"),
+            Self::Width(width) => write!(f, "0{width}"),
+            Self::Pad(integer) => write!(f, "pad({})", integer.name()),
+            Self::Rev(integer) => write!(f, "rev({})", integer.name()),
+            Self::RevTime => f.write_str("rev"),
+            Self::Ticks => f.write_str("ticks"),
+            Self::Calendar(calendar) => {
+                let known = CALENDARS.iter().find(|(_, known)| known == calendar);
+                f.write_str(known.map_or("", |(name, _)| name))
+            }
+            Self::Iso => f.write_str("iso"),
+            Self::Hex => f.write_str("hex"),
+            Self::Lower => f.write_str("lower"),
+            Self::Bucket(buckets) => write!(f, "bucket({buckets})"),
+        }
+    }
+}
+
+impl Part {
+    fn write_plain(&self, out: &mut String, separator: Option<char>) -> Option<()> {
+        match self {
+            Self::Text(text) => escape(out, text, separator),
+            Self::Number(number) => u64::try_from(*number).ok()?.write_text(out, separator),
+            Self::Guid(guid) => guid.write_text(out, separator),
+            Self::Time(_) | Self::Bytes(_) | Self::Calendar(..) => return None,
+        }
+        Some(())
+    }
+
+    /// A number, also one that a key holds as plain text.
+    fn number(&self) -> Option<i128> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Text(text) => u64::parse_text(text).map(i128::from),
+            _ => None,
+        }
+    }
+}
+
+/// The way of each type of numbers, in one place.
+macro_rules! each_integer {
+    ($self:expr, $ty:ident => $body:expr) => {
+        match $self {
+            Integer::U8 => {
+                type $ty = u8;
+                $body
+            }
+            Integer::U16 => {
+                type $ty = u16;
+                $body
+            }
+            Integer::U32 => {
+                type $ty = u32;
+                $body
+            }
+            Integer::U64 => {
+                type $ty = u64;
+                $body
+            }
+            Integer::I32 => {
+                type $ty = i32;
+                $body
+            }
+            Integer::I64 => {
+                type $ty = i64;
+                $body
+            }
+        }
+    };
+}
+
+/// The same for the types that have a reverse order in keys.
+macro_rules! each_unsigned {
+    ($self:expr, $ty:ident => $body:expr) => {
+        match $self {
+            Integer::U8 => {
+                type $ty = u8;
+                $body
+            }
+            Integer::U16 => {
+                type $ty = u16;
+                $body
+            }
+            Integer::U32 => {
+                type $ty = u32;
+                $body
+            }
+            Integer::U64 => {
+                type $ty = u64;
+                $body
+            }
+            Integer::I32 | Integer::I64 => None,
+        }
+    };
+}
+
+impl Integer {
+    fn name(self) -> &'static str {
+        INTEGERS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+    }
+
+    fn width(self) -> usize {
+        each_integer!(self, T => T::PAD_WIDTH)
+    }
+
+    fn write_pad(self, out: &mut String, number: i128) -> Option<()> {
+        each_integer!(self, T => T::try_from(number).ok().map(|number| number.write_pad(out)))
+    }
+
+    fn write_rev(self, out: &mut String, number: i128) -> Option<()> {
+        each_unsigned!(self, T => T::try_from(number).ok()?.write_rev(out).ok())
+    }
+
+    fn parse_pad(self, text: &str) -> Option<i128> {
+        each_integer!(self, T => T::parse_pad(text).map(i128::from))
+    }
+
+    fn parse_rev(self, text: &str) -> Option<i128> {
+        each_unsigned!(self, T => T::parse_rev(text).map(i128::from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(parts: &[(&str, Part)]) -> Parts {
+        parts.iter().map(|(name, part)| ((*name).to_owned(), part.clone())).collect()
+    }
+
+    #[track_caller]
+    fn check(template: &str, known: &[(&str, Part)], key: &str) {
+        let template = Template::parse(template).unwrap();
+        let known = parts(known);
+        let written = template.write(|name| Ok(known.get(name))).unwrap();
+        assert_eq!(written.as_deref(), Some(key), "{template}");
+        assert_eq!(template.read(key), Some(known), "{template}");
+        assert_eq!(Template::parse(&template.to_string()), Ok(template));
+    }
+
+    #[test]
+    fn keys_are_written_and_read_as_the_derive_macro_does() {
+        // C-4.2, C-4.5, C-4.8.
+        let text = |text: &str| Part::Text(text.to_owned());
+        let number = Part::Number;
+        let time = Part::Time(Timestamp::parse("2014-08-22T00:50:32Z").unwrap());
+        check("empid_{id:06}", &[("id", number(223))], "empid_000223");
+        let both = [("department", text("R_D")), ("id", number(7))];
+        check("{department}_{id:06}", &both, "R~5FD_000007");
+        check("{name}{id:03}", &[("name", text("a_b")), ("id", number(7))], "a_b007");
+        check("{n:pad(u32)}", &[("n", number(9))], "0000000009");
+        check("{n:pad(i32)}", &[("n", number(-1))], "2147483647");
+        check("{n:rev(u8)}x", &[("n", number(5))], "250x");
+        check("{t:rev}", &[("t", time.clone())], "2519936321679999999");
+        check("{t:ticks}_", &[("t", time.clone())], "0635442654320000000_");
+        check("{t:iso}", &[("t", time)], "2014-08-22T00:50:32.0000000Z");
+        check("{{{a}}}", &[("a", text("x"))], "{x}");
+        check("{b:hex}", &[("b", Part::Bytes(vec![1, 255]))], "01ff");
+        check("{d:bucket(16)}_{d}", &[("d", text("Sales"))], "07_Sales");
+    }
+
+    #[test]
+    fn what_a_key_holds_less_of_is_written_and_not_read() {
+        let template = Template::parse("{t:date}").unwrap();
+        let time = Part::Time(Timestamp::parse("2014-08-22T00:50:32Z").unwrap());
+        assert_eq!(template.write(|_| Ok(Some(&time))), Ok(Some("20140822".to_owned())));
+        let read = template.read("20140822").unwrap();
+        let month = Template::parse("{t:month}").unwrap();
+        assert_eq!(month.write(|name| Ok(read.get(name))), Ok(Some("201408".to_owned())));
+        let lower = Template::parse("{n:lower}").unwrap();
+        let name = Part::Text("Jones".into());
+        assert_eq!(lower.write(|_| Ok(Some(&name))), Ok(Some("jones".to_owned())));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let template = Template::parse("x_{id:03}").unwrap();
+        assert_eq!(template.write(|_| Ok(None)), Ok(None));
+        for part in [Part::Number(1000), Part::Number(-1), Part::Text("a".into())] {
+            let error = template.write(|_| Ok(Some(&part))).unwrap_err();
+            assert_eq!(error, "`id` cannot be written as `03`");
+        }
+        for key in ["x_", "x_12", "x_1234", "y_123", "x_12a", ""] {
+            assert_eq!(template.read(key), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn templates_that_no_key_has_are_refused() {
+        for bad in [
+            "{",
+            "}",
+            "{}",
+            "{a:00}",
+            "{a:040}",
+            "{a:x}",
+            "{a:bucket(0)}",
+            "a/b",
+            "{a}{b}",
+            "{a}~",
+            "{a:pad}",
+            "{a:pad(f64)}",
+            "{a:rev(x)}",
+            "{a:pad(u32}",
+        ] {
+            assert!(Template::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_declared_template_is_told_the_names_and_types_of_the_table() {
+        let name =
+            |field: &str| if field == "last_name" { "LastName".into() } else { field.into() };
+        let renamed = Template::renamed("{{x{last_name:lower}_{id:pad}", name, |_| Some("u32"));
+        assert_eq!(renamed.unwrap().to_string(), "{{x{LastName:lower}_{id:pad(u32)}");
+        let renamed = Template::renamed("{id:rev}", name, |_| Some(TIME)).unwrap();
+        assert_eq!(renamed.to_string(), "{id:rev}");
+    }
+}

@@ -1,0 +1,86 @@
+//! An entity and its copies in one commit, on a service that has transactions over partitions (P-2.7).
+
+use super::table::{EventualTable, EventualWritten};
+use crate::batch::{Operation, mark, seal, send_spanning};
+use crate::codec;
+use crate::entity::{Loaded, TableEntity};
+use crate::error::Error;
+use crate::index;
+use crate::options::CallOptions;
+use crate::patterns::property::PRIMARY_PARTITION;
+use crate::value::IntoValue;
+use crate::write::WriteVerb;
+
+impl<T: TableEntity> EventualTable<T> {
+    /// Writes a value, or deletes it if there is none, with its copies. `loaded` is what was read, if something was: its
+    /// version is the condition, its copies are those to replace.
+    pub(super) async fn commit(
+        &self,
+        verb: WriteVerb,
+        value: Option<&T>,
+        loaded: Option<&Loaded<T>>,
+    ) -> Result<EventualWritten, Error> {
+        let name = match value {
+            Some(_) => verb.name(),
+            None => "delete",
+        };
+        let key = match (value, loaded) {
+            (Some(value), _) => value.key()?,
+            (None, Some(loaded)) => loaded.loaded_key().clone(),
+            (None, None) => return Err(Error::config("there is nothing to write")),
+        };
+        let place = |error: Error| error.at(name, Some(self.table.name()), Some(&key));
+        self.how.account.check_unranged().map_err(place)?;
+        let operation = self.operation(verb, value, loaded).map_err(place)?;
+        let mut operations = vec![seal(&self.how.account, operation).await.map_err(place)?];
+        let account = &self.how.account;
+        let own = account.0.env.guid();
+        let own = mark(&mut operations, own).then_some(own);
+        let sent = send_spanning(account, operations, own, false, CallOptions::default()).await;
+        let committed = sent.map_err(index::as_lone).map_err(place)?;
+        Ok(EventualWritten { etag: committed.etag(0).cloned(), pending: false })
+    }
+
+    /// The write of the entity, with those of its copies and the tables of all.
+    fn operation(
+        &self,
+        verb: WriteVerb,
+        value: Option<&T>,
+        loaded: Option<&Loaded<T>>,
+    ) -> Result<Operation, Error> {
+        let old = match loaded {
+            Some(loaded) => {
+                loaded.copies().ok_or_else(|| Error::config("the entity was not read"))?
+            }
+            None => &[],
+        };
+        let etag = loaded.map(|loaded| loaded.etag().as_str());
+        let (mut write, new) = match value {
+            Some(value) => {
+                let (key, properties) = codec::encode(value)?;
+                let new = index::copies(value, &key, &properties)?;
+                (Operation::write(verb, Ok((key, properties)), etag)?, new)
+            }
+            None => {
+                let key = loaded.map(|loaded| loaded.loaded_key().clone());
+                let key = key.ok_or_else(|| Error::config("the entity was not read"))?;
+                (Operation::remove(key, etag.unwrap_or("*")), Vec::new())
+            }
+        };
+        write.base = loaded.map(|loaded| loaded.write_ids().clone()).unwrap_or_default();
+        let mut copies = index::changes(old, &new);
+        for copy in &mut copies {
+            // A copy of another table may lie in a partition of the same name.
+            if copy.verb.is_some() {
+                let partition = write.key.partition.as_str().into_value();
+                copy.properties.set(PRIMARY_PARTITION, partition);
+            }
+            let table = copy.copy.and_then(|copy| copy.def.table);
+            copy.table = match table {
+                Some(table) => Some(crate::tables::parse(table)?),
+                None => None,
+            };
+        }
+        Ok(write.with_copies(copies).of_table(&self.table.name))
+    }
+}

@@ -1,0 +1,209 @@
+//! Finding and mending lists that are not as their entities say (P-0.5).
+
+use super::ListTable;
+use super::note::Entry;
+use crate::codec::INDEX_MARK;
+use crate::entity::{Entity, Loaded, TableEntity};
+use crate::error::Error;
+use crate::list::ListHome;
+use crate::patterns::search::{self, PartPage, SearchPage, SearchToken};
+use crate::patterns::{Finding, FindingKind};
+use lazuli_model::EntityKey;
+
+impl<T: TableEntity> ListTable<T> {
+    /// Items that are missing in a list, or that no entity justifies. More than `max` are an error. Reads the whole
+    /// table, each list once for each of its entities, and each entity once for each list it is in; may run beside
+    /// writers, of which it may report what lags.
+    pub async fn verify(&self, max: usize) -> Result<Vec<Finding>, Error> {
+        let mut findings = Vec::new();
+        let each = |wrong: Wrong| {
+            findings.push(wrong.finding);
+            if findings.len() > max {
+                return Err(Error::config(format!("there are more than {max} findings")));
+            }
+            Ok(())
+        };
+        search::all(&Items(self), each).await?;
+        Ok(findings)
+    }
+
+    /// One page of what [`ListTable::verify`] does, from the beginning or where another ended.
+    pub async fn verify_page(
+        &self,
+        resume: Option<&SearchToken>,
+    ) -> Result<SearchPage<Finding>, Error> {
+        let SearchPage { findings, looked_at, next } = search::page(&Items(self), resume).await?;
+        let findings = findings.into_iter().map(|wrong| wrong.finding).collect();
+        Ok(SearchPage { findings, looked_at, next })
+    }
+
+    /// Mends what [`ListTable::verify`] finds, and fills a list that was declared when entities existed already.
+    /// Returns how many items it put in or took out.
+    pub async fn repair(&self) -> Result<usize, Error> {
+        let (mut mended, mut token) = (0, None);
+        loop {
+            let (items, next) = self.repair_page(token.as_ref()).await?;
+            mended += items;
+            token = next;
+            if token.is_none() {
+                return Ok(mended);
+            }
+        }
+    }
+
+    /// One page of what [`ListTable::repair`] does: how many items it put in or took out, and where to go on.
+    pub async fn repair_page(
+        &self,
+        resume: Option<&SearchToken>,
+    ) -> Result<(usize, Option<SearchToken>), Error> {
+        let page = search::page(&Items(self), resume).await?;
+        let mut mended = 0;
+        for Wrong { primary, entry, .. } in page.findings {
+            mended += usize::from(self.reconcile(&primary, &entry).await?);
+        }
+        Ok((mended, page.next))
+    }
+
+    /// What is wrong with a list that is a row, or with the lists that an entity should be in.
+    async fn check_row(&self, row: Loaded<Entity>) -> Result<Vec<Wrong>, Error> {
+        let key = row.loaded_key().clone();
+        if let Some(mark) = mark_of(&row) {
+            let Some(number) = self.number_of(&mark) else { return Ok(Vec::new()) };
+            let list = self.read_list(number, &key).await?;
+            let items = list.map(|list| list.items).unwrap_or_default();
+            return self.check_items(number, &key, items).await;
+        }
+        let mut all = Vec::new();
+        // A row of another type has no lists of ours.
+        for entry in self.entries_of_row(row.into_inner()).unwrap_or_default() {
+            let list = self.read_list(entry.number, &entry.place).await?;
+            let is_listed = list.is_some_and(|list| list.items.contains(&entry.item));
+            if !is_listed && self.wants(&key, &entry).await?.0 {
+                all.push(self.wrong(FindingKind::Missing, key.clone(), entry));
+            }
+        }
+        Ok(all)
+    }
+
+    /// One page of the blobs of a list: those of the containers that entities name, one container after the other.
+    async fn check_blobs(
+        &self,
+        number: usize,
+        page: Option<&str>,
+    ) -> Result<PartPage<Wrong>, Error> {
+        // A container, and its page if it is not the first.
+        let (container, marker) = match page {
+            None => (self.container_after(number, None).await?, None),
+            Some(page) => match page.split_once('/') {
+                Some((container, marker)) => (Some(container.to_owned()), Some(marker)),
+                None => (Some(page.to_owned()), None),
+            },
+        };
+        let Some(container) = container else {
+            return Ok(PartPage { findings: Vec::new(), looked_at: 0, next: None });
+        };
+        let list = self.rows.account.blobs().container(&container)?.list();
+        let list = marker.map_or(list.clone(), |marker| list.after(marker)).page().await?;
+        let looked_at = list.blobs.len() as u64;
+        let mut findings = Vec::new();
+        for blob in list.blobs {
+            let Ok(place) = EntityKey::parse(&container, &blob.name) else { continue };
+            let found = self.read_list(number, &place).await?;
+            let items = found.map(|found| found.items).unwrap_or_default();
+            findings.extend(self.check_items(number, &place, items).await?);
+        }
+        let next = match list.next {
+            Some(marker) => Some(format!("{container}/{marker}")),
+            None => self.container_after(number, Some(&container)).await?,
+        };
+        Ok(PartPage { findings, looked_at, next })
+    }
+
+    /// The first container that entities name for a list, by its name, after another. Reads the whole table.
+    async fn container_after(
+        &self,
+        number: usize,
+        after: Option<&str>,
+    ) -> Result<Option<String>, Error> {
+        let mut first: Option<String> = None;
+        let mut rows = self.rows.scan().stream();
+        while let Some(row) = rows.try_next().await? {
+            let entries = self.entries_of_row(row.into_inner()).unwrap_or_default();
+            for entry in entries.iter().filter(|entry| entry.number == number) {
+                let name = entry.place.partition.as_str();
+                let is_later = after.is_none_or(|after| name > after);
+                if is_later && first.as_deref().is_none_or(|first| name < first) {
+                    first = Some(name.to_owned());
+                }
+            }
+        }
+        Ok(first)
+    }
+
+    /// The items of a list that their entities do not justify.
+    async fn check_items(
+        &self,
+        number: usize,
+        place: &EntityKey,
+        items: Vec<String>,
+    ) -> Result<Vec<Wrong>, Error> {
+        let mut all = Vec::new();
+        for item in items {
+            let Some(primary) = T::listed_key(number, place, &item) else { continue };
+            let entry = Entry { number, place: place.clone(), item };
+            if !self.wants(&primary, &entry).await?.0 {
+                all.push(self.wrong(FindingKind::Orphan, primary, entry));
+            }
+        }
+        Ok(all)
+    }
+
+    fn number_of(&self, mark: &str) -> Option<usize> {
+        let is_ours = |def: &crate::ListDef| def.mark == mark && def.home != ListHome::Blob;
+        T::LISTS.iter().position(is_ours)
+    }
+
+    fn wrong(&self, kind: FindingKind, primary: EntityKey, entry: Entry) -> Wrong {
+        let about = T::LISTS.get(entry.number).map_or("", |def| def.name);
+        let (row, named) = (entry.place.clone(), Some(primary.clone()));
+        let finding = Finding { kind, about, row, primary: named, expected: None, found: None };
+        Wrong { finding, primary, entry }
+    }
+}
+
+/// An item that is not as its entity says.
+struct Wrong {
+    finding: Finding,
+    primary: EntityKey,
+    entry: Entry,
+}
+
+/// The search of the table, and then of the blobs of each list that is in blobs.
+struct Items<'a, T>(&'a ListTable<T>);
+
+impl<T: TableEntity> Items<'_, T> {
+    fn blob_lists() -> impl Iterator<Item = usize> {
+        let lists = T::LISTS.iter().enumerate();
+        lists.filter(|(_, def)| def.home == ListHome::Blob).map(|(number, _)| number)
+    }
+}
+
+impl<T: TableEntity> search::Search for Items<'_, T> {
+    type Finding = Wrong;
+
+    fn parts(&self) -> usize {
+        1 + Self::blob_lists().count()
+    }
+
+    async fn page(&self, part: usize, page: Option<&str>) -> Result<PartPage<Wrong>, Error> {
+        match part.checked_sub(1).and_then(|part| Self::blob_lists().nth(part)) {
+            Some(number) => self.0.check_blobs(number, page).await,
+            None => search::rows(self.0.rows.scan(), page, |row| self.0.check_row(row)).await,
+        }
+    }
+}
+
+/// The mark of a row that is no entity.
+fn mark_of(row: &Entity) -> Option<String> {
+    row.str(INDEX_MARK).ok().map(str::to_owned)
+}

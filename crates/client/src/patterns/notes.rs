@@ -1,0 +1,84 @@
+//! Works on the notes that writers leave in a queue before they write (P-2, P-4.5, P-11.2).
+
+use crate::error::{Error, ErrorKind};
+use crate::queue::{Message, Queue};
+use std::time::Duration;
+
+/// How long a note that a worker has is hidden from others.
+const HIDDEN: Duration = Duration::from_secs(60);
+/// How long a worker that finds nothing waits.
+const POLL: Duration = Duration::from_secs(5);
+/// Notes that are received at one time.
+const NOTES_MAX: usize = 32;
+
+/// What became of a note.
+pub(super) enum Settled {
+    /// It is not needed any more.
+    Done,
+    /// It can be judged only after this time.
+    After(Duration),
+    /// It is somebody else's: visible again for them when its time is over.
+    NotOurs,
+    /// It is none, for this reason.
+    NotANote(String),
+}
+
+/// What is done about a note. It may be done any number of times, at one time too.
+pub(super) trait Settle: Sync {
+    fn settle(&self, body: &[u8]) -> impl Future<Output = Result<Settled, Error>> + Send;
+}
+
+/// Works on notes until `stop` is ready.
+pub(super) async fn run(
+    queue: &Queue,
+    work: &impl Settle,
+    stop: impl Future<Output = ()>,
+) -> Result<(), Error> {
+    let env = &queue.account().0.env;
+    let mut stop = std::pin::pin!(stop);
+    let work = async {
+        loop {
+            run_until_idle(queue, work).await?;
+            env.sleep(POLL).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = stop.as_mut() => Ok(()),
+        ended = work => ended,
+    }
+}
+
+/// Works on all notes that are due, and returns how many there were.
+pub(super) async fn run_until_idle(queue: &Queue, work: &impl Settle) -> Result<u64, Error> {
+    let mut notes = 0;
+    loop {
+        let messages = queue.receive(NOTES_MAX).visibility(HIDDEN).await?;
+        if messages.is_empty() {
+            return Ok(notes);
+        }
+        for message in messages {
+            settle(queue, work, &message).await?;
+            notes += 1;
+        }
+    }
+}
+
+async fn settle(queue: &Queue, work: &impl Settle, message: &Message) -> Result<(), Error> {
+    let settled = match work.settle(&message.body).await {
+        Ok(Settled::Done) => queue.delete(&message.receipt).await.map(drop),
+        Ok(Settled::After(time)) => queue.update(&message.receipt).visibility(time).await.map(drop),
+        Ok(Settled::NotOurs) => Ok(()),
+        Ok(Settled::NotANote(reason)) => {
+            tracing::warn!(queue = queue.name(), reason, "a message is not a note");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    };
+    match settled {
+        Err(error) if *error.kind() == ErrorKind::ReceiptLost => Ok(()),
+        // It comes back by itself.
+        Err(error) if error.is_retryable() => Ok(()),
+        settled => settled,
+    }
+}

@@ -1,0 +1,171 @@
+//! A small table in memory, to join with (P-12.4).
+
+use crate::entity::{Loaded, TableEntity};
+use crate::error::Error;
+use crate::key::{Key, KeyError};
+use crate::query::Entities;
+use crate::table::Table;
+use lazuli_model::EntityKey;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A table that is small and changes rarely, read once and kept in memory.
+///
+/// When it is older than [`Lookup::refresh_every`], the next look starts a refresh and is answered from the old
+/// copy. Clones share the copy.
+#[derive(Debug)]
+pub struct Lookup<T> {
+    table: Table<T>,
+    refresh_every: Duration,
+    rows_max: usize,
+    state: Arc<State<T>>,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    copy: Mutex<Option<Copy<T>>>,
+    /// One load for many waiters.
+    loading: tokio::sync::Mutex<()>,
+    is_refreshing: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Copy<T> {
+    rows: Arc<HashMap<EntityKey, Arc<Loaded<T>>>>,
+    /// When the last load began, or the last refresh failed.
+    at: Duration,
+}
+
+impl<T> Clone for Lookup<T> {
+    fn clone(&self) -> Self {
+        Self { table: self.table.clone(), state: self.state.clone(), ..*self }
+    }
+}
+
+impl<T: TableEntity + Sync> Lookup<T> {
+    /// A look-up that loads the table when it is first asked: at most 10,000 entities, again after 5 minutes.
+    pub fn new(table: &Table<T>) -> Self {
+        let state = State {
+            copy: Mutex::new(None),
+            loading: tokio::sync::Mutex::new(()),
+            is_refreshing: AtomicBool::new(false),
+        };
+        Self {
+            table: table.clone(),
+            refresh_every: Duration::from_secs(300),
+            rows_max: 10_000,
+            state: Arc::new(state),
+        }
+    }
+
+    /// How old the copy may get.
+    #[must_use]
+    pub fn refresh_every(self, age: Duration) -> Self {
+        Self { refresh_every: age, ..self }
+    }
+
+    /// Refuses to load more entities than this.
+    #[must_use]
+    pub fn at_most(self, entities: usize) -> Self {
+        Self { rows_max: entities, ..self }
+    }
+
+    /// The entity with a key, without a request but for the first time.
+    pub async fn get(&self, key: &Key<T>) -> Result<Option<Arc<Loaded<T>>>, Error> {
+        Ok(self.rows().await?.get(key.as_entity_key()).cloned())
+    }
+
+    /// How many entities there are.
+    pub async fn count(&self) -> Result<usize, Error> {
+        Ok(self.rows().await?.len())
+    }
+
+    /// Reads the table now.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        let _one = self.state.loading.lock().await;
+        self.load().await.map(drop)
+    }
+
+    /// Pairs entities of a stream with those that `key` names.
+    pub fn join<U, F>(&self, stream: Entities<U>, key: F) -> Joined<U, T, F>
+    where
+        F: Fn(&U) -> Result<Key<T>, KeyError>,
+    {
+        Joined { lookup: self.clone(), stream, key }
+    }
+
+    async fn rows(&self) -> Result<Arc<HashMap<EntityKey, Arc<Loaded<T>>>>, Error> {
+        if let Some((rows, age)) = self.copy() {
+            if age >= self.refresh_every {
+                self.refresh_later();
+            }
+            return Ok(rows);
+        }
+        let _one = self.state.loading.lock().await;
+        match self.copy() {
+            Some((rows, _)) => Ok(rows),
+            None => self.load().await,
+        }
+    }
+
+    /// The copy, and its age.
+    #[expect(clippy::type_complexity, reason = "the copy as it is kept")]
+    fn copy(&self) -> Option<(Arc<HashMap<EntityKey, Arc<Loaded<T>>>>, Duration)> {
+        let copy = self.state.copy.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.table.account.0.env.elapsed();
+        copy.as_ref().map(|copy| (copy.rows.clone(), now.saturating_sub(copy.at)))
+    }
+
+    /// Starts a refresh unless one is under way.
+    fn refresh_later(&self) {
+        if self.state.is_refreshing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let lookup = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = lookup.refresh().await {
+                tracing::warn!(table = lookup.table.name(), %error, "a look-up stays as it is");
+                let now = lookup.table.account.0.env.elapsed();
+                let mut copy = lookup.state.copy.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(copy) = copy.as_mut() {
+                    copy.at = now;
+                }
+            }
+            lookup.state.is_refreshing.store(false, Ordering::Release);
+        });
+    }
+
+    async fn load(&self) -> Result<Arc<HashMap<EntityKey, Arc<Loaded<T>>>>, Error> {
+        let at = self.table.account.0.env.elapsed();
+        let all = self.table.scan().collect_at_most(self.rows_max).await?;
+        let rows = all.into_iter().map(|row| (row.loaded_key().clone(), Arc::new(row)));
+        let rows: Arc<HashMap<_, _>> = Arc::new(rows.collect());
+        let mut copy = self.state.copy.lock().unwrap_or_else(PoisonError::into_inner);
+        *copy = Some(Copy { rows: rows.clone(), at });
+        Ok(rows)
+    }
+}
+
+/// A stream whose entities are paired with those of a look-up.
+#[must_use = "nothing is read before `try_next`"]
+pub struct Joined<U, T, F> {
+    lookup: Lookup<T>,
+    stream: Entities<U>,
+    key: F,
+}
+
+impl<U, T, F> Joined<U, T, F>
+where
+    U: Send + 'static,
+    T: TableEntity + Sync,
+    F: Fn(&U) -> Result<Key<T>, KeyError>,
+{
+    /// The next entity and its partner; `None` at the end.
+    pub async fn try_next(&mut self) -> Result<Option<(Loaded<U>, Option<Arc<Loaded<T>>>)>, Error> {
+        let Some(entity) = self.stream.try_next().await? else { return Ok(None) };
+        let partner = self.lookup.get(&(self.key)(&entity)?).await?;
+        Ok(Some((entity, partner)))
+    }
+}
