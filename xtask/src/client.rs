@@ -9,7 +9,10 @@ use crate::process;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result};
-use lazuli_testkit::server::Server;
+use lazuli_model::{Clock, SystemClock};
+use lazuli_testkit::server::{ACCOUNT, ACCOUNT_KEY, Server};
+use lazuli_testkit::stores::name_space;
+use lazuli_testkit::stores::postgres::in_name_space;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,13 +34,14 @@ enum Runtime {
 }
 
 pub(crate) const PYTHON: Client = Client { name: "python", runtime: Runtime::Python };
+pub(crate) const OLD_PYTHON: Client = Client { name: "python-legacy", runtime: Runtime::Python };
 pub(crate) const NODE: Client = Client { name: "javascript", runtime: Runtime::Node };
 
 pub(crate) const CLIENTS: &[Client] = &[
     PYTHON,
     NODE,
     Client { name: "python-12.0", runtime: Runtime::Python },
-    Client { name: "python-legacy", runtime: Runtime::Python },
+    OLD_PYTHON,
     Client { name: "javascript-legacy", runtime: Runtime::Node },
     Client { name: "go", runtime: Runtime::Go },
     Client { name: "java", runtime: Runtime::Java },
@@ -49,14 +53,41 @@ pub(crate) const AZ: Client = Client { name: "az", runtime: Runtime::Python };
 
 /// Starts a server with an empty data directory and runs the client's program against it.
 pub(crate) fn run(workspace: &Workspace, client: &Client) -> Result<Tally> {
+    let data = tempfile::tempdir().context("create a data directory")?;
+    run_on(workspace, client, ACCOUNT, |_| {
+        Server::start(workspace.binary()?, data.path(), &[]).context("start the server")
+    })
+}
+
+/// Runs the client's program against a gateway on a store, where nobody else's tables are: in a schema of
+/// its own on PostgreSQL, in an account of its own on TiKV.
+pub(crate) fn run_on_store(workspace: &Workspace, client: &Client, store: &str) -> Result<Tally> {
+    let is_tikv = store.starts_with("tikv://");
+    let account = is_tikv.then(|| format!("sdk{:016x}", SystemClock.now().ticks()));
+    let address = match is_tikv {
+        true => store.to_owned(),
+        false => in_name_space(store, &name_space()),
+    };
+    run_on(workspace, client, account.as_deref().unwrap_or(ACCOUNT), |accounts| {
+        let mut command = Command::new(workspace.binary()?);
+        command.env("LAZULI_ACCOUNTS", accounts);
+        Server::start_gateway(command, &address, &[]).context("start the gateway")
+    })
+}
+
+fn run_on(
+    workspace: &Workspace,
+    client: &Client,
+    account: &str,
+    start: impl FnOnce(String) -> Result<Server>,
+) -> Result<Tally> {
     if let Some(program) = client.runtime.missing() {
         println!("skipped: {program} is not installed");
         return Ok(Tally::SKIPPED);
     }
     let mut command = client.prepare(workspace).context("install what the client needs")?;
-    let data = tempfile::tempdir().context("create a data directory")?;
-    let server = Server::start(workspace.binary()?, data.path(), &[])?;
-    command.env("LAZULI_CONNECTION_STRING", server.connection_string());
+    let server = start(format!("{account}:{ACCOUNT_KEY}"))?;
+    command.env("LAZULI_CONNECTION_STRING", server.connection_string_of(account));
     let tally = process::run_counted(&mut command, process::count_case)?;
     if tally.failed > 0 {
         println!("the server's log ends:\n{}", server.log());
@@ -66,11 +97,14 @@ pub(crate) fn run(workspace: &Workspace, client: &Client) -> Result<Tally> {
     Ok(tally)
 }
 
-/// The Python of the newest SDK's environment; the README's code runs with it too.
-pub(crate) fn python_environment(workspace: &Workspace) -> Result<Option<PathBuf>> {
+/// The environment of a Python SDK; the README's code runs in the newest one's.
+pub(crate) fn python_environment(
+    workspace: &Workspace,
+    client: &Client,
+) -> Result<Option<PathBuf>> {
     match Runtime::Python.missing() {
         Some(_) => Ok(None),
-        None => PYTHON.python(workspace).map(Some),
+        None => client.python(workspace).map(Some),
     }
 }
 

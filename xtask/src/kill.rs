@@ -7,7 +7,8 @@
 //! - every acknowledged write is there, with the acknowledged ETag;
 //! - deleted entities stay deleted;
 //! - a request in doubt happened entirely or not at all, even if it was a batch;
-//! - ETags of one row only increase, even across deletion and restart.
+//! - ETags of one row only increase, even across deletion and restart;
+//! - the indexes of the table, one of which is built again in each round, agree with the entities.
 //!
 //! The seed is printed; it fixes what the writers do and when the kill comes, counted in
 //! acknowledged requests. How the requests interleave depends on the machine.
@@ -22,7 +23,7 @@ use clap::Args;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::Server;
-use lazuli_testkit::table;
+use lazuli_testkit::{acknowledged, feeds, indexes, table};
 use queues::Queues;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,6 +32,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 const TABLE: &str = "Kill";
+/// On numbers that writers replace and merge.
+const INDEXES: &str = r#"[{"name":"byReplaced","on":["replaced"]},{"name":"byMerged","on":["PartitionKey","merged"]}]"#;
 /// Maximum number of acknowledged requests before the kill.
 const ACKNOWLEDGED_MAX: usize = 400;
 /// How long a round may take to get there.
@@ -126,6 +129,8 @@ impl<'a> Trial<'a> {
             .collect();
         let server = Server::start(binary, data.path(), &[])?;
         table::create(&mut server.connect()?, TABLE)?.done()?;
+        indexes::declare(&mut server.connect()?, TABLE, INDEXES)?.done()?;
+        feeds::turn_on(&mut server.connect()?, TABLE)?.done()?;
         // The first crash may come right after the table was acknowledged.
         server.kill()?;
         let queues = Queues::new(random.stream(u64::MAX));
@@ -138,6 +143,8 @@ impl<'a> Trial<'a> {
             self.interrupt_the_opening()?;
         }
         let server = self.open_and_compare()?;
+        // It is built while the writers write and the kill comes.
+        indexes::rebuild(&mut server.connect()?, TABLE, "byReplaced")?.done()?;
         let target = 1 + self.random.below(ACKNOWLEDGED_MAX);
         let pause = Duration::from_micros(self.random.below(3000) as u64);
         let acknowledged = self.write_until_killed(server, target, pause)?;
@@ -161,6 +168,9 @@ impl<'a> Trial<'a> {
         for writer in &mut self.writers {
             writer.compare(&mut connection)?;
         }
+        indexes::verify(&mut connection, TABLE)?;
+        let stored = acknowledged::read_all(&mut connection)?;
+        feeds::replay(&mut connection, TABLE, &stored)?;
         self.queues.check(&server)?;
         Ok(server)
     }

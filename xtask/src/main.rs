@@ -5,8 +5,13 @@
 #![expect(clippy::print_stdout, reason = "a chore reports what it does")]
 
 mod bench;
+mod bench_indexes;
+mod bench_load;
+mod bench_store;
+mod bench_tikv;
 mod client;
 mod deny;
+mod faults;
 mod fuzz;
 mod kill;
 mod memory;
@@ -17,6 +22,7 @@ mod sim;
 mod soak;
 #[cfg(test)]
 mod spec;
+mod stores;
 mod tally;
 mod test;
 mod torture;
@@ -57,6 +63,9 @@ enum Chore {
     Soak(soak::Options),
     /// Run everything that tries to break a promise, for a given time
     Torture(torture::Options),
+    /// Start or end a store that engines are tested on
+    #[command(subcommand)]
+    Stores(stores::Action),
     /// Run the README's commands as they are printed
     Readme,
     /// Drive the server with the az command line (installs azure-cli, which is large)
@@ -68,6 +77,15 @@ struct NoSkip {
     /// Count a skipped suite as failed; also set by CI=true
     #[arg(long, env = "CI", value_parser = clap::builder::FalseyValueParser::new())]
     no_skip: bool,
+}
+
+impl NoSkip {
+    /// Lets tests that `command` runs fail where they would skip: they look for `CI`.
+    fn tell(self, command: &mut std::process::Command) {
+        if self.no_skip {
+            command.env("CI", "true");
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -98,7 +116,8 @@ fn run(chore: Chore) -> anyhow::Result<Tally> {
         Chore::Sim(options) => Ok(sim::run(&workspace, options)),
         Chore::Fuzz(options) => fuzz::run(&workspace, &options),
         Chore::Soak(options) => soak::run(&workspace, options),
-        Chore::Torture(options) => Ok(torture::run(&workspace, options)),
+        Chore::Torture(options) => torture::run(&workspace, options),
+        Chore::Stores(action) => stores::run(&workspace, &action),
         Chore::Readme => readme::run(&workspace),
         Chore::TestAz(no_skip) => Ok(test::az(&workspace, no_skip)),
     }

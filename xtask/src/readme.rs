@@ -1,10 +1,10 @@
-//! Runs the README's commands as they are printed.
+//! Runs the commands of the README, and of the pages that follow it, as they are printed.
 //!
 //! A fenced block is checked when an HTML comment stands right before it:
 //!
 //! | comment | what happens |
 //! | --- | --- |
-//! | `<!-- check: server -->` | the one line is run in the project's root and must start the server; it stays up for the blocks that follow |
+//! | `<!-- check: server -->` | the one line is run in the project's root and must start the server; it stays up for the blocks that follow, of all pages |
 //! | `<!-- check: shell -->` | `bash -euo pipefail`, with the Python environment of the client tests and `lazuli` first in the path |
 //! | `<!-- check: python -->` | that environment's `python` |
 //! | `<!-- check: rust -->` | a program of its own, which depends on this client, on tokio, and on nothing else |
@@ -14,7 +14,7 @@
 //! A shell or Python block must succeed, print something, and get no error from the server.
 //! The blocks name the well-known ports, so those ports must be free.
 
-use crate::client;
+use crate::client::{self, PYTHON};
 use crate::process;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
@@ -26,11 +26,15 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+/// The pages, in the order in which they are run, against the server that the first one starts.
+const PAGES: [&str; 2] = ["README.md", "docs/extensions.md"];
+
 /// The ports that the README names: queues and tables.
 const PORTS: [u16; 2] = [10001, 10002];
 
 #[derive(Debug, PartialEq, Eq)]
 struct Block {
+    page: &'static str,
     kind: String,
     /// The line of the fence, from one.
     line: usize,
@@ -38,15 +42,8 @@ struct Block {
 }
 
 pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
-    let text = fs::read_to_string(workspace.root.join("README.md")).context("read README.md")?;
-    let blocks = blocks(&text)?;
-    for needed in ["server", "test", "shell", "python", "rust"] {
-        ensure!(
-            blocks.iter().any(|block| block.kind == needed),
-            "README.md has no block marked <!-- check: {needed} -->"
-        );
-    }
-    let Some(environment) = client::python_environment(workspace)? else {
+    let blocks = all_blocks(&workspace.root)?;
+    let Some(environment) = client::python_environment(workspace, &PYTHON)? else {
         println!("skipped: python3 is not installed");
         return Ok(Tally::SKIPPED);
     };
@@ -62,7 +59,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
     for block in &blocks {
         let outcome = reader.check(block);
         let verdict = if outcome.is_ok() { "ok" } else { "FAILED" };
-        println!("test README.md:{}:{} ... {verdict}", block.line, block.kind);
+        println!("test {}:{}:{} ... {verdict}", block.page, block.line, block.kind);
         match outcome {
             Ok(()) => tally += Tally::PASSED,
             Err(error) => {
@@ -74,10 +71,27 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Finds the marked blocks, in order.
-fn blocks(readme: &str) -> Result<Vec<Block>> {
+/// The marked blocks of all pages. Each page has some, and the README one of every kind.
+fn all_blocks(root: &Path) -> Result<Vec<Block>> {
+    let mut all = Vec::new();
+    for page in PAGES {
+        let text = fs::read_to_string(root.join(page)).with_context(|| format!("read {page}"))?;
+        all.extend(blocks(page, &text)?);
+        let is_marked = all.iter().any(|block| block.page == page);
+        ensure!(is_marked, "{page} has no block marked <!-- check: … -->");
+    }
+    for needed in ["server", "test", "shell", "python", "rust"] {
+        let is_needed = |block: &Block| block.page == PAGES[0] && block.kind == needed;
+        let is_there = all.iter().any(is_needed);
+        ensure!(is_there, "README.md has no block marked <!-- check: {needed} -->");
+    }
+    Ok(all)
+}
+
+/// Finds the marked blocks of a page, in order.
+fn blocks(page: &'static str, text: &str) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
-    let mut lines = readme.lines().enumerate().map(|(number, line)| (number + 1, line));
+    let mut lines = text.lines().enumerate().map(|(number, line)| (number + 1, line));
     while let Some((number, line)) = lines.next() {
         let marker = line.trim().strip_prefix("<!-- check: ");
         let Some(kind) = marker.and_then(|rest| rest.strip_suffix(" -->")) else {
@@ -86,16 +100,16 @@ fn blocks(readme: &str) -> Result<Vec<Block>> {
         let fence = lines.find(|(_, line)| !line.trim().is_empty());
         ensure!(
             fence.is_some_and(|(_, line)| line.starts_with("```")),
-            "README.md:{number}: no fenced block follows the marker"
+            "{page}:{number}: no fenced block follows the marker"
         );
         let inside = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
         let text = inside.map(|line| format!("{line}\n")).collect();
-        blocks.push(Block { kind: kind.to_owned(), line: number + 1, text });
+        blocks.push(Block { page, kind: kind.to_owned(), line: number + 1, text });
     }
     Ok(blocks)
 }
 
-/// Follows the README from top to bottom.
+/// Follows the pages from top to bottom.
 struct Reader<'a> {
     workspace: &'a Workspace,
     environment: &'a Path,
@@ -219,14 +233,21 @@ mod tests {
     fn only_marked_blocks_are_found() {
         let readme = "# T\n```sh\nno\n```\n<!-- check: shell -->\n\n```sh\na\nb\n```\ntext\n\
                       <!-- check: python -->\n```python\nc\n```\n";
-        let found = blocks(readme).unwrap();
+        let found = blocks("README.md", readme).unwrap();
         let seen: Vec<_> = found.iter().map(|b| (b.kind.as_str(), b.text.as_str())).collect();
         assert_eq!(seen, [("shell", "a\nb\n"), ("python", "c\n")]);
     }
 
     #[test]
     fn a_marker_without_a_block_is_an_error() {
-        assert!(blocks("<!-- check: shell -->\ntext\n").is_err());
+        assert!(blocks("README.md", "<!-- check: shell -->\ntext\n").is_err());
+    }
+
+    #[test]
+    fn every_page_has_marked_blocks() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let pages: Vec<_> = all_blocks(&root).unwrap().iter().map(|block| block.page).collect();
+        assert!(PAGES.iter().all(|page| pages.contains(page)));
     }
 
     #[test]

@@ -4,9 +4,11 @@ use crate::client::{self, AZ, CLIENTS, Client};
 use crate::rust_client::Part;
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{NoSkip, deny, kill, memory, process, readme, soak};
+use crate::{NoSkip, deny, faults, kill, memory, process, readme, soak};
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use lazuli_testkit::stores::postgres;
+use lazuli_testkit::stores::tikv::{self, StandIn};
 use std::time::Instant;
 
 #[derive(Args, Debug)]
@@ -17,6 +19,10 @@ pub(crate) struct Options {
     /// Print the names of the suites
     #[arg(long)]
     pub(crate) list: bool,
+    /// Test this engine instead: its own suite, the SDK programs, the recorded traffic, and histories over
+    /// three gateways under faults
+    #[arg(long, value_name = "NAME")]
+    engine: Option<Shared>,
     #[command(flatten)]
     no_skip: NoSkip,
 }
@@ -32,6 +38,7 @@ enum Suite {
     Kill,
     Memory,
     Soak,
+    Faults(faults::Store),
     Readme,
 }
 
@@ -40,7 +47,9 @@ impl Suite {
         let mut suites = vec![Self::Format, Self::Lints, Self::Deny, Self::Unit];
         suites.extend(CLIENTS.iter().map(Self::Client));
         suites.extend(Part::ALL.map(Self::RustClient));
-        suites.extend([Self::Kill, Self::Memory, Self::Soak, Self::Readme]);
+        suites.extend([Self::Kill, Self::Memory, Self::Soak]);
+        suites.extend([faults::Store::Postgres, faults::Store::Tikv].map(Self::Faults));
+        suites.push(Self::Readme);
         suites
     }
 
@@ -55,11 +64,13 @@ impl Suite {
             Self::Kill => "kill",
             Self::Memory => "memory",
             Self::Soak => "soak",
+            Self::Faults(faults::Store::Postgres) => "faults",
+            Self::Faults(faults::Store::Tikv) => "faults-tikv",
             Self::Readme => "readme",
         }
     }
 
-    fn run(&self, workspace: &Workspace) -> Result<Tally> {
+    fn run(&self, workspace: &Workspace, no_skip: NoSkip) -> Result<Tally> {
         match self {
             Self::Format => Ok(format(workspace)),
             Self::Lints => Ok(lints(workspace)),
@@ -67,6 +78,7 @@ impl Suite {
             Self::Unit => {
                 let mut command = workspace.cargo();
                 command.args(["test", "--workspace", "--no-fail-fast"]);
+                no_skip.tell(&mut command);
                 process::run_counted(&mut command, process::count_cargo_test)
             }
             Self::Client(client) => client::run(workspace, client),
@@ -74,6 +86,7 @@ impl Suite {
             Self::Kill => kill::run(workspace, kill::Options::default()),
             Self::Memory => memory::run(workspace, memory::Options::default()),
             Self::Soak => soak::run(workspace, soak::Options::SHORT),
+            Self::Faults(store) => faults::run(workspace, &faults::Options::short(*store)),
             Self::Readme => readme::run(workspace),
         }
     }
@@ -85,6 +98,9 @@ pub(crate) fn list() {
 }
 
 pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
+    if let Some(engine) = options.engine {
+        return run_on_engine(workspace, engine, options);
+    }
     let suites = Suite::all();
     if let Some(unknown) =
         options.only.iter().find(|name| suites.iter().all(|suite| suite.name() != **name))
@@ -97,7 +113,8 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     let mut total = Tally::default();
     let mut summary = Vec::new();
     for suite in suites.iter().filter(wanted) {
-        let tally = run_one(suite.name(), options.no_skip, || suite.run(workspace));
+        let tally =
+            run_one(suite.name(), options.no_skip, || suite.run(workspace, options.no_skip));
         total += tally;
         summary.push((suite.name(), tally));
     }
@@ -106,6 +123,114 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
         println!("{name:18} {tally}");
     }
     Ok(total)
+}
+
+/// The suites that do not know which engine they run on (K-10.4), and the engine's own.
+fn run_on_engine(workspace: &Workspace, engine: Shared, options: &Options) -> Result<Tally> {
+    let Some(store) = engine.store() else {
+        println!("skipped: {}", engine.missing());
+        return Ok(run_one("engine", options.no_skip, || Ok(Tally::SKIPPED)));
+    };
+    let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|o| o == name);
+    let mut total = Tally::default();
+    let mut suite = |name: &'static str, run: &dyn Fn() -> Result<Tally>| {
+        if wanted(name) {
+            total += run_one(name, options.no_skip, run);
+        }
+    };
+    let cargo_test = |arguments: &[&str]| {
+        let mut command = workspace.cargo();
+        command.args(["test", "--no-fail-fast"]).args(arguments).envs(engine.environment(&store));
+        options.no_skip.tell(&mut command);
+        process::run_counted(&mut command, process::count_cargo_test)
+    };
+    suite("engine", &|| cargo_test(&["-p", engine.package()]));
+    suite("gateway", &|| cargo_test(engine.gateway_tests()));
+    suite("golden", &|| cargo_test(&["-p", "lazuli-server", "--test", "wire", "golden"]));
+    for client in CLIENTS {
+        suite(client.name, &|| client::run_on_store(workspace, client, &store.address));
+    }
+    // Histories of clients that spread over three gateways, on servers of their own (K-10.3).
+    suite("faults", &|| faults::run(workspace, &faults::Options::short(engine.faults())));
+    Ok(total)
+}
+
+/// An engine on a store that gateways share.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Shared {
+    Postgres,
+    Tikv,
+}
+
+/// A store that runs for the suites.
+struct Running {
+    address: String,
+    /// If this process has started it.
+    _stand_in: Option<StandIn>,
+}
+
+impl Shared {
+    fn faults(self) -> faults::Store {
+        match self {
+            Self::Postgres => faults::Store::Postgres,
+            Self::Tikv => faults::Store::Tikv,
+        }
+    }
+
+    /// The store that the environment names, or one that is started for this process; `None` if it is not
+    /// installed.
+    fn store(self) -> Option<Running> {
+        let named = |address| Running { address, _stand_in: None };
+        match self {
+            Self::Postgres => {
+                let given = std::env::var(postgres::ADDRESS_VARIABLE).ok();
+                let start = || postgres::shared_address().to_owned();
+                given.or_else(|| postgres::is_installed().then(start)).map(named)
+            }
+            // The engine's own tests start stand-ins that they can break, also where a cluster is named.
+            Self::Tikv if !tikv::is_installed() => None,
+            Self::Tikv => Some(match std::env::var(tikv::ADDRESS_VARIABLE) {
+                Ok(drivers) => named(format!("tikv://{}", drivers.trim_start_matches("tikv://"))),
+                Err(_) => {
+                    let stand_in = StandIn::start();
+                    Running { address: stand_in.engine(), _stand_in: Some(stand_in) }
+                }
+            }),
+        }
+    }
+
+    fn missing(self) -> &'static str {
+        match self {
+            Self::Postgres => "PostgreSQL is not installed (Debian: postgresql-15)",
+            Self::Tikv => "Go is not installed, which the stand-in of a TiKV cluster needs",
+        }
+    }
+
+    /// What the tests are told of the store.
+    fn environment(self, store: &Running) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Postgres => vec![
+                (postgres::ADDRESS_VARIABLE, store.address.clone()),
+                ("LAZULI_TEST_ENGINE", store.address.clone()),
+            ],
+            // Recorded traffic wants an empty cluster each time: a stand-in of its own.
+            Self::Tikv => vec![("LAZULI_TEST_ENGINE", "tikv".to_owned())],
+        }
+    }
+
+    fn package(self) -> &'static str {
+        match self {
+            Self::Postgres => "lazuli-engine-postgres",
+            Self::Tikv => "lazuli-engine-tikv",
+        }
+    }
+
+    fn gateway_tests(self) -> &'static [&'static str] {
+        match self {
+            Self::Postgres => &["-p", "lazuli", "--test", "shared_store"],
+            Self::Tikv => &["-p", "lazuli", "--test", "shared_tikv", "--test", "shared_copy"],
+        }
+    }
 }
 
 /// Format, lints, licences and advisories: the checks that need no running server.

@@ -6,7 +6,7 @@
 use crate::sim::{arguments, program};
 use crate::tally::Tally;
 use crate::workspace::Workspace;
-use crate::{fuzz, kill, memory, process, sim, soak};
+use crate::{faults, fuzz, kill, memory, process, sim, soak};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use lazuli_model::{Clock, SystemClock};
@@ -69,7 +69,7 @@ const DISK_TRIALS: [DiskTrial; 9] = [
     DiskTrial { name: "vanished files", sample: &["vanished"], every: &["vanished"] },
 ];
 
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
     /// Total seconds of all parts, without builds
     #[arg(long, default_value_t = 240)]
@@ -80,10 +80,23 @@ pub(crate) struct Options {
     /// Try every state and every call in the disk trials, without a time limit
     #[arg(long)]
     every: bool,
+    /// Instead of all that, the faults of a store that three gateways share
+    #[arg(long, value_name = "STORE")]
+    engine: Option<faults::Store>,
+    /// With --engine: only this fault; may be repeated
+    #[arg(long, requires = "engine")]
+    fault: Vec<String>,
+    /// With --engine: how often each fault happens, each time with another seed
+    #[arg(long, requires = "engine", default_value_t = 10)]
+    seeds: u64,
 }
 
-pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
+pub(crate) fn run(workspace: &Workspace, options: Options) -> Result<Tally> {
     let seed = options.seed.unwrap_or_else(|| SystemClock.now().ticks());
+    if let Some(store) = options.engine {
+        let Options { seeds, fault: only, .. } = options;
+        return faults::run(workspace, &faults::Options { store, seed, seeds, only });
+    }
     println!("torture: {} s, --seed {seed}", options.seconds);
     let share = (options.seconds / PARTS).max(1);
     let mut tally = Tally::default();
@@ -106,7 +119,7 @@ pub(crate) fn run(workspace: &Workspace, options: Options) -> Tally {
     part("kill", &|| kill::run(workspace, kill::Options::new(seed, share)));
     part("soak", &|| soak::run(workspace, soak::Options::new(seed, share)));
     part("authorization", &|| Ok(authorization(workspace)));
-    tally
+    Ok(tally)
 }
 
 /// The whole matrix; more time would add nothing.

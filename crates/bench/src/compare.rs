@@ -1,7 +1,7 @@
-//! Compares two builds of Lazuli: before and after a change.
+//! Compares two servers: builds of Lazuli before and after a change, or one build without and with access lines.
 //!
 //! The speed of a machine varies from minute to minute by more than most changes gain. So both
-//! builds are measured in turns of short windows, and the result is the ratio within each turn.
+//! are measured in turns of short windows, and the result is the ratio within each turn.
 
 use crate::interrupt::Interrupt;
 use crate::measure::{Case, Figures, measure, median};
@@ -10,8 +10,10 @@ use crate::report;
 use crate::results::Machine;
 use crate::target::{Target, settle};
 use crate::workload::Service;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 const QUIET: Duration = Duration::from_secs(1);
@@ -60,14 +62,38 @@ impl Comparison {
 
 /// Measures `before` and the binary of `options` in turns, and prints how they differ. Returns how
 /// many operations failed.
-pub(crate) fn run(before: &Path, options: &Options, interrupt: &Interrupt) -> Result<u64> {
+pub(crate) fn builds(before: &Path, options: &Options, interrupt: &Interrupt) -> Result<u64> {
     ensure!(before.is_file(), "there is no build at {}", before.display());
-    let plan = options.plan();
     let directory = options.data_directory()?;
+    let start = |binary: &Path, name| {
+        Target::lazuli(binary, &directory.path().join(name), options.service())
+    };
+    run([start(before, "before")?, start(&options.lazuli, "now")?], options, interrupt)
+}
+
+/// Measures the binary of `options` without access lines and with all of them in turns (O-4.2), and prints how they
+/// differ. Returns how many operations failed.
+pub(crate) fn access_lines(options: &Options, interrupt: &Interrupt) -> Result<u64> {
+    let directory = options.data_directory()?;
+    let log = directory.path().join("access.log");
+    let log = log.to_str().context("name the log file")?;
+    let start = |name, arguments: &[&str]| {
+        let launcher = Command::new(&options.lazuli);
+        let data = directory.path().join(name);
+        Target::lazuli_through(&launcher, &data, options.service(), arguments)
+    };
+    println!("before: --access-log off; now: --access-log all");
+    let off = start("off", &["--access-log", "off"])?;
+    let all = start("all", &["--access-log", "all", "--log-file", log])?;
+    let errors = run([off, all], options, interrupt)?;
+    let written = fs::metadata(log).context("look at the log file")?.len();
+    ensure!(written > 0, "no access line was written");
+    Ok(errors)
+}
+
+fn run(targets: [Target; 2], options: &Options, interrupt: &Interrupt) -> Result<u64> {
+    let plan = options.plan();
     println!("{}", Machine::look().text());
-    let start =
-        |binary: &Path, name| Target::lazuli(binary, &directory.path().join(name), plan.service);
-    let targets = [start(before, "before")?, start(&options.lazuli, "now")?];
     if plan.service == Service::Table {
         for target in &targets {
             target.load(plan.dataset, interrupt)?;

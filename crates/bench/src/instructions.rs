@@ -92,7 +92,7 @@ impl Counted {
         launcher.args(["--quiet", "--tool=callgrind"]);
         launcher.arg(format!("--callgrind-out-file={}", directory.join("counts").display()));
         launcher.arg(binary);
-        let target = Target::lazuli_through(&launcher, &directory.join("data"), service)
+        let target = Target::lazuli_through(&launcher, &directory.join("data"), service, &[])
             .context("start Lazuli under valgrind, which must be installed")?;
         Ok(Self { service, target, directory: directory.to_owned() })
     }
@@ -178,7 +178,7 @@ impl Counted {
 }
 
 /// The count of a dump: `totals: 1154794`.
-fn total(dump: &str) -> Option<u64> {
+pub(crate) fn total(dump: &str) -> Option<u64> {
     dump.lines().find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok())
 }
 

@@ -6,7 +6,7 @@
 
 mod log;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Response, StatusCode};
@@ -41,6 +41,9 @@ pub(crate) enum Limit {
         batch: PathBuf,
         batch_bytes: usize,
     },
+    /// Be a client, and print what its work took
+    #[command(hide = true)]
+    Client(crate::client::Arguments),
     /// Become another program, which then ends with the one that started it
     #[command(hide = true)]
     Follow {
@@ -58,6 +61,9 @@ impl Limit {
     pub(crate) fn serve(self) -> Result<()> {
         let end = rustix::process::Signal::KILL;
         rustix::process::set_parent_process_death_signal(Some(end)).context("follow the parent")?;
+        if let Self::Client(arguments) = self {
+            return arguments.run();
+        }
         let front = Arc::new(self.front()?);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
@@ -77,6 +83,7 @@ impl Limit {
                 insert: (Recorded::read(&insert)?, insert_bytes),
                 batch: (Recorded::read(&batch)?, batch_bytes),
             }),
+            Self::Client(_) => bail!("a client serves nothing"),
             // Returns only when it fails; the signal stays with the process.
             Self::Follow { program, arguments } => {
                 Err(Command::new(&program).args(arguments).exec())

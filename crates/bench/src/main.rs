@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measures")]
 
 mod answer;
+mod client;
 mod compare;
 mod entity;
 mod exchange;
@@ -58,8 +59,10 @@ fn bench(options: &Options) -> Result<()> {
         .with_context(|| format!("make {}", options.out.display()))?;
     let interrupt = Interrupt::install().context("listen for signals")?;
     let errors = match &options.before {
+        _ if options.client => client::run(options, &interrupt)?,
         _ if options.instructions => instructions::run(options, &interrupt)?,
-        Some(before) => compare::run(before, options, &interrupt)?,
+        _ if options.access_log => compare::access_lines(options, &interrupt)?,
+        Some(before) => compare::builds(before, options, &interrupt)?,
         None if options.scale => scale::run(options, &interrupt)?.errors,
         None => run::run(options, &interrupt)?.errors(),
     };

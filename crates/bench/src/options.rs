@@ -30,6 +30,14 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "scale")]
     pub(crate) queue: bool,
 
+    /// Measure the Rust client library beside a bare hyper client and the Python SDK
+    #[arg(long, conflicts_with_all = ["queue", "scale", "only", "before", "entities", "connections", "seconds"])]
+    pub(crate) client: bool,
+
+    /// The Python that has the official SDK, for --client
+    #[arg(long, value_name = "FILE", requires = "client")]
+    pub(crate) python: Option<PathBuf>,
+
     /// Measure this workload only; may be repeated
     #[arg(long, value_name = "WORKLOAD")]
     pub(crate) only: Vec<Workload>,
@@ -51,7 +59,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", requires = "queue", value_parser = parse_count)]
     pub(crate) passed: Option<usize>,
 
-    /// Rounds; the result is the median [default: 3, quick: 1, before: 11]
+    /// Rounds; the result is the median [default: 3, quick: 1, before: 11, client: 7, quick client: 3]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<usize>,
 
@@ -74,6 +82,11 @@ pub(crate) struct Options {
     /// Compare with this build of Lazuli, in turns of short windows, and measure nothing else
     #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "scale"])]
     pub(crate) before: Option<PathBuf>,
+
+    /// Compare `--access-log all`, written to a file, with `--access-log off`, in turns of short windows, and
+    /// measure nothing else: point reads, unless --only names others
+    #[arg(long, conflicts_with_all = ["quick", "scale", "before", "queue", "client", "instructions"])]
+    pub(crate) access_log: bool,
 
     /// Count the instructions per operation under valgrind, also for --before if given, and measure
     /// nothing else
@@ -120,10 +133,10 @@ impl Options {
             // A get takes a message out of sight: enough for the fastest window.
             (Service::Queue, false) => 150_000,
         };
-        let rounds = match (self.quick, &self.before) {
+        let rounds = match (self.quick, self.compares()) {
             (true, _) => 1,
-            (false, Some(_)) => 11,
-            (false, None) => 3,
+            (false, true) => 11,
+            (false, false) => 3,
         };
         Plan {
             name: match (self.service(), self.quick) {
@@ -149,7 +162,7 @@ impl Options {
     }
 
     pub(crate) fn pace(&self) -> Pace {
-        let default = if self.quick || self.before.is_some() { 1.0 } else { 3.0 };
+        let default = if self.quick || self.compares() { 1.0 } else { 3.0 };
         // A signature is valid for fifteen minutes, and a measurement may take four windows.
         let window = Duration::from_secs_f64(self.seconds.unwrap_or(default).clamp(0.1, 120.0));
         Pace { warm_up: window / 5, window }
@@ -163,21 +176,25 @@ impl Options {
 
     /// Whether `workload` is to be measured.
     pub(crate) fn wants(&self, workload: Workload) -> bool {
-        workload.service() == self.service()
-            && (self.only.is_empty() || self.only.contains(&workload))
+        let default =
+            if self.access_log { &[Workload::Point][..] } else { Workload::value_variants() };
+        let named = if self.only.is_empty() { default } else { &self.only };
+        workload.service() == self.service() && named.contains(&workload)
+    }
+
+    /// Whether two servers are measured in turns.
+    fn compares(&self) -> bool {
+        self.before.is_some() || self.access_log
     }
 
     fn cases(&self) -> Vec<Case> {
         let wanted = |workload: &&Workload| self.wants(**workload);
         let cases = |&workload: &Workload| {
-            let connections =
-                match (self.connections.as_slice(), self.quick || self.before.is_some()) {
-                    ([], false) => workload.connections().to_vec(),
-                    ([], true) => vec![workload.compared_connections()],
-                    (given, _) => {
-                        given.iter().map(|&connections| connections.clamp(1, 1024)).collect()
-                    }
-                };
+            let connections = match (self.connections.as_slice(), self.quick || self.compares()) {
+                ([], false) => workload.connections().to_vec(),
+                ([], true) => vec![workload.compared_connections()],
+                (given, _) => given.iter().map(|&connections| connections.clamp(1, 1024)).collect(),
+            };
             connections.into_iter().map(move |connections| Case { workload, connections })
         };
         Workload::value_variants().iter().filter(wanted).flat_map(cases).collect()
@@ -236,6 +253,15 @@ mod tests {
         let plan = options("--only egt100 --only or-keys --connections 1,2").plan();
         assert_eq!(plan.cases.len(), 4);
         assert_eq!(plan.cases[0], Case { workload: Workload::OrKeys, connections: 1 });
+    }
+
+    #[test]
+    fn access_lines_are_measured_on_point_reads() {
+        let plan = options("--access-log").plan();
+        assert_eq!(plan.cases, [Case { workload: Workload::Point, connections: 64 }]);
+        assert_eq!(plan.rounds, 11);
+        let named = options("--access-log --only insert").plan();
+        assert_eq!(named.cases[0].workload, Workload::Insert);
     }
 
     #[test]

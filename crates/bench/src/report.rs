@@ -21,7 +21,7 @@ pub(crate) fn print(results: &Results, name: &str, out: &Path) -> Result<()> {
     if let Some(used) = &results.used {
         println!("{}", table::used(used));
     }
-    println!("{}", table::goals(&results.goals));
+    print_goals(&results.goals);
     println!("{}", remarks(results));
     write(results, &chart::results(results), name, out)
 }
@@ -29,7 +29,7 @@ pub(crate) fn print(results: &Results, name: &str, out: &Path) -> Result<()> {
 /// Prints `growth` and writes it into `out` as `scale.json` and `scale.svg`.
 pub(crate) fn print_growth(growth: &Growth, out: &Path) -> Result<()> {
     println!("\n{}", table::sizes(&growth.sizes));
-    println!("{}", table::goals(&growth.goals));
+    print_goals(&growth.goals);
     write(growth, &chart::growth(growth), "scale", out)
 }
 
@@ -68,6 +68,11 @@ fn remarks(results: &Results) -> String {
         text.push_str(&format!("\nskipped: {skipped}"));
     }
     text
+}
+
+/// Prints goals and whether they are met.
+pub(crate) fn print_goals(goals: &[Goal]) {
+    println!("{}", table::goals(goals));
 }
 
 /// How many of `goals` are met, of those measured.

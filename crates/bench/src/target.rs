@@ -79,18 +79,20 @@ enum Process {
 impl Target {
     /// Lazuli as it comes, in its default durability, at the address of `service`.
     pub(crate) fn lazuli(binary: &Path, data: &Path, service: Service) -> Result<Self> {
-        Self::lazuli_through(&Command::new(binary), data, service)
+        Self::lazuli_through(&Command::new(binary), data, service, &[])
     }
 
-    /// Lazuli, started by `launcher`, which is given Lazuli's arguments after its own.
+    /// Lazuli with further `options`, started by `launcher`, which is given Lazuli's arguments after its own.
     pub(crate) fn lazuli_through(
         launcher: &Command,
         data: &Path,
         service: Service,
+        options: &[&str],
     ) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe().context("find this program")?);
         command.arg("follow").arg(launcher.get_program()).args(launcher.get_args());
-        let server = Server::start_command(command, data, &["--durability", "sync"])?;
+        let options = [&["--durability", "sync"], options].concat();
+        let server = Server::start_command(command, data, &options)?;
         let address = match service {
             Service::Table => server.address(),
             Service::Queue => server.queue().context("this build of Lazuli serves no queues")?,

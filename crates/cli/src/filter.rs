@@ -14,12 +14,23 @@ pub(crate) fn parse(text: &str) -> Result<Filter> {
     })
 }
 
+/// The same in the larger language of a Lazuli server (X-4.1).
+pub(crate) fn parse_extended(text: &str) -> Result<Filter> {
+    lazuli_wire::odata::filter::parse_extended(text).map(Filter::from).map_err(|error| {
+        let advice = "comparisons, startswith(P,'a'), endswith, contains, tolower(P), P in ('a','b'), \
+                      joined by and, or, not";
+        usage(describe(text, error), advice)
+    })
+}
+
 /// What is wrong, with a caret below the place.
 fn describe(text: &str, error: FilterError) -> String {
     let problem = format!("the filter is wrong: {error}");
     let position = match error {
         _ if text.is_empty() => return problem,
-        FilterError::Syntax { position } => position.saturating_sub(1),
+        FilterError::Syntax { position } | FilterError::Misused { position, .. } => {
+            position.saturating_sub(1)
+        }
         FilterError::InvalidCharacter { position, .. }
         | FilterError::UnterminatedString { position } => position,
         _ => return problem,
@@ -48,6 +59,14 @@ mod tests {
         check("Name eq 'O'Neill'", "  Name eq 'O'Neill'\n                 ^");
         check("Age ge 3 and $", "  Age ge 3 and $\n               ^");
         check("", "");
+    }
+
+    /// X-2.4.
+    #[test]
+    fn a_caret_shows_the_place_in_the_larger_language() {
+        let problem = parse_extended("startswith(Name,5)").unwrap_err().to_string();
+        assert!(problem.ends_with("\n  startswith(Name,5)\n                  ^"), "{problem}");
+        assert!(parse_extended("startswith(Name,'5') and Age in (1,2)").is_ok());
     }
 
     #[test]

@@ -24,7 +24,10 @@ pub use exit::{EXIT_CODES, Exit};
 
 use anyhow::{Context, Result};
 use clap::{ArgMatches, FromArgMatches, Subcommand};
-use commands::{blobs, completions, entities, queues, sas, tables};
+use commands::{
+    advise, blobs, changes, completions, entities, explain, feed, index, queues, rebuild, sas,
+    table, tables, ttl, verify,
+};
 use connect::Target;
 use interrupt::Interrupt;
 use noun::Noun;
@@ -63,6 +66,8 @@ impl Subcommand for DataCommand {
 enum Choice {
     /// Create, list and delete tables
     Tables(Box<Noun<tables::Verb>>),
+    /// Verify and mend the indexes of a table that its client keeps
+    Table(Box<Noun<table::Verb>>),
     /// Read and write the entities of a table
     Entities(Box<Noun<entities::Verb>>),
     /// Create and list queues, send and receive messages
@@ -71,6 +76,22 @@ enum Choice {
     Blobs(Box<Noun<blobs::Verb>>),
     /// Make and explain shared access signatures
     Sas(Box<Noun<sas::Verb>>),
+    /// Show how a Lazuli server reads for a query, and what that means on Azure
+    Explain(Box<explain::ExplainArguments>),
+    /// Show what a Lazuli server has seen that could be better, and what to do
+    Advise(Box<advise::AdviseArguments>),
+    /// Declare, list and drop the indexes that a Lazuli server keeps of a table
+    Index(Box<Noun<index::Verb>>),
+    /// Turn the change feed that a Lazuli server keeps of a table on and off
+    Feed(Box<Noun<feed::Verb>>),
+    /// Print what changed in a table, from the change feed of a Lazuli server
+    Changes(Box<changes::ChangesArguments>),
+    /// Set when a Lazuli server lets entities of a table expire
+    Ttl(Box<Noun<ttl::Verb>>),
+    /// Compare the indexes and the change feed that a Lazuli server keeps with the entities
+    Verify(Box<verify::VerifyArguments>),
+    /// Build an index of a Lazuli server again from the entities
+    Rebuild(Box<rebuild::RebuildArguments>),
     /// Print a completion script for a shell, or the manual page
     Completions(completions::CompletionsArguments),
 }
@@ -79,10 +100,19 @@ impl Choice {
     fn output(&self) -> Output {
         match self {
             Self::Tables(arguments) => Output::new(arguments.output),
+            Self::Table(arguments) => Output::new(arguments.output),
             Self::Entities(arguments) => Output::new(arguments.output),
             Self::Queues(arguments) => Output::new(arguments.output),
             Self::Blobs(arguments) => Output::new(arguments.output),
             Self::Sas(arguments) => Output::new(arguments.output),
+            Self::Explain(arguments) => Output::new(arguments.output),
+            Self::Advise(arguments) => Output::new(arguments.output),
+            Self::Index(arguments) => Output::new(arguments.output),
+            Self::Feed(arguments) => Output::new(arguments.output),
+            Self::Changes(arguments) => Output::new(arguments.output),
+            Self::Ttl(arguments) => Output::new(arguments.output),
+            Self::Verify(arguments) => Output::new(arguments.output),
+            Self::Rebuild(arguments) => Output::new(arguments.output),
             Self::Completions(_) => Output::default(),
         }
     }
@@ -126,10 +156,19 @@ async fn dispatch(command: Choice, out: Output, interrupt: Interrupt) -> Result<
     let open = |target: &Target| Session::open(target, out, interrupt);
     match command {
         Choice::Tables(noun) => tables::run(&open(&noun.target)?, noun.verb).await,
+        Choice::Table(noun) => table::run(&open(&noun.target)?, noun.verb).await,
         Choice::Entities(noun) => entities::run(&open(&noun.target)?, noun.verb).await,
         Choice::Queues(noun) => queues::run(&open(&noun.target)?, noun.verb).await,
         Choice::Blobs(noun) => blobs::run(&open(&noun.target)?, noun.verb).await,
         Choice::Sas(noun) => sas::run(&noun.target, out, &noun.verb).await,
+        Choice::Explain(arguments) => explain::run(&open(&arguments.target)?, &arguments).await,
+        Choice::Advise(arguments) => advise::run(&open(&arguments.target)?, &arguments).await,
+        Choice::Index(noun) => index::run(&open(&noun.target)?, noun.verb).await,
+        Choice::Feed(noun) => feed::run(&open(&noun.target)?, noun.verb).await,
+        Choice::Changes(arguments) => changes::run(&open(&arguments.target)?, &arguments).await,
+        Choice::Ttl(noun) => ttl::run(&open(&noun.target)?, noun.verb).await,
+        Choice::Verify(arguments) => verify::run(&open(&arguments.target)?, &arguments).await,
+        Choice::Rebuild(arguments) => rebuild::run(&open(&arguments.target)?, &arguments).await,
         Choice::Completions(_) => Ok(Exit::Done),
     }
 }

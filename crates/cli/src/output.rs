@@ -114,6 +114,10 @@ impl Output {
         self.is_quiet
     }
 
+    pub(crate) fn paint(&self) -> Paint {
+        self.paint
+    }
+
     pub(crate) fn paint_errors(&self) -> Paint {
         self.paint_errors
     }

@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 /// The pause between two lines where there is no terminal.
 const PAUSE: Duration = Duration::from_secs(10);
 
+/// The bar of something whose end is known.
+const OF_TOTAL: &str = "[{bar:30}] {human_pos} of {human_len} {msg}  {per_sec}  {eta} left";
+
 /// Progress of something that is counted.
 pub(crate) struct Progress {
     what: &'static str,
@@ -60,6 +63,19 @@ impl Progress {
         }
     }
 
+    /// So many of so many are done.
+    pub(crate) fn set_of(&mut self, done: u64, total: u64) {
+        if let Shown::Bar(bar) = &self.shown
+            && bar.length() != Some(total)
+        {
+            // A template that cannot be read leaves the style as it is.
+            let style = ProgressStyle::with_template(OF_TOTAL);
+            bar.set_style(style.unwrap_or_else(|_| bar.style()));
+            bar.set_length(total);
+        }
+        self.set(done);
+    }
+
     /// How many were counted.
     pub(crate) fn done(&self) -> u64 {
         self.done
@@ -98,5 +114,6 @@ mod tests {
         let text = line(12_000, "entities", Duration::from_secs(10));
         assert_eq!(text, "12,000 entities, 1,200/s, 10 s\n");
         assert!(ProgressStyle::with_template("{spinner} {human_pos} {msg}").is_ok());
+        assert!(ProgressStyle::with_template(OF_TOTAL).is_ok());
     }
 }

@@ -3,6 +3,7 @@
 use crate::address::reachable;
 use crate::certificate;
 use crate::config::{AccountsChoice, Settings, TlsChoice};
+use crate::engine_choice::EngineChoice;
 use crate::memory;
 use crate::options::ServiceName;
 use anyhow::{Context, Result};
@@ -58,23 +59,35 @@ impl Started<'_> {
             AccountsChoice::Given(accounts) => accounts.len(),
             AccountsChoice::WellKnown => 1,
         };
+        let shared_mib = match self.settings.engine {
+            EngineChoice::Local => None,
+            _ => Some(options.engine.engine_chunks_mib.get()),
+        };
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             revision = REVISION,
-            engine = "local",
-            data = %self.data.display(),
-            data_format = lazuli_engine_local::FORMAT_VERSION,
+            engine = self.settings.engine.name(),
+            data = self.place(),
+            data_format = self.settings.engine.format(),
             durability = %options.durability,
             recovery_ms = u64::try_from(self.recovery.as_millis()).unwrap_or(u64::MAX),
             addresses = self.addresses().map(|(_, url)| url).collect::<Vec<_>>().join(" "),
             accounts,
             tls = self.settings.tls != TlsChoice::Off,
-            memory_bound_mib = memory::bound_mib(&options.bounds),
+            memory_bound_mib = memory::bound_mib(&options.bounds, shared_mib),
             profile = %options.profile,
-            extensions = "",
+            extensions = %options.extensions,
             pid = std::process::id(),
             "started"
         );
+    }
+
+    /// Where the data is.
+    fn place(&self) -> String {
+        match &self.settings.engine {
+            EngineChoice::Local => self.data.display().to_string(),
+            shared => shared.to_string(),
+        }
     }
 
     /// The URL of each listener, by name.
@@ -105,11 +118,12 @@ impl Started<'_> {
         if let Some((address, https)) = self.admin {
             text += &format!("  admin    {}\n", url(https, address));
         }
-        text += &match options.in_memory {
-            true => "  data     nowhere (--in-memory)\n".to_owned(),
-            false => {
+        text += &match (&settings.engine, options.in_memory) {
+            (EngineChoice::Local, true) => "  data     nowhere (--in-memory)\n".to_owned(),
+            (EngineChoice::Local, false) => {
                 format!("  data     {} (durability: {})\n", data.display(), options.durability)
             }
+            (shared, _) => format!("  data     {shared}\n"),
         };
         if settings.tls == TlsChoice::SelfSigned {
             text += &format!("  trust    {}\n", certificate::trust_file(data).display());

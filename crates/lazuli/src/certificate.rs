@@ -33,6 +33,16 @@ pub(crate) fn load(
     }
 }
 
+/// The certificate that can be used before this process holds the data directory, and may write to
+/// it: the given one, or one that an earlier start generated.
+pub(crate) fn load_kept(choice: &TlsChoice, data: &Path) -> Result<Option<Certificate>> {
+    match choice {
+        TlsChoice::Off => Ok(None),
+        TlsChoice::SelfSigned => Ok(kept(&directory(data)).map(|(certificate, _)| certificate)),
+        TlsChoice::Files { certificate, key } => from_files(certificate, key).map(Some),
+    }
+}
+
 /// The file that clients must trust when the certificate is self-signed.
 pub(crate) fn trust_file(data: &Path) -> PathBuf {
     directory(data).join(CERTIFICATE)

@@ -1,15 +1,29 @@
 //! Background work.
 
-use lazuli_engine::{Engine, Reclaimed};
-use lazuli_model::{Clock, SystemClock};
+use crate::duty::Duty;
+use lazuli_engine::{Engine, Reclaimed, Writers};
+use lazuli_model::{Clock, SystemClock, Timestamp};
 use lazuli_queue::QueueService;
-use lazuli_server::{Analytics, Extent};
+use lazuli_server::{Advice, Analytics, AutoIndex, Extent};
 use lazuli_table::TableService;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 /// Pause between reclaim rounds when there is nothing to do.
 const RECLAIM_REST: Duration = Duration::from_secs(2);
+
+/// Pause between looks for indexes to build.
+const BUILD_REST: Duration = Duration::from_millis(200);
+
+/// The same on a store that is not in this process.
+const BUILD_REST_SHARED: Duration = Duration::from_secs(2);
+
+/// Pause between looks for changes that are no longer kept.
+const CHANGES_REST: Duration = Duration::from_secs(60);
+
+/// Pause between looks for expired entities.
+const SWEEP_REST: Duration = Duration::from_secs(5);
 
 /// Pause between rounds of engine maintenance when there is nothing to do.
 const TEND_REST: Duration = Duration::from_secs(60);
@@ -17,53 +31,114 @@ const TEND_REST: Duration = Duration::from_secs(60);
 /// Pause between two searches of all queues for expired messages.
 const EXPIRE_REST: Duration = Duration::from_secs(300);
 
+/// Pause between looks at the traffic.
+const ADVICE_REST: Duration = Duration::from_millis(500);
+
+/// Pause between two times at which what advice rests on is stored.
+const KEEP_REST: Duration = Duration::from_secs(60);
+
+/// Pause between looks for filters that deserve an index.
+const AUTO_INDEX_REST: Duration = Duration::from_secs(5);
+
 /// Pause after a failure.
 const FAILED_REST: Duration = Duration::from_secs(20);
 
-/// Runs the engine's own maintenance.
-pub(crate) async fn tend(engine: Arc<dyn Engine>) {
-    let step = || {
+/// The chores of a store: maintenance of the engine, indexes being built, old changes, space of what was
+/// dropped, expired entities and messages.
+pub(crate) fn of_store(
+    engine: Arc<dyn Engine>,
+    tables: TableService,
+    queues: QueueService,
+    duty: &Duty,
+) -> Vec<JoinHandle<()>> {
+    let (dropped, expired) = (queues.clone(), queues);
+    let (built, recorded, swept) = (tables.clone(), tables.clone(), tables.clone());
+    let build_rest = match engine.nature().writers {
+        Writers::Sole => BUILD_REST,
+        Writers::Many => BUILD_REST_SHARED,
+    };
+    let build = move |_| {
+        let tables = built.clone();
+        async move { tables.build_some().await }
+    };
+    let tend = move |_| {
         let engine = engine.clone();
         async move { engine.tend().await }
     };
-    repeat("run engine maintenance", TEND_REST, step).await;
-}
-
-/// Reclaims the space of dropped tables.
-pub(crate) async fn reclaim_dropped_tables(service: TableService) {
-    let step = || {
-        let service = service.clone();
-        async move { service.reclaim_some().await }
+    let reclaim_tables = move |now| {
+        let tables = tables.clone();
+        async move { tables.reclaim_some(now).await }
     };
-    repeat("reclaim a dropped table", RECLAIM_REST, step).await;
-}
-
-/// Reclaims the space of deleted and cleared queues.
-pub(crate) async fn reclaim_dropped_queues(service: QueueService) {
-    let step = || {
-        let service = service.clone();
-        async move { service.reclaim_some().await }
+    let reclaim_queues = move |now| {
+        let queues = dropped.clone();
+        async move { queues.reclaim_some(now).await }
     };
-    repeat("reclaim a dropped queue", RECLAIM_REST, step).await;
-}
-
-/// Deletes expired messages, which clients can no longer read.
-pub(crate) async fn expire_messages(service: QueueService) {
-    let step = || {
-        let service = service.clone();
-        async move { service.expire_some().await }
+    let drop_changes = move |now| {
+        let tables = recorded.clone();
+        async move { tables.drop_old_changes(now).await }
     };
-    repeat("delete expired messages", EXPIRE_REST, step).await;
+    let sweep = move |_| {
+        let tables = swept.clone();
+        async move { tables.sweep_some().await }
+    };
+    let expire = move |_| {
+        let queues = expired.clone();
+        async move { queues.expire_some().await }
+    };
+    vec![
+        tokio::spawn(repeat("run engine maintenance", TEND_REST, duty.clone(), tend)),
+        tokio::spawn(repeat("build an index", build_rest, duty.clone(), build)),
+        tokio::spawn(repeat("drop old changes", CHANGES_REST, duty.clone(), drop_changes)),
+        tokio::spawn(repeat("delete expired entities", SWEEP_REST, duty.clone(), sweep)),
+        tokio::spawn(repeat("reclaim a dropped table", RECLAIM_REST, duty.clone(), reclaim_tables)),
+        tokio::spawn(repeat("reclaim a dropped queue", RECLAIM_REST, duty.clone(), reclaim_queues)),
+        tokio::spawn(repeat("delete expired messages", EXPIRE_REST, duty.clone(), expire)),
+    ]
 }
 
-/// Runs a chore step by step, and pauses when there is nothing left to do or a step fails.
-async fn repeat<E, F>(chore: &'static str, rest: Duration, step: impl Fn() -> F)
-where
+/// The chores of advice: looking at the traffic, and storing what is known of it. On a shared store every
+/// gateway looks at its own traffic, and the one that runs the chores stores what it knows.
+pub(crate) fn of_advice(advice: &Arc<Advice>, duty: &Duty) -> Vec<JoinHandle<()>> {
+    let (watched, kept) = (advice.clone(), advice.clone());
+    let watch = async move {
+        loop {
+            tokio::time::sleep(ADVICE_REST).await;
+            watched.round();
+        }
+    };
+    let keep = move |_| {
+        let advice = kept.clone();
+        async move { advice.keep().await.map(|()| Reclaimed::Fully) }
+    };
+    vec![
+        tokio::spawn(watch),
+        tokio::spawn(repeat("store what advice rests on", KEEP_REST, duty.clone(), keep)),
+    ]
+}
+
+/// Declares indexes for queries that scan, and drops those that nobody uses.
+pub(crate) fn auto_index(auto: AutoIndex, duty: &Duty) -> JoinHandle<()> {
+    let auto = Arc::new(auto);
+    let step = move |_| {
+        let auto = auto.clone();
+        async move { auto.round().await.map(|()| Reclaimed::Fully) }
+    };
+    tokio::spawn(repeat("declare indexes", AUTO_INDEX_REST, duty.clone(), step))
+}
+
+/// Runs a chore step by step while it is this process's turn, and pauses when there is nothing left
+/// to do or a step fails.
+async fn repeat<E, F>(
+    chore: &'static str,
+    rest: Duration,
+    mut duty: Duty,
+    step: impl Fn(Timestamp) -> F,
+) where
     E: std::fmt::Display,
     F: Future<Output = Result<Reclaimed, E>>,
 {
     loop {
-        match step().await {
+        match step(duty.turn().await).await {
             Ok(Reclaimed::Partly) => tokio::task::yield_now().await,
             Ok(Reclaimed::Fully) => tokio::time::sleep(rest).await,
             Err(error) => {

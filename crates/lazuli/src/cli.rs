@@ -1,7 +1,9 @@
 //! The commands of the command line. `options` declares the options of the server.
 
+use crate::copy::CopyArguments;
 use crate::health::HealthArguments;
 use crate::options::{self, Defaults, ServeOptions};
+use crate::status::StatusArguments;
 use clap::error::ErrorKind;
 use clap::{FromArgMatches, Parser, Subcommand};
 use lazuli_cli::{DataCommand, EXIT_CODES};
@@ -37,6 +39,13 @@ pub(crate) enum Command {
     /// Ask a running server on this machine whether it is ready; exits with 0 if it is, 1 if it is
     /// not, 5 if it cannot be reached
     Health(HealthArguments),
+    /// Copy all data of a store to another one: data directories, PostgreSQL, TiKV
+    ///
+    /// Do not write to the target meanwhile. Entities get new timestamps and ETags in the target.
+    Copy(Box<CopyArguments>),
+    /// Show the gateways of a shared store, which of them runs the background tasks, and whether the store
+    /// responds
+    Status(StatusArguments),
     #[command(flatten)]
     Data(DataCommand),
     /// Print the exit codes

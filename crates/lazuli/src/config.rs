@@ -2,13 +2,15 @@
 //! value holds no contradictions.
 
 use crate::cli::Cli;
+use crate::engine_choice::{EngineChoice, Given};
 use crate::logging::LogSettings;
 use crate::memory::Budget;
-use crate::options::{Defaults, ServeOptions, read_text};
+use crate::options::{self, Defaults, ServeOptions, read_text};
 use anyhow::{Context, Result};
+use clap::parser::ValueSource;
 use lazuli_cli::failure::with_hint;
 use lazuli_server::{
-    Account, Accounts, AccountsError, VersionCheck, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
+    Account, Accounts, AccountsError, Prices, VersionCheck, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -22,10 +24,12 @@ pub(crate) struct Settings {
     pub(crate) tls: TlsChoice,
     pub(crate) accounts: AccountsChoice,
     pub(crate) version_check: VersionCheck,
+    pub(crate) engine: EngineChoice,
     /// Suffixes in addition to the built-in ones.
     pub(crate) host_suffixes: Vec<String>,
     /// What the memory pools share; `None` when each has its own default.
     pub(crate) memory: Option<Budget>,
+    pub(crate) prices: Prices,
 }
 
 /// Whether to serve HTTPS, and with which certificate.
@@ -71,8 +75,10 @@ impl Settings {
             tls: tls(&options)?,
             accounts: accounts(&options)?.map_or(AccountsChoice::WellKnown, AccountsChoice::Given),
             version_check: version_check(&options)?,
+            engine: EngineChoice::of(&options, given(arguments, &defaults)?)?,
             host_suffixes: host_suffixes(&options.host_suffix)?,
             memory,
+            prices: prices(&options)?,
             options,
         })
     }
@@ -81,6 +87,22 @@ impl Settings {
 fn serve_options(arguments: &[OsString], defaults: &Defaults) -> Result<ServeOptions> {
     let cli = Cli::read(arguments, defaults)?;
     cli.into_serve().context("this command does not serve")
+}
+
+/// Which options were given that `--engine` excludes.
+fn given(arguments: &[OsString], defaults: &Defaults) -> Result<Given> {
+    let matches = options::command(defaults).try_get_matches_from(arguments)?;
+    let matches = matches.subcommand_matches("serve").unwrap_or(&matches);
+    let source = |option: &str| matches.value_source(option);
+    let is_given = |option: &str| {
+        matches!(source(option), Some(ValueSource::CommandLine | ValueSource::EnvVariable))
+            || !defaults.of(option).is_empty()
+    };
+    Ok(Given {
+        data: is_given("data"),
+        durability: is_given("durability"),
+        engine_by_flag: source("engine") == Some(ValueSource::CommandLine),
+    })
 }
 
 /// The values of the configuration file that `given` does not override.
@@ -154,6 +176,17 @@ fn tls(options: &ServeOptions) -> Result<TlsChoice> {
             "give the certificate's PEM file with --tls-cert, or use --tls alone for a generated pair",
         )),
     }
+}
+
+/// The price table of the release, or of a file.
+fn prices(options: &ServeOptions) -> Result<Prices> {
+    let Some(path) = &options.prices else { return Ok(Prices::default()) };
+    Prices::parse(&read_text(path, "--prices")?).map_err(|error| {
+        with_hint(
+            format!("{}: {error}", path.display()),
+            "begin with crates/server/prices.toml, which names every member",
+        )
+    })
 }
 
 fn version_check(options: &ServeOptions) -> Result<VersionCheck> {

@@ -8,7 +8,10 @@ mod certificate;
 mod chores;
 mod cli;
 mod config;
+mod copy;
 mod descriptors;
+mod duty;
+mod engine_choice;
 mod health;
 mod logging;
 mod memory;
@@ -21,7 +24,9 @@ mod serve;
 mod services;
 mod signals;
 mod simulate;
+mod status;
 mod store;
+mod stores;
 mod watch;
 
 use anyhow::Context;
@@ -45,6 +50,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         None | Some(Command::Serve(_)) => serve::run(&arguments).map(|()| Exit::Done),
         Some(Command::Health(arguments)) => health::run(&arguments),
+        Some(Command::Copy(arguments)) => copy::run(&arguments),
+        Some(Command::Status(arguments)) => status::run(&arguments),
         Some(Command::Data(command)) => {
             Ok(lazuli_cli::run(command, || options::command(&Defaults::default())))
         }

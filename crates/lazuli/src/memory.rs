@@ -48,17 +48,18 @@ impl Budget {
     }
 }
 
-/// What the server uses at most, in MiB: the pools, plus overhead in proportion.
-pub(crate) fn bound_mib(bounds: &Bounds) -> u64 {
-    let pools = [
-        bounds.cache_mib,
-        bounds.memtable_mib.get(),
+/// What the server uses at most, in MiB: the pools, plus overhead in proportion. A shared store has
+/// `shared_mib` of its own, and neither cache nor memtables nor commit queue.
+pub(crate) fn bound_mib(bounds: &Bounds, shared_mib: Option<u32>) -> u64 {
+    let local = [bounds.cache_mib, bounds.memtable_mib.get(), bounds.commit_queue_mib.get()];
+    let of_the_store = shared_mib.map_or_else(|| local.to_vec(), |mib| vec![mib]);
+    let of_services = [
         bounds.body_memory_mib.get(),
         bounds.answer_memory_mib.get(),
-        bounds.commit_queue_mib.get(),
         bounds.message_memory_mib.get(),
     ];
-    pools.into_iter().map(u64::from).sum::<u64>() * 100 / POOLS_PERCENT
+    let pools = of_the_store.into_iter().chain(of_services);
+    pools.map(u64::from).sum::<u64>() * 100 / POOLS_PERCENT
 }
 
 /// The smallest memory limit of the cgroups that this process is in.

@@ -3,6 +3,7 @@
 use crate::admin::{self, BoundAdmin};
 use crate::announce::REVISION;
 use crate::config::Settings;
+use crate::engine_choice::EngineChoice;
 use crate::logging::LogQueue;
 use crate::options::MIB;
 use crate::watch::{Https, Watch};
@@ -35,13 +36,17 @@ impl Operator {
         let watch = Arc::new(Watch {
             readiness: readiness.clone(),
             data: data.to_path_buf(),
-            reserve_bytes: u64::from(settings.options.bounds.disk_reserve_mib) * MIB,
+            // A shared store has its own disks.
+            reserve_bytes: match settings.engine.is_local() {
+                true => u64::from(settings.options.bounds.disk_reserve_mib) * MIB,
+                false => 0,
+            },
             disk: disk.clone(),
             engine: OnceLock::new(),
             https: OnceLock::new(),
         });
         let metrics = Arc::new(Metrics::default());
-        metrics.add(Arc::new(BuildInfo));
+        metrics.add(Arc::new(BuildInfo { engine: settings.engine.clone() }));
         metrics.add(readiness.clone());
         metrics.add(disk.clone());
         metrics.add(Arc::new(LogMeter(log)));
@@ -104,8 +109,8 @@ impl Operator {
     }
 }
 
-/// The admin listener during start-up: it serves health while the store opens, unless it needs the
-/// certificate that is stored with the data.
+/// The admin listener during start-up: it serves health while the store opens, unless it needs a
+/// certificate that must be generated and stored with the data.
 pub(crate) struct AdminPort {
     waiting: Option<BoundAdmin>,
     running: Option<Admin>,
@@ -114,22 +119,26 @@ pub(crate) struct AdminPort {
 }
 
 impl AdminPort {
-    /// Binds the port, and starts serving if it uses plain HTTP.
-    pub(crate) async fn open(operator: &Operator, settings: &Settings) -> Result<Self> {
+    /// Binds the port, and starts serving, with HTTPS only if there is a certificate already.
+    pub(crate) async fn open(
+        operator: &Operator,
+        settings: &Settings,
+        kept: Option<&Arc<Tls>>,
+    ) -> Result<Self> {
         let bound = admin::bind(settings).await?;
         let is_https = bound.as_ref().is_some_and(|bound| bound.https);
         let tokens = bound.as_ref().and_then(BoundAdmin::tokens);
         let mut port = Self { waiting: bound, running: None, is_https, tokens };
         match port.waiting.take() {
-            Some(bound) if is_https => port.waiting = Some(bound),
-            Some(bound) => port.running = Some(operator.start(bound, settings, None)?),
+            Some(bound) if is_https && kept.is_none() => port.waiting = Some(bound),
+            Some(bound) => port.running = Some(operator.start(bound, settings, kept)?),
             // The disk must be watched without a listener too.
             None => drop(tokio::spawn(operator.watch.clone().run())),
         }
         Ok(port)
     }
 
-    /// Reads the tokens and, with HTTPS, starts serving.
+    /// Reads the tokens, and starts serving if that waited for the certificate.
     pub(crate) fn store_is_open(
         &mut self,
         operator: &Operator,
@@ -175,15 +184,17 @@ impl Source for LogMeter {
 }
 
 /// Which program this is.
-struct BuildInfo;
+struct BuildInfo {
+    engine: EngineChoice,
+}
 
 impl Source for BuildInfo {
     fn report(&self) -> Vec<Family> {
         let labels = vec![
             ("version", env!("CARGO_PKG_VERSION").into()),
             ("revision", REVISION.into()),
-            ("engine", "local".into()),
-            ("data_format", lazuli_engine_local::FORMAT_VERSION.to_string().into()),
+            ("engine", self.engine.name().into()),
+            ("data_format", self.engine.format().to_string().into()),
         ];
         let help = "The program and the format of its data";
         vec![Family::new("lazuli_build_info", help).with(labels, &Value::Gauge(1.0))]

@@ -6,17 +6,20 @@
 //! `docs/configuration.md`.
 
 mod bounds;
+mod engine;
 mod file;
 mod names;
 mod services;
 mod values;
 
 pub(crate) use bounds::{Bounds, MIB, MemorySize};
+pub(crate) use engine::{EngineArguments, EngineText};
 pub(crate) use file::Defaults;
 pub(crate) use names::command;
 pub(crate) use services::{ServiceList, ServiceName};
 pub(crate) use values::{
-    AccessLinesName, AccountList, AdminChoice, DurabilityName, ProfileName, read_text,
+    AccessLinesName, AccountList, AdminChoice, DurabilityName, ExtensionsName, ProfileName,
+    read_text,
 };
 
 use crate::auth::AuthArguments;
@@ -136,6 +139,11 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "PROFILE", hide_possible_values = true, default_value = "azure")]
     pub(crate) profile: ProfileName,
 
+    /// Which requests may use extensions: `asked` (those with the header `x-lazuli-extensions: on`),
+    /// `always` (all) or `never` (none)
+    #[arg(long, value_name = "WHEN", hide_possible_values = true, default_value = "asked")]
+    pub(crate) extensions: ExtensionsName,
+
     /// Write the listening addresses to FILE, as JSON, once the server accepts requests
     #[arg(long, value_name = "FILE")]
     pub(crate) port_file: Option<PathBuf>,
@@ -161,6 +169,37 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub(crate) slow_ms: u32,
 
+    /// Log pages of queries that take as many milliseconds or more, with their plan and the shape of
+    /// their filter; 0 logs none
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(crate) slow_query_ms: u32,
+
+    /// Log pages of queries that examine as many entities for each that they return, or more; 0 logs
+    /// none
+    #[arg(long, value_name = "RATIO", default_value_t = 0)]
+    pub(crate) waste_ratio: u32,
+
+    /// Log slow and wasteful queries with the literals of their filters
+    #[arg(long, action = ArgAction::Set, default_value_t)]
+    pub(crate) log_literals: bool,
+
+    /// Snapshots that clients may hold at one time
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) snapshots_max: usize,
+
+    /// Minutes without use after which a snapshot ends
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1440))]
+    pub(crate) snapshot_minutes: u64,
+
+    /// Indexes that the server declares by itself on each table, for filters that scan much and return
+    /// little; 0 declares none
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=16))]
+    pub(crate) auto_index: u16,
+
+    /// What Azure charges, for explained queries: a TOML file like crates/server/prices.toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prices: Option<PathBuf>,
+
     /// Log query strings too; signatures are masked
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub(crate) log_query: bool,
@@ -168,6 +207,9 @@ pub(crate) struct ServeOptions {
     /// Print nothing, and log errors only
     #[arg(short = 's', long, action = ArgAction::Set, default_value_t)]
     pub(crate) silent: bool,
+
+    #[command(flatten)]
+    pub(crate) engine: EngineArguments,
 
     #[command(flatten)]
     pub(crate) bounds: Bounds,

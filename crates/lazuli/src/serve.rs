@@ -2,30 +2,33 @@
 
 use crate::announce::Started;
 use crate::certificate;
-use crate::chores::{
-    expire_messages, reclaim_dropped_queues, reclaim_dropped_tables, tend, write_analytics,
-};
+use crate::chores::{self, write_analytics};
 use crate::config::{AccountsChoice, Settings};
 use crate::descriptors;
+use crate::duty;
 use crate::logging::{LogQueue, Logging};
 use crate::memory::{self, Budget};
 use crate::notify::Notify;
 use crate::operator::{AdminPort, Operator};
-use crate::options::{Bounds, MIB};
+use crate::options::{Bounds, MIB, ServiceName};
 use crate::pace::RuntimePace;
 use crate::reload::Reload;
 use crate::services::{self, Listeners, Services};
 use crate::signals::{Signals, Stop};
-use crate::store;
+use crate::store::{self, Opened};
 use anyhow::{Context, Result};
-use lazuli_engine::Engine;
+use lazuli_engine::Writers;
+use lazuli_layout::cluster::GatewayRecord;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_queue::{QueueBounds, QueueService};
 use lazuli_server::{
-    AccessLog, Accounts, ConnectionBound, Extent, FrontOptions, ListenOptions, Shared, Tls,
+    AccessLog, Accounts, AutoIndex, ConnectionBound, Extent, FrontOptions, ListenOptions, Shared,
+    Tls,
 };
 use lazuli_table::TableService;
 use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +37,8 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<()> {
     let settings = Settings::load(arguments, memory::cgroup_limit())?;
     let logging = Logging::start(&settings.log)?;
     say_how_memory_is_shared(&settings);
-    let temporary = match settings.options.in_memory {
+    // A gateway keeps nothing: a certificate or token that it generates lasts as long as it runs.
+    let temporary = match settings.options.in_memory || !settings.engine.is_local() {
         true => Some(tempfile::tempdir().context("create a temporary directory")?),
         false => None,
     };
@@ -66,17 +70,30 @@ async fn serve(
     let listeners = Listeners::bind(settings).await?;
     let addresses = listeners.addresses()?;
     let operator = Operator::new(settings, data, log.clone());
-    let mut admin = AdminPort::open(&operator, settings).await?;
+    let kept = certificate::load_kept(&settings.tls, data)?;
+    let kept = kept.map(|certificate| Arc::new(Tls::new(certificate)));
+    let mut admin = AdminPort::open(&operator, settings, kept.as_ref()).await?;
 
     notify.status("opening the store");
     let opening = Instant::now();
-    let engine = Arc::new(store::open(data, settings)?);
+    let pace = Arc::new(RuntimePace::new());
+    let gateway_id = match &settings.options.engine.gateway_id {
+        Some(id) => id.clone(),
+        None => duty::gateway_id(&*pace),
+    };
+    let Opened { engine, meter } = store::open(data, settings, &gateway_id, pace.clone()).await?;
     let recovery = opening.elapsed();
     operator.watch_engine(engine.clone());
     let accounts = Arc::new(Accounts::new(settings.accounts.list()?)?);
     let names = certificate::names(&settings.options.host, &settings.host_suffixes);
     let certificate = certificate::load(&settings.tls, data, &names, SystemClock.now())?;
-    let tls = certificate.map(|certificate| Arc::new(Tls::new(certificate)));
+    let tls = certificate.map(|certificate| match kept {
+        Some(tls) => {
+            tls.replace(certificate);
+            tls
+        }
+        None => Arc::new(Tls::new(certificate)),
+    });
     admin.store_is_open(&operator, settings, data, tls.as_ref())?;
     let reload = Reload {
         arguments: arguments.to_vec(),
@@ -90,29 +107,41 @@ async fn serve(
         names,
     };
 
-    let (clock, pace) = (Arc::new(SystemClock), Arc::new(RuntimePace::new()));
+    let clock = Arc::new(SystemClock);
     let tables = TableService::new(engine.clone(), clock.clone()).with_pace(pace.clone());
+    let tables = tables.with_known_tables_max(number(bounds.known_tables_max));
     let queues = QueueService::new(engine.clone(), clock, services::random(pace.clone()));
     let queues = queues.with_pace(pace).with_bounds(queue_bounds(bounds));
     let options = FrontOptions { auth, disk: operator.disk(), ..front_options(settings) };
     let shared = Arc::new(Shared::new(accounts.clone(), Arc::new(SystemClock), options));
     let services = Services::new(listeners, &shared, &tables, &queues, settings);
     let (analytics, requests) = (services.analytics(), services.request_meters());
-    operator.add_sources(vec![shared, accounts, engine.clone()]);
+    let advice = services.advice();
+    if let Some(advice) = &advice
+        && let Err(error) = advice.load().await
+    {
+        tracing::warn!(%error, "could not read what advice rests on; it begins again");
+    }
+    operator.add_sources(vec![shared, accounts, meter]);
     operator.add_sources(vec![Arc::new(tables.clone()), Arc::new(queues.clone())]);
     operator.add_sources(services.meters());
     let Signals { stop, hangup, user } = signals;
     let alive = notify.clone();
-    let mut chores = vec![
-        tokio::spawn(reclaim_dropped_tables(tables)),
-        tokio::spawn(reclaim_dropped_queues(queues.clone())),
-        tokio::spawn(expire_messages(queues)),
-        tokio::spawn(tend(engine.clone())),
+    let (duty, gateway) = duty::join(&engine, gateway_id, record(&addresses));
+    let declared_in = tables.clone();
+    let mut chores = chores::of_store(engine.clone(), tables, queues, &duty);
+    chores.extend([
         tokio::spawn(reload.at_each(hangup)),
         tokio::spawn(async move { alive.keep_alive().await }),
         tokio::spawn(operator.clone().log_status_at_each(user, began)),
-    ];
+    ]);
     chores.extend(analytics.iter().cloned().map(|counted| tokio::spawn(write_analytics(counted))));
+    if let (Some(advice), 1..) = (&advice, settings.options.auto_index) {
+        let (max, clock) = (settings.options.auto_index.into(), Arc::new(SystemClock));
+        let auto = AutoIndex::new(advice.clone(), declared_in, clock, max);
+        chores.push(chores::auto_index(auto, &duty));
+    }
+    chores.extend(advice.iter().flat_map(|advice| chores::of_advice(advice, &duty)));
     operator.started();
     notify.ready();
     Started { settings, data, services: addresses, admin: admin.address(), recovery }.announce()?;
@@ -132,8 +161,16 @@ async fn serve(
         chore.abort();
         let _ = chore.await;
     }
+    if let Some(gateway) = gateway {
+        gateway.leave().await;
+    }
     for counted in analytics {
         counted.flush(Extent::All).await;
+    }
+    if let Some(advice) = advice.filter(|_| engine.nature().writers == Writers::Sole)
+        && let Err(error) = advice.keep().await
+    {
+        tracing::warn!(%error, "could not store what advice rests on");
     }
     engine.close().await.context("close the engine")?;
     drop(admin);
@@ -143,11 +180,24 @@ async fn serve(
     Ok(())
 }
 
+/// What this process says of itself to operators of a shared store.
+fn record(services: &[(ServiceName, SocketAddr)]) -> GatewayRecord {
+    let listens = |(name, address): &(ServiceName, SocketAddr)| {
+        (name.as_str().to_owned(), address.to_string())
+    };
+    GatewayRecord {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: SystemClock.now(),
+        listens: services.iter().map(listens).collect(),
+    }
+}
+
 fn front_options(settings: &Settings) -> FrontOptions {
     let bounds = &settings.options.bounds;
     FrontOptions {
         version_check: settings.version_check,
         profile: settings.options.profile.into(),
+        extensions: settings.options.extensions.into(),
         body_bytes_max: mib(bounds.body_memory_mib.get()),
         answer_bytes_max: mib(bounds.answer_memory_mib.get()),
         queries_max: bounds.queries_max.get() as usize,
@@ -166,14 +216,13 @@ fn front_options(settings: &Settings) -> FrontOptions {
 
 /// The bounds of the queue service.
 fn queue_bounds(bounds: &Bounds) -> QueueBounds {
-    let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     QueueBounds {
         ready_bytes_max: mib(bounds.message_memory_mib.get()),
-        ready_messages_max: number(bounds.ready_messages_max),
-        known_queues_max: number(bounds.known_queues_max.get()),
-        active_queues_max: number(bounds.active_queues_max.get()),
-        doubts_max: number(bounds.queue_doubts_max.get()),
-        count_changes_max: number(bounds.count_changes_max.get()),
+        ready_messages_max: bounds.ready_messages_max as usize,
+        known_queues_max: number(bounds.known_queues_max),
+        active_queues_max: number(bounds.active_queues_max),
+        doubts_max: number(bounds.queue_doubts_max),
+        count_changes_max: number(bounds.count_changes_max),
     }
 }
 
@@ -187,6 +236,10 @@ fn listen_options(bounds: &Bounds) -> ListenOptions {
         shutdown_grace: bounds.grace_seconds.duration(),
         ..ListenOptions::default()
     }
+}
+
+fn number(number: NonZeroU32) -> usize {
+    usize::try_from(number.get()).unwrap_or(usize::MAX)
 }
 
 pub(crate) fn mib(number: u32) -> usize {

@@ -8,12 +8,13 @@ use lazuli_engine::retry::Pace;
 use lazuli_meter::Source;
 use lazuli_queue::{QueueService, Random};
 use lazuli_server::{
-    Analytics, ConnectionMeter, Front, ListenOptions, QueueApi, QueueOptions, RequestMeter, Shared,
-    TableApi, TableOptions,
+    Advice, Analytics, ConnectionMeter, Front, ListenOptions, QueryLogOptions, QueueApi,
+    QueueOptions, RequestMeter, Shared, SnapshotOptions, TableApi, TableOptions,
 };
 use lazuli_table::TableService;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -70,6 +71,7 @@ impl Services {
     ) -> Self {
         let table = listeners.table.map(|listener| {
             let api = TableApi::new(shared, tables.clone(), table_options(settings));
+            let api = api.with_queues(queues.clone());
             let front = Arc::new(Front::new(shared.clone(), api));
             let connections = Arc::new(ConnectionMeter::new(ServiceName::Table.as_str()));
             Bound { listener, front, connections }
@@ -89,6 +91,11 @@ impl Services {
         let table = self.table.as_ref().map(|bound| bound.front.service().analytics());
         let queue = self.queue.as_ref().map(|bound| bound.front.service().analytics());
         table.into_iter().chain(queue).collect()
+    }
+
+    /// What watches the traffic of tables.
+    pub(crate) fn advice(&self) -> Option<Arc<Advice>> {
+        self.table.as_ref().map(|bound| bound.front.service().advice())
     }
 
     /// The request metrics of each service.
@@ -147,7 +154,19 @@ pub(crate) fn random(pace: Arc<dyn Pace>) -> Random {
 
 fn table_options(settings: &Settings) -> TableOptions {
     let simulate = settings.options.simulate.options();
-    let mut options = TableOptions { simulate, ..TableOptions::default() };
+    let given = &settings.options;
+    let query_log = QueryLogOptions {
+        slow_ms: Some(given.slow_query_ms).filter(|ms| *ms > 0),
+        waste_ratio: Some(given.waste_ratio).filter(|ratio| *ratio > 0),
+        literals: given.log_literals,
+    };
+    let prices = settings.prices.clone();
+    let snapshots = SnapshotOptions {
+        max: given.snapshots_max,
+        unused_max: Duration::from_secs(60 * given.snapshot_minutes),
+    };
+    let defaults = TableOptions::default();
+    let mut options = TableOptions { simulate, query_log, prices, snapshots, ..defaults };
     options.host_suffixes.extend(settings.host_suffixes.iter().cloned());
     options
 }

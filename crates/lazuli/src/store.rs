@@ -1,18 +1,68 @@
 //! Opens the store with the configured options.
 
 use crate::config::Settings;
-use crate::options::MIB;
+use crate::engine_choice::EngineChoice;
+use crate::options::{EngineArguments, MIB};
 use crate::serve::mib;
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use lazuli_cli::failure::{chain, with_hint};
+use lazuli_engine::retry::Pace;
 use lazuli_engine::{Engine, Limits};
 use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
+use lazuli_meter::Source;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use std::path::Path;
+use std::sync::Arc;
 
-/// Opens the data directory; errors carry a hint.
-pub(crate) fn open(data: &Path, settings: &Settings) -> Result<ReopeningEngine> {
-    let engine = ReopeningEngine::open(data, engine_options(settings)).map_err(|error| {
+/// The engine, and its metrics.
+pub(crate) struct Opened {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) meter: Arc<dyn Source>,
+}
+
+impl Opened {
+    fn new<E: Engine + Source>(engine: E) -> Result<Self> {
+        check_view_life(engine.limits())?;
+        let engine = Arc::new(engine);
+        Ok(Self { engine: engine.clone(), meter: engine })
+    }
+}
+
+/// Opens the data directory or the shared store; errors carry a hint.
+pub(crate) async fn open(
+    data: &Path,
+    settings: &Settings,
+    gateway_id: &str,
+    pace: Arc<dyn Pace>,
+) -> Result<Opened> {
+    match &settings.engine {
+        EngineChoice::Local => Opened::new(open_local(data, settings)?),
+        shared => open_shared(shared, &settings.options.engine, gateway_id, pace).await,
+    }
+}
+
+/// Opens a shared store; errors carry a hint.
+pub(crate) async fn open_shared(
+    choice: &EngineChoice,
+    arguments: &EngineArguments,
+    gateway_id: &str,
+    pace: Arc<dyn Pace>,
+) -> Result<Opened> {
+    match choice {
+        EngineChoice::Local => bail!("a data directory is not a shared store"),
+        #[cfg(feature = "postgres")]
+        EngineChoice::Postgres(address) => {
+            Opened::new(postgres::open(address, arguments, gateway_id, pace).await?)
+        }
+        #[cfg(feature = "tikv")]
+        EngineChoice::Tikv(address) => {
+            Opened::new(tikv::open(address, arguments, gateway_id, pace).await?)
+        }
+    }
+}
+
+fn open_local(data: &Path, settings: &Settings) -> Result<ReopeningEngine> {
+    ReopeningEngine::open(data, engine_options(settings)).map_err(|error| {
         let advice = match &error {
             OpenError::Locked { .. } => {
                 "another lazuli uses this directory; stop it, or choose another one with --data"
@@ -26,9 +76,95 @@ pub(crate) fn open(data: &Path, settings: &Settings) -> Result<ReopeningEngine> 
             _ => "check that the directory exists, is writable and has free space",
         };
         with_hint(chain(&error), advice)
-    })?;
-    check_view_life(engine.limits())?;
-    Ok(engine)
+    })
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use crate::options::EngineArguments;
+    use crate::serve::mib;
+    use anyhow::Result;
+    use lazuli_cli::failure::with_hint;
+    use lazuli_engine::Revision;
+    use lazuli_engine::retry::Pace;
+    use lazuli_engine_postgres::{Address, PostgresEngine, PostgresOptions};
+    use lazuli_model::{Clock, SystemClock};
+    use std::sync::Arc;
+
+    pub(super) async fn open(
+        address: &Address,
+        arguments: &EngineArguments,
+        gateway_id: &str,
+        pace: Arc<dyn Pace>,
+    ) -> Result<PostgresEngine> {
+        let options = PostgresOptions {
+            connections: arguments.postgres_connections,
+            chunk_bytes: mib(arguments.engine_chunks_mib.get()),
+            gateway: gateway_id.to_owned(),
+            accept_unsafe: arguments.unsafe_store,
+            ..PostgresOptions::new(address.clone(), pace)
+        };
+        let now = || Revision(SystemClock.now().ticks());
+        let opened = PostgresEngine::open(options, now).await;
+        let (engine, found) = opened.map_err(|error| with_hint(error.to_string(), error.hint()))?;
+        tracing::info!(
+            store = found.cluster,
+            version = found.version,
+            address = %address,
+            gateway_id,
+            "opened the shared store"
+        );
+        if !found.has_synchronous_standby {
+            tracing::warn!(
+                "the database has no synchronous standby (synchronous_standby_names is empty): \
+                 if its machine is lost, so are writes that no standby has yet"
+            );
+        }
+        Ok(engine)
+    }
+}
+
+#[cfg(feature = "tikv")]
+mod tikv {
+    use crate::options::EngineArguments;
+    use crate::serve::mib;
+    use anyhow::Result;
+    use lazuli_cli::failure::with_hint;
+    use lazuli_engine::Revision;
+    use lazuli_engine::retry::Pace;
+    use lazuli_engine_tikv::{TikvAddress, TikvEngine, TikvOptions};
+    use lazuli_model::{Clock, SystemClock};
+    use std::sync::Arc;
+
+    pub(super) async fn open(
+        address: &TikvAddress,
+        arguments: &EngineArguments,
+        gateway_id: &str,
+        pace: Arc<dyn Pace>,
+    ) -> Result<TikvEngine> {
+        let options = TikvOptions {
+            collect_garbage: arguments.tikv_gc,
+            chunk_bytes: mib(arguments.engine_chunks_mib.get()),
+            created_by: format!("lazuli {}", env!("CARGO_PKG_VERSION")),
+            ..TikvOptions::new(address.clone(), pace)
+        };
+        let now = || Revision(SystemClock.now().ticks());
+        let opened = TikvEngine::open(options, now).await;
+        let opened = opened.map_err(|error| with_hint(error.to_string(), error.hint()))?;
+        tracing::info!(
+            store = opened.cluster,
+            address = %address,
+            gateway_id,
+            "opened the shared store"
+        );
+        tracing::warn!(
+            "the engine on TiKV is a preview: it was tested against the TiKV protocol, not on a cluster"
+        );
+        for warning in opened.warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(opened.engine)
+    }
 }
 
 /// A request reads from one view: if views expired during a request, queries would fail at random.

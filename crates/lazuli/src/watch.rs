@@ -130,8 +130,12 @@ fn free_bytes(path: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazuli_engine::{MemoryEngine, MemoryOptions};
+    use lazuli_admin::{Admin, AdminOptions};
+    use lazuli_engine::{BoxFuture, EngineError, MemoryEngine, MemoryOptions};
+    use lazuli_testkit::http::get;
+    use lazuli_testkit::layer::{Layer, Layered};
     use std::future::{pending, poll_fn};
+    use std::net::TcpListener;
     use std::pin::pin;
     use std::task::Poll;
 
@@ -153,24 +157,71 @@ mod tests {
         assert!(!roomy.disk.is_full() && roomy.readiness.is_ready());
     }
 
-    /// What a check of a closed engine finds.
-    async fn look_at_closed(writers: Writers) -> String {
+    /// What a listener answers to `GET /readyz`.
+    fn readyz(watch: &Watch) -> (u16, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let options = AdminOptions {
+            names: Vec::new(),
+            tls: None,
+            tokens: None,
+            readiness: watch.readiness.clone(),
+            metrics: Arc::default(),
+        };
+        let admin = Admin::start(listener, options, pending()).unwrap();
+        get(admin.address(), "/readyz", "").unwrap()
+    }
+
+    /// What a listener says after a check of a closed engine.
+    async fn look_at_closed(writers: Writers) -> (u16, String) {
         let data = tempfile::tempdir().unwrap();
         let engine =
             Arc::new(MemoryEngine::new(MemoryOptions { writers, ..MemoryOptions::default() }));
         let watch = watch(data.path(), 0);
         assert!(watch.engine.set(engine.clone()).is_ok());
         watch.look_at_engine().await;
-        assert!(watch.readiness.is_ready());
+        assert_eq!(readyz(&watch).0, 200);
         engine.close().await.unwrap();
         watch.look_at_engine().await;
-        format!("{:?}", watch.readiness)
+        readyz(&watch)
     }
 
+    /// O-2.2.
     #[tokio::test]
     async fn an_engine_that_refuses_is_not_ready() {
-        assert_eq!(look_at_closed(Writers::Sole).await, "{StoreRefusesWrites}");
-        assert_eq!(look_at_closed(Writers::Many).await, "{EngineUnreachable}");
+        for (writers, code) in [
+            (Writers::Sole, r#""code":"store-refuses-writes""#),
+            (Writers::Many, r#""code":"engine-unreachable""#),
+        ] {
+            let (status, answer) = look_at_closed(writers).await;
+            assert_eq!(status, 503);
+            assert!(answer.contains(code) && answer.matches("code").count() == 1, "{answer}");
+        }
+    }
+
+    /// An engine that never says how it is.
+    struct Silent(MemoryEngine);
+
+    impl Layer for Silent {
+        fn below(&self) -> &dyn Engine {
+            &self.0
+        }
+
+        fn health(&self) -> BoxFuture<'_, Result<(), EngineError>> {
+            Box::pin(pending())
+        }
+    }
+
+    /// O-2.2.
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_does_not_answer_is_not_ready() {
+        let data = tempfile::tempdir().unwrap();
+        let watch = watch(data.path(), 0);
+        assert!(watch.engine.set(Arc::new(Layered::new(Silent(MemoryEngine::default())))).is_ok());
+        watch.look_at_engine().await;
+        let (status, answer) = readyz(&watch);
+        assert_eq!(status, 503);
+        assert!(answer.contains(r#""code":"engine-unreachable""#), "{answer}");
+        assert!(answer.contains("no answer within 5 s"), "{answer}");
     }
 
     #[tokio::test]

@@ -4,7 +4,8 @@
 
 use lazuli_model::Timestamp;
 use lazuli_server::SelfSigned;
-use lazuli_testkit::http::Request;
+use lazuli_testkit::held_store::HeldStore;
+use lazuli_testkit::http::{Request, get};
 use lazuli_testkit::server::Server;
 use std::fs;
 use std::net::TcpListener;
@@ -98,6 +99,33 @@ fn health_waits_until_a_server_is_there() {
     let server = start(data.path(), &["--admin", &address]);
     assert_eq!(server.admin().unwrap().to_string(), address);
     assert_eq!(waiting.wait().unwrap().code(), Some(0));
+}
+
+/// O-2.1, O-2.2: alive, but not ready, while the store opens.
+#[test]
+fn a_server_that_opens_its_store_is_alive_and_not_ready() {
+    let data = tempfile::tempdir().unwrap();
+    start(data.path(), &[]).terminate().unwrap();
+    let held = HeldStore::hold(data.path()).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let address = free.to_string();
+    std::thread::scope(|scope| {
+        let starting = scope.spawn(|| start(data.path(), &["--admin", &address]));
+        let deadline = Instant::now() + PATIENCE;
+        let alive = loop {
+            match get(free, "/healthz", "") {
+                Ok(answer) => break answer,
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+        };
+        assert_eq!(alive.0, 200);
+        let (status, answer) = get(free, "/readyz", "").unwrap();
+        assert_eq!(status, 503);
+        assert!(answer.contains(r#""code":"starting""#), "{answer}");
+        held.release().unwrap();
+        let server = starting.join().unwrap();
+        assert_eq!(server.ask_admin("/readyz").unwrap().0, 200);
+    });
 }
 
 #[test]

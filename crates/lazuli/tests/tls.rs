@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use lazuli_testkit::held_store::HeldStore;
 use lazuli_testkit::http::{Connection, Request, connect};
 use lazuli_testkit::server::{ACCOUNT, ACCOUNT_KEY, Server};
 use lazuli_wire::shared_key::SigningKey;
@@ -11,9 +12,10 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
@@ -175,4 +177,39 @@ fn the_admin_listener_speaks_https_beyond_loopback() {
     // It may be closed, or reset.
     let _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
+}
+
+/// O-2.1, O-2.2: a listener with HTTPS answers while the store opens too, with the certificate that
+/// an earlier start kept.
+#[test]
+fn the_admin_listener_speaks_https_while_the_store_opens() {
+    let data = tempfile::tempdir().unwrap();
+    start(data.path(), &["--tls"]).terminate().unwrap();
+    let held = HeldStore::hold(data.path()).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let admin = format!("0.0.0.0:{}", free.port());
+    std::thread::scope(|scope| {
+        let starting = scope.spawn(|| start(data.path(), &["--tls", "--admin", &admin]));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let stream = loop {
+            match handshake_at(free, "127.0.0.1", &certificate(data.path())) {
+                Ok(stream) => break stream,
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+        };
+        let answer = ask_with(stream, "/healthz", "");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let ask = |target| {
+            let stream = handshake_at(free, "127.0.0.1", &certificate(data.path())).unwrap();
+            ask_with(stream, target, "")
+        };
+        let answer = ask("/readyz");
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(answer.contains(r#""code":"starting""#), "{answer}");
+        assert!(ask("/metrics").starts_with("HTTP/1.1 401 "), "no token is known yet");
+        held.release().unwrap();
+        let server = starting.join().unwrap();
+        assert!(ask("/readyz").starts_with("HTTP/1.1 200 "));
+        assert_eq!(server.terminate().unwrap().code(), Some(0));
+    });
 }

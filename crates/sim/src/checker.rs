@@ -109,7 +109,8 @@ pub fn check(initial: &Table, history: &[Call]) -> Verdict {
 fn independent_parts(history: &[Call]) -> Vec<Vec<Call>> {
     // Calls that certainly did nothing, and reads without a response, need no explanation.
     let counts = |call: &&Call| match call.response {
-        Response::NotDone => false,
+        // Nobody can tell whether there are indexes.
+        Response::NotDone | Response::IndexesChanged => false,
         Response::Unknown => call.request.writes(),
         _ => true,
     };
@@ -132,7 +133,7 @@ fn partition_of(call: &Call) -> Option<u8> {
         (Request::Change(change), _) => Some(change.entity.partition),
         (Request::Batch(changes), _) => changes.first().map(|change| change.entity.partition),
         (Request::Scan(scan), _) => scan.partition,
-        (Request::CreateTable | Request::DeleteTable, _) => None,
+        (Request::CreateTable | Request::DeleteTable | Request::Index(_), _) => None,
     }
 }
 

@@ -74,6 +74,21 @@ pub struct Change {
     pub slots: Slots,
 }
 
+/// The indexes of an indexed table: one on `A`, whose values several entities share, and one on `C`,
+/// whose values are written once.
+pub const INDEXES: [Index; 2] = [
+    Index { name: "byA", on: "A", is_unique: false },
+    Index { name: "byC", on: "C", is_unique: true },
+];
+
+/// An index on one property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Index {
+    pub name: &'static str,
+    pub on: &'static str,
+    pub is_unique: bool,
+}
+
 /// One page of a query in key order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scan {
@@ -82,6 +97,8 @@ pub struct Scan {
     /// The first entity of the page, which need not exist.
     pub from: Option<EntityId>,
     pub top: usize,
+    /// Only entities whose `A` is this: what an index finds.
+    pub value: Option<u32>,
 }
 
 impl Scan {
@@ -89,6 +106,12 @@ impl Scan {
     pub fn covers(&self, entity: EntityId) -> bool {
         self.partition.is_none_or(|partition| partition == entity.partition)
             && self.from.is_none_or(|from| from <= entity)
+    }
+
+    /// Whether it would return an entity with these properties.
+    pub fn selects(&self, slots: &Slots) -> bool {
+        let [a, ..] = slots;
+        self.value.is_none() || self.value == *a
     }
 }
 
@@ -102,12 +125,21 @@ pub enum Request {
     Scan(Scan),
     CreateTable,
     DeleteTable,
+    /// Declares [`INDEXES`], or builds the first of them again.
+    Index(IndexUpkeep),
+}
+
+/// What is done to indexes. No answer may show that it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexUpkeep {
+    Declare,
+    Rebuild,
 }
 
 impl Request {
     /// Whether its outcome changes what others see.
     pub const fn writes(&self) -> bool {
-        !matches!(self, Self::Get(_) | Self::Scan(_))
+        !matches!(self, Self::Get(_) | Self::Scan(_) | Self::Index(_))
     }
 
     /// The changes it makes to entities.
@@ -149,6 +181,8 @@ pub enum Response {
     TableDeleted,
     TableAlreadyExists,
     TableNotFound,
+    /// Indexes are declared, or one is built again.
+    IndexesChanged,
     /// The service was busy: nothing was done.
     NotDone,
     /// It may have been done, or may be done later.

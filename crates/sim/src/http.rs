@@ -1,8 +1,9 @@
 //! Sends the requests of a history over HTTP, and reads the responses.
 
+use crate::gateways::Gateways;
 use crate::history::{
-    Change, ChangeKind, Condition, EntityId, Refusal, Request, Response, SLOT_NAMES, Scan, Slots,
-    Stored, Version,
+    Change, ChangeKind, Condition, EntityId, INDEXES, Index as TableIndex, IndexUpkeep, Refusal,
+    Request, Response, SLOT_NAMES, Scan, Slots, Stored, Version,
 };
 use lazuli_model::{ETag, IfMatch, Timestamp};
 use lazuli_testkit::http::{self, Connection, Operation, error_code};
@@ -10,11 +11,10 @@ use lazuli_wire::continuation;
 use serde_json::Value;
 use std::fmt::Write;
 use std::io;
-use std::net::SocketAddr;
 
 /// A client of one table.
 pub(crate) struct HttpClient {
-    address: SocketAddr,
+    gateways: Gateways,
     table: String,
     connection: Option<Connection>,
 }
@@ -36,17 +36,18 @@ impl std::fmt::Display for Unexpected {
 impl std::error::Error for Unexpected {}
 
 impl HttpClient {
-    pub(crate) fn new(address: SocketAddr, table: &str) -> Self {
-        Self { address, table: table.to_owned(), connection: None }
+    pub(crate) fn new(gateways: Gateways, table: &str) -> Self {
+        Self { gateways, table: table.to_owned(), connection: None }
     }
 
     /// Sends a request. If the connection breaks, the outcome is unknown, and the next request
-    /// opens another one.
+    /// opens another one, to the next gateway.
     pub(crate) fn call(&mut self, request: &Request) -> Result<Response, Unexpected> {
         let answer = match self.exchange(request) {
             Ok(answer) => answer,
             Err(_) => {
                 self.connection = None;
+                self.gateways.turn();
                 return Ok(Response::Unknown);
             }
         };
@@ -56,7 +57,7 @@ impl HttpClient {
     fn exchange(&mut self, request: &Request) -> io::Result<Answer> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(Connection::open(self.address)?),
+            none => none.insert(self.gateways.connect()?),
         };
         match sent(&self.table, request) {
             Sent::Lone(operation) => connection.send_operation(&operation).map(Answer::Lone),
@@ -81,6 +82,7 @@ pub(crate) fn sent(table: &str, request: &Request) -> Sent {
             Operation { body, ..plain("POST", "/Tables".to_owned()) }
         }
         Request::DeleteTable => plain("DELETE", format!("/Tables('{table}')")),
+        Request::Index(upkeep) => index_operation(table, *upkeep),
         Request::Batch(changes) => {
             return Sent::Batch(changes.iter().map(|change| operation(table, change)).collect());
         }
@@ -89,6 +91,25 @@ pub(crate) fn sent(table: &str, request: &Request) -> Sent {
 
 fn plain(method: &'static str, path: String) -> Operation {
     Operation { method, path, headers: Vec::new(), body: String::new() }
+}
+
+fn index_operation(table: &str, upkeep: IndexUpkeep) -> Operation {
+    let headers = vec![("x-lazuli-extensions", "on".to_owned())];
+    let (path, body) = match upkeep {
+        IndexUpkeep::Declare => {
+            let index = |index: TableIndex| {
+                let TableIndex { name, on, is_unique } = index;
+                format!("{{\"name\":\"{name}\",\"on\":[\"{on}\"],\"unique\":{is_unique}}}")
+            };
+            let indexes = INDEXES.map(index).join(",");
+            (format!("/{table}?comp=lazuli-indexes"), format!("{{\"indexes\":[{indexes}]}}"))
+        }
+        IndexUpkeep::Rebuild => {
+            let [TableIndex { name, .. }, _] = INDEXES;
+            (format!("/{table}?comp=lazuli-rebuild&index={name}"), String::new())
+        }
+    };
+    Operation { method: "PUT", path, headers, body }
 }
 
 fn entity_path(table: &str, entity: EntityId) -> String {
@@ -140,9 +161,14 @@ fn entity_body(change: &Change) -> String {
 
 fn scan_path(table: &str, scan: &Scan) -> String {
     let mut path = format!("/{table}()?$top={}", scan.top);
-    if let Some(partition) = scan.partition {
+    let partition = scan.partition.map(|partition| {
         let key = EntityId::new(partition, 0).partition_key();
-        let _ = write!(path, "&$filter=PartitionKey%20eq%20'{key}'");
+        format!("PartitionKey%20eq%20'{key}'")
+    });
+    let value = scan.value.map(|value| format!("{}%20eq%20{value}", SLOT_NAMES[0]));
+    let conditions: Vec<String> = partition.into_iter().chain(value).collect();
+    if !conditions.is_empty() {
+        let _ = write!(path, "&$filter={}", conditions.join("%20and%20"));
     }
     if let Some(from) = scan.from {
         let token = |key: String| continuation::encode(key.as_bytes());
@@ -203,6 +229,7 @@ fn read_success(request: &Request, answer: &http::Response) -> Option<Response> 
         Request::Change(_) => Some(Response::Written(Some(version(answer.header("etag")?)?))),
         Request::CreateTable => Some(Response::TableCreated),
         Request::DeleteTable => Some(Response::TableDeleted),
+        Request::Index(_) => Some(Response::IndexesChanged),
         Request::Batch(_) => None,
     }
 }

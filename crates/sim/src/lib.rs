@@ -8,6 +8,7 @@
 //!   its own clock, where one seed reproduces a run exactly.
 
 pub mod checker;
+pub mod gateways;
 pub mod history;
 mod http;
 pub mod model;

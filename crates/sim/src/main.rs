@@ -35,9 +35,9 @@ enum What {
     Record {
         #[command(flatten)]
         seeds: Seeds,
-        /// Where the service listens
-        #[arg(long)]
-        address: SocketAddr,
+        /// Where the service listens; given several times, clients spread over all
+        #[arg(long, required = true)]
+        address: Vec<SocketAddr>,
         /// The service that listens there
         #[arg(long, value_enum, default_value_t = Service::Table)]
         service: Service,
@@ -94,13 +94,13 @@ fn main() -> ExitCode {
         }),
         What::Record { seeds, address, clients, requests, service: Service::Queue } => seeds
             .go_through(|seed| {
-                lazuli_sim::queue::record::run(address, seed, clients.min(12), requests)
+                lazuli_sim::queue::record::run(&address, seed, clients.min(12), requests)
             }),
         What::Record { seeds, address, clients, requests, .. } => seeds.go_through(|seed| {
             let chosen = (seed % Workload::ALL.len() as u64) as usize;
             let workload = Workload::ALL.get(chosen).copied().unwrap_or(Workload::Mix);
             let clients = clients.min(Workload::CLIENTS_MAX);
-            let plan = record::Plan { address, workload, clients, requests, seed };
+            let plan = record::Plan { addresses: &address, workload, clients, requests, seed };
             record::run(plan).map_err(|failure| format!("{plan:?}\n{failure}"))
         }),
     };

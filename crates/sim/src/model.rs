@@ -69,6 +69,7 @@ impl Table {
                 Response::Page { entities, next } => self.paged(scan, entities, *next),
                 _ => None,
             },
+            Request::Index(_) => Some(self.clone()),
             Request::Change(_) | Request::Batch(_) => {
                 self.changed(number, request.changes(), response)
             }
@@ -95,11 +96,15 @@ impl Table {
         entities: &[(EntityId, Stored)],
         next: Option<EntityId>,
     ) -> Option<Self> {
+        // A page that a filter thins out may end at an entity that it does not select.
         let full = next.is_none_or(|next| {
-            entities.len() == scan.top && scan.covers(next) && self.entities.contains_key(&next)
+            let is_there = scan.value.is_some() || self.entities.contains_key(&next);
+            entities.len() == scan.top && scan.covers(next) && is_there
         });
         let in_page = |id: &EntityId| scan.covers(*id) && next.is_none_or(|next| *id < next);
-        let held = self.entities.keys().copied().filter(in_page);
+        let held =
+            self.entities.iter().filter(|(id, held)| in_page(id) && scan.selects(&held.slots));
+        let held = held.map(|(id, _)| *id);
         if !full || entities.len() > scan.top || !held.eq(entities.iter().map(|(id, _)| *id)) {
             return None;
         }

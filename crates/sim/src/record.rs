@@ -1,6 +1,7 @@
 //! Records the requests and responses of concurrent clients of a running server.
 
 use crate::checker::{self, Verdict};
+use crate::gateways::Gateways;
 use crate::history::{Call, Request, Response};
 use crate::http::{HttpClient, Unexpected};
 use crate::model::Table;
@@ -10,10 +11,11 @@ use std::net::SocketAddr;
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One run against a server.
+/// One run against a server, or against several that share a store.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    pub address: SocketAddr,
+pub struct Plan<'a> {
+    /// Clients spread over all of them.
+    pub addresses: &'a [SocketAddr],
     pub workload: Workload,
     pub clients: usize,
     /// Requests of each client.
@@ -46,10 +48,10 @@ impl AddAssign for Report {
 }
 
 /// Runs the plan on its own table, and checks the history.
-pub fn run(plan: Plan) -> Result<Report, String> {
+pub fn run(plan: Plan<'_>) -> Result<Report, String> {
     let table = format!("Sim{:016x}{}", plan.seed, plan.workload.name());
     let history = record(plan, &table).map_err(|unexpected| unexpected.to_string())?;
-    let mut dropper = HttpClient::new(plan.address, &table);
+    let mut dropper = HttpClient::new(plan.gateways(0), &table);
     let _ = dropper.call(&Request::DeleteTable);
     judge(plan.workload, &history)
 }
@@ -73,10 +75,16 @@ pub fn judge(workload: Workload, history: &[Call]) -> Result<Report, String> {
     }
 }
 
-fn record(plan: Plan, table: &str) -> Result<Vec<Call>, Unexpected> {
+impl Plan<'_> {
+    fn gateways(&self, client: usize) -> Gateways {
+        Gateways::of_client(self.addresses, client)
+    }
+}
+
+fn record(plan: Plan<'_>, table: &str) -> Result<Vec<Call>, Unexpected> {
     let order = Order::default();
     let mut history = Vec::new();
-    let mut first = HttpClient::new(plan.address, table);
+    let mut first = HttpClient::new(plan.gateways(0), table);
     let setup = [Some(Request::CreateTable), plan.workload.setup()];
     for request in setup.into_iter().flatten() {
         history.push(order.call(0, &mut first, request)?);
@@ -87,7 +95,7 @@ fn record(plan: Plan, table: &str) -> Result<Vec<Call>, Unexpected> {
             let mut client = plan.workload.client(number, random.stream(number as u64));
             let order = &order;
             scope.spawn(move || {
-                let mut http = HttpClient::new(plan.address, table);
+                let mut http = HttpClient::new(plan.gateways(number), table);
                 work(number, client.as_mut(), &mut http, order, plan.requests)
             })
         };

@@ -7,6 +7,7 @@
 
 mod body;
 mod clock;
+mod credential;
 mod engine;
 mod executor;
 mod front;
@@ -14,19 +15,23 @@ mod pace;
 mod queue_clock;
 mod queue_front;
 pub mod queues;
+mod replay;
 mod service;
 mod shadow;
+mod trouble;
 
 pub use engine::{Bug, FaultRates};
 
 use crate::history::{Call, Request, Response};
 use crate::record::{Report, judge};
-use crate::workload::{Client, Workload, whole};
+use crate::workload::{Client, Workload, whole, whole_by_index};
 use clock::SimulatedClock;
 use engine::FaultyEngine;
 use executor::{Executor, Handle};
 use front::FrontClient;
-use lazuli_engine::{BoxFuture, MemoryEngine, MemoryOptions, Writers};
+use lazuli_engine::{BoxFuture, MemoryEngine, MemoryOptions, Reclaimed, Writers};
+use lazuli_model::{AccountName, TableName};
+use lazuli_table::{IndexState, TableError, TableService};
 use lazuli_testkit::seed::Seeded;
 use pace::SimulatedPace;
 use service::ServiceClient;
@@ -34,6 +39,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How long a request may take before its client gives up, in ticks of simulated time.
 const PATIENCE: u64 = 4_000;
+/// Between two steps of building indexes, in the same ticks.
+const BUILD_REST: u64 = 100;
+/// Steps of building at most: of the chore, and at the end.
+const BUILD_STEPS: usize = 200;
+/// The table of every run.
+const TABLE: &str = "Simulated";
 
 /// One run, as its seed chose it.
 #[derive(Clone, Copy, Debug)]
@@ -154,6 +165,20 @@ impl Server {
         }
     }
 
+    fn account(&self) -> &'static str {
+        match self {
+            Self::Service(_) => service::ACCOUNT,
+            Self::Front(_) => lazuli_testkit::server::ACCOUNT,
+        }
+    }
+
+    fn tables(&self) -> TableService {
+        match self {
+            Self::Service(client) => client.tables(),
+            Self::Front(client) => client.tables(),
+        }
+    }
+
     /// Requests refused for lack of permission.
     fn forbidden(&self) -> usize {
         match self {
@@ -182,7 +207,8 @@ impl World {
             self.call(0, request).await;
         }
         self.break_things(true);
-        let chore = self.handle.spawn(self.clone().reclaim());
+        let reclaim = self.handle.spawn(self.clone().reclaim());
+        let build = self.handle.spawn(self.clone().build());
         let start = |number: usize| {
             let random = random.stream(100 + number as u64);
             let client = self.plan.workload.client(number, random);
@@ -193,11 +219,18 @@ impl World {
             client.await;
         }
         self.break_things(false);
-        chore.await;
+        reclaim.await;
+        build.await;
         // Commits whose clients gave up may still be in flight.
         self.handle.sleep(10 * PATIENCE).await;
         self.call(0, whole(None)).await;
-        let derived = self.engine.check_derived().await.err();
+        let mut derived = self.engine.check_derived().await.err();
+        if self.plan.workload == Workload::Indexed {
+            derived = derived.or(self.check_indexes().await.err());
+            for request in whole_by_index() {
+                self.call(0, request).await;
+            }
+        }
         *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = derived;
         self.history.note(self.engine.end().await);
     }
@@ -239,6 +272,42 @@ impl World {
         let (answered, response) = (self.history.tick(), response);
         self.history.push(Call { client, request, response: response.clone(), invoked, answered });
         response
+    }
+
+    /// Builds indexes while the clients work, now on one server and now on the other.
+    async fn build(self) {
+        if self.plan.workload != Workload::Indexed {
+            return;
+        }
+        for server in self.servers.iter().cycle().take(BUILD_STEPS) {
+            self.handle.sleep(BUILD_REST).await;
+            let tables = server.tables();
+            // The task retries later, whatever went wrong.
+            let _ = self.handle.within(PATIENCE, tables.build_some()).await;
+        }
+    }
+
+    /// Finishes what is being built; then every entry is that of an entity, and the reverse.
+    async fn check_indexes(&self) -> Result<(), String> {
+        let Some(server) = self.servers.first() else { return Ok(()) };
+        let tables = server.tables();
+        let wrong = |error: TableError| format!("indexes: {error}");
+        let mut steps = 0..BUILD_STEPS;
+        while tables.build_some().await.map_err(wrong)? == Reclaimed::Partly {
+            steps.next().ok_or("the building of an index does not come to an end")?;
+        }
+        let account = AccountName::parse(server.account()).ok_or("not the name of an account")?;
+        let table = TableName::parse(TABLE).map_err(|error| error.to_string())?;
+        for index in tables.indexes(&account, &table).await.map_err(wrong)? {
+            if index.state != IndexState::Ready {
+                return Err(format!("an index is not ready: {index:?}"));
+            }
+        }
+        let page = tables.verify_indexes(&account, &table, None).await.map_err(wrong)?;
+        match page.found.first() {
+            Some(found) => Err(format!("an index disagrees with its entity: {found:?}")),
+            None => replay::check(&tables, &account, &table).await,
+        }
     }
 
     /// Tends the engine and reclaims the space of deleted tables while the clients work.

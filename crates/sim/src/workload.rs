@@ -5,7 +5,9 @@ mod bank;
 mod mix;
 mod ring;
 
-use crate::history::{Call, Change, ChangeKind, EntityId, Request, Response, Scan, Slots, Stored};
+use crate::history::{
+    Call, Change, ChangeKind, EntityId, IndexUpkeep, Request, Response, Scan, Slots, Stored,
+};
 use lazuli_testkit::seed::Seeded;
 
 /// One client's part of a workload.
@@ -24,6 +26,9 @@ pub enum Workload {
     Mix,
     /// As [`Workload::Mix`], while the table is deleted and created.
     Tables,
+    /// As [`Workload::Mix`], on a table with indexes that queries use and that are built again and
+    /// again. No answer may differ from that of a table without them.
+    Indexed,
     /// FoundationDB's cycle: entities that point to each other in a ring, rearranged in batches of
     /// three. Every reader sees one ring.
     Ring,
@@ -33,21 +38,23 @@ pub enum Workload {
 }
 
 impl Workload {
-    pub const ALL: [Self; 4] = [Self::Mix, Self::Tables, Self::Ring, Self::Bank];
+    pub const ALL: [Self; 5] = [Self::Mix, Self::Tables, Self::Indexed, Self::Ring, Self::Bank];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mix => "mix",
             Self::Tables => "tables",
+            Self::Indexed => "indexed",
             Self::Ring => "ring",
             Self::Bank => "bank",
         }
     }
 
-    /// What the table must hold before the clients begin: one batch, if any.
+    /// What must be done to the table before the clients begin, if anything.
     pub fn setup(self) -> Option<Request> {
         let entities = match self {
             Self::Mix | Self::Tables => return None,
+            Self::Indexed => return Some(Request::Index(IndexUpkeep::Declare)),
             Self::Ring => ring::initial(),
             Self::Bank => bank::initial(),
         };
@@ -59,8 +66,9 @@ impl Workload {
     pub fn client(self, number: usize, random: Seeded) -> Box<dyn Client> {
         let marks = Marks::of_client(number);
         match self {
-            Self::Mix => Box::new(mix::Mix::new(random, marks, false)),
-            Self::Tables => Box::new(mix::Mix::new(random, marks, true)),
+            Self::Mix => Box::new(mix::Mix::new(random, marks, mix::Kind::Plain)),
+            Self::Tables => Box::new(mix::Mix::new(random, marks, mix::Kind::Tables)),
+            Self::Indexed => Box::new(mix::Mix::new(random, marks, mix::Kind::Indexed)),
             Self::Ring => Box::new(ring::Walker::new(random, marks)),
             Self::Bank => Box::new(bank::Teller::new(random, marks, number)),
         }
@@ -72,7 +80,7 @@ impl Workload {
     /// Checks the workload's invariant in every full page that was read.
     pub fn check(self, history: &[Call]) -> Result<(), String> {
         let holds: fn(&[(EntityId, Stored)]) -> bool = match self {
-            Self::Mix | Self::Tables => return Ok(()),
+            Self::Mix | Self::Tables | Self::Indexed => return Ok(()),
             Self::Ring => ring::is_one_ring,
             Self::Bank => bank::is_explained,
         };
@@ -91,7 +99,13 @@ impl Workload {
 
 /// A page that shows a small partition, or table, whole.
 pub const fn whole(partition: Option<u8>) -> Request {
-    Request::Scan(Scan { partition, from: None, top: 1000 })
+    Request::Scan(Scan { partition, from: None, top: 1000, value: None })
+}
+
+/// Pages that show by index, whole, what indexed clients wrote.
+pub fn whole_by_index() -> impl Iterator<Item = Request> {
+    let scan = |value| Scan { partition: None, from: None, top: 1000, value: Some(value) };
+    (0..mix::VALUES).map(move |value| Request::Scan(scan(value)))
 }
 
 /// Numbers that are written once, by this client only.

@@ -3,6 +3,7 @@
 //! checker of histories looks at all that the clients saw: see `crates/sim/src/queue`.
 
 use anyhow::{Context, Result, anyhow};
+use lazuli_sim::queue::checker::Promise;
 use lazuli_sim::queue::client::Client;
 use lazuli_sim::queue::history::Response;
 use lazuli_sim::queue::record::{Line, Recorder, SECONDS_MAX};
@@ -61,7 +62,9 @@ impl Queues {
         self.left = left;
         let mut line = Line::new(address(server)?);
         for (_, recorder) in due {
-            self.report += recorder.finish(&mut line).map_err(|failure| anyhow!(failure))?;
+            self.report += recorder
+                .finish(Promise::OneWriter, &mut line)
+                .map_err(|failure| anyhow!(failure))?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! `lazuli sas`: makes and explains shared access signatures.
 
+mod blob_path;
 mod explain;
 mod make;
 
@@ -25,6 +26,8 @@ pub(crate) enum Verb {
     Account(make::AccountArguments),
     /// Make a token for a queue
     Queue(make::QueueArguments),
+    /// Make a token for a container, or one of its blobs
+    Blob(Box<make::BlobArguments>),
     /// Say what a token permits, until when, and whether it is valid; fails with 4 if it is not
     #[command(
         after_help = "The signature is checked if the account's key is given: -c, --account with \
@@ -45,9 +48,10 @@ Examples:
 
 pub(crate) async fn run(target: &Target, out: Output, verb: &Verb) -> Result<Exit> {
     match verb {
-        Verb::Table(arguments) => make::table(target, &out, arguments),
+        Verb::Table(arguments) => make::table(target, &out, arguments).await,
         Verb::Account(arguments) => make::account(target, &out, arguments),
-        Verb::Queue(arguments) => make::queue(target, &out, arguments),
+        Verb::Queue(arguments) => make::queue(target, &out, arguments).await,
+        Verb::Blob(arguments) => make::blob(target, &out, arguments).await,
         Verb::Explain { token, queue } => explain(target, out, token, queue.as_deref()).await,
     }
 }

@@ -43,6 +43,10 @@ pub(crate) struct Bounds {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(32..))]
     pub(crate) ready_messages_max: u32,
 
+    /// Maximum tables whose records are cached; each of the others costs a read of the catalog
+    #[arg(long, value_name = "N", default_value = "1024")]
+    pub(crate) known_tables_max: NonZeroU32,
+
     /// Maximum queues whose records are cached
     #[arg(long, value_name = "N", default_value = "4096")]
     pub(crate) known_queues_max: NonZeroU32,

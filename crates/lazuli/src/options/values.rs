@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use lazuli_cli::failure::with_hint;
 use lazuli_engine_local::Durability;
-use lazuli_server::{AccessLines, Account, Accounts, AccountsError, Profile};
+use lazuli_server::{AccessLines, Account, Accounts, AccountsError, ExtensionsMode, Profile};
 use std::convert::Infallible;
 use std::fmt;
 use std::io;
@@ -33,6 +33,34 @@ impl From<ProfileName> for Profile {
         match name {
             ProfileName::Azure => Self::Azure,
             ProfileName::Lenient => Self::Lenient,
+        }
+    }
+}
+
+/// Which requests may use extensions: see docs/extensions.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExtensionsName {
+    Asked,
+    Always,
+    Never,
+}
+
+impl fmt::Display for ExtensionsName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Asked => "asked",
+            Self::Always => "always",
+            Self::Never => "never",
+        })
+    }
+}
+
+impl From<ExtensionsName> for ExtensionsMode {
+    fn from(name: ExtensionsName) -> Self {
+        match name {
+            ExtensionsName::Asked => Self::Asked,
+            ExtensionsName::Always => Self::Always,
+            ExtensionsName::Never => Self::Never,
         }
     }
 }

@@ -86,6 +86,17 @@ fn blobs_are_stored_listed_printed_and_deleted() {
     assert!(!lazuli.home().join("nothing").exists());
     lazuli.fails("blobs get photos people --json", 2, &["--output"]);
     lazuli.fails("blobs put photos x nothing.txt", 2, &["cannot read nothing.txt"]);
+    let made = lazuli.ok("sas blob photos people --permissions r --expiry 1h --json");
+    let url = crate::harness::member(&made, "url");
+    let explained = lazuli.run(&["sas", "explain", &url]);
+    assert!(explained.stdout.ends_with("valid      yes\n"), "{explained:?}");
+    let (address, token) = url.split_once('?').unwrap();
+    let root = address.strip_suffix("/photos/people").unwrap();
+    let by_sas = ["--endpoint", root, "--sas", token];
+    let get = [&["blobs", "get", "photos", "people"][..], &by_sas].concat();
+    assert_eq!(lazuli.run(&get).stdout, PEOPLE);
+    let delete = [&["blobs", "delete", "photos", "people"][..], &by_sas].concat();
+    lazuli.run(&delete).failed(4, &[]);
     lazuli.ok("blobs delete photos people");
     lazuli.fails("blobs delete photos people", 3, &["there is no blob people"]);
     lazuli.fails("blobs containers delete photos", 2, &["must be confirmed"]);

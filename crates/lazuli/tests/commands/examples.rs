@@ -29,8 +29,15 @@ fn prepare(lazuli: &Lazuli) {
     lazuli.ok("tables create Old --if-missing");
     lazuli.ok("tables delete Orders --if-present --yes");
     lazuli.ok("entities put People people.jsonl");
+    lazuli.ok("index set People byCity City --no-wait");
+    lazuli.ok("feed on People");
+    lazuli.ok("ttl set Old --seconds 86400");
     lazuli.ok("tables acl set People readers");
     lazuli.ok("tables acl set People writers");
+    lazuli.file("staff.json", crate::table_indexes::LAYOUT);
+    lazuli.ok("tables create Staff --if-missing");
+    lazuli.run_with(&["entities", "put", "Staff", "-"], crate::table_indexes::STAFF);
+    lazuli.line("table index repair Staff --layout staff.json --yes");
     lazuli.ok("queues create jobs");
     lazuli.ok("queues create old");
     lazuli.ok("queues send jobs work");
@@ -44,7 +51,21 @@ fn every_command_has_two_examples_that_run() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_lazuli"), bin.join("lazuli")).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut ran = 0;
-    for noun in ["tables", "entities", "queues", "sas", "completions"] {
+    for noun in [
+        "tables",
+        "table",
+        "entities",
+        "queues",
+        "sas",
+        "explain",
+        "index",
+        "feed",
+        "changes",
+        "ttl",
+        "verify",
+        "rebuild",
+        "completions",
+    ] {
         for leaf in leaves(&lazuli, &[noun]) {
             let words: Vec<&str> = leaf.iter().map(String::as_str).chain(["--help"]).collect();
             let examples = examples(&lazuli.run(&words).stdout);

@@ -25,8 +25,13 @@ pub(crate) struct Done {
 
 impl Lazuli {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same, with more options of the server.
+    pub(crate) fn start_with(options: &[&str]) -> Self {
         let data = tempfile::tempdir().unwrap();
-        let arguments = ["--durability", "memory"];
+        let arguments = [&["--durability", "memory"], options].concat();
         let server = Server::start(Path::new(BINARY), data.path(), &arguments).unwrap();
         let connection_string = Some(server.connection_string());
         Self { server, home: tempfile::tempdir().unwrap(), _data: Some(data), connection_string }

@@ -1,9 +1,17 @@
 //! `lazuli sas`.
 
 use crate::harness::Lazuli;
+use lazuli_client::{
+    AccessToken, Account, BoxError, BoxFuture, Credential, Permissions, Secret, Timestamp,
+    TokenCredential,
+};
+use lazuli_model::{Clock, SystemClock};
+use lazuli_testkit::issuer::{ISSUER, TestIssuer, claims};
 use lazuli_testkit::server::{ACCOUNT, ACCOUNT_KEY};
 use lazuli_wire::sas::TableSas;
 use lazuli_wire::shared_key::SigningKey;
+use std::future::IntoFuture;
+use std::time::Duration;
 
 pub(crate) fn token(permissions: &str, expiry: &str) -> String {
     let key = SigningKey::from_base64(ACCOUNT_KEY).unwrap();
@@ -95,6 +103,61 @@ fn tokens_are_made_and_work() {
 }
 
 #[test]
+fn a_user_signs_with_a_key_that_the_service_gives() {
+    // A-7.1: the server issues keys to holders of bearer tokens.
+    let issuer = TestIssuer::new("k1");
+    let files = tempfile::tempdir().unwrap();
+    let keys = files.path().join("keys.json");
+    std::fs::write(&keys, issuer.jwks()).unwrap();
+    let options = ["--oidc-issuer", ISSUER, "--oidc-jwks", keys.to_str().unwrap()];
+    let more = ["--bearer-over-http", "--user-delegation"];
+    let lazuli = Lazuli::start_with(&[&options[..], &more].concat());
+    lazuli.ok("tables create People");
+    let put = lazuli.run_with(&["entities", "put", "People", "-"], crate::harness::PEOPLE);
+    assert_eq!(put.code, 0, "{put:?}");
+    let bearer = issuer.token(&claims(SystemClock.now().unix_seconds(), &[]));
+    let endpoint = format!("http://{}/{ACCOUNT}", lazuli.server.address());
+    let by_token = ["--endpoint", &endpoint, "--account", ACCOUNT, "--token", &bearer];
+    // The command sends no token without TLS; a program can be told to.
+    let make = "sas table People --permissions r --expiry 1h --as-user";
+    let make: Vec<&str> = make.split(' ').chain(by_token).collect();
+    lazuli.run(&make).failed(2, &["without TLS"]);
+    let account = Account::builder(&endpoint)
+        .credential(Credential::token(Bearer(Secret::new(bearer))))
+        .allow_token_over_http()
+        .build()
+        .unwrap();
+    let hour = Duration::from_secs(3600);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let tables = account.tables();
+    let key = runtime.block_on(tables.user_delegation_key(hour).into_future()).unwrap();
+    let token = tables.table("People").unwrap().sas(Permissions::READ | Permissions::DELETE);
+    let token = token.expires_in(hour).partition("Marketing").delegated_by(&key).build().unwrap();
+    let token = token.as_str();
+    let explained = lazuli.run(&["sas", "explain", token]);
+    assert!(explained.stdout.contains("made by a user's key"), "{explained:?}");
+    let by_sas = ["--endpoint", &endpoint, "--sas", token];
+    let get = |partition, row| {
+        let get = ["entities", "get", "People", partition, row];
+        lazuli.run(&[&get[..], &by_sas].concat()).code
+    };
+    assert_eq!((get("Marketing", "00001"), get("Sales", "00010")), (0, 4));
+    // The user may read only, whatever the letters say.
+    let delete = ["entities", "delete", "People", "Marketing", "00001"];
+    lazuli.run(&[&delete[..], &by_sas].concat()).failed(4, &[]);
+}
+
+#[derive(Debug)]
+struct Bearer(Secret);
+
+impl TokenCredential for Bearer {
+    fn token<'a>(&'a self, _scope: &'a str) -> BoxFuture<'a, Result<AccessToken, BoxError>> {
+        let token = AccessToken { secret: self.0.clone(), expires: Timestamp::MAX };
+        Box::pin(std::future::ready(Ok(token)))
+    }
+}
+
+#[test]
 fn a_token_that_makes_no_sense_is_not_made() {
     let lazuli = Lazuli::start();
     for line in [
@@ -108,6 +171,10 @@ fn a_token_that_makes_no_sense_is_not_made() {
         "sas account --permissions r --expiry 1h --services x",
         "sas queue jobs --permissions r",
         "sas queue jobs --permissions d --expiry 1h",
+        "sas queue jobs --as-user --permissions r",
+        "sas queue jobs --as-user --policy p",
+        "sas blob pics --permissions r",
+        "sas blob pics a.txt --permissions l --expiry 1h",
         "sas table People --permissions r --expiry 1h --ip nowhere",
         "sas table People --permissions r --expiry 1h --account a --sas sig=a",
     ] {

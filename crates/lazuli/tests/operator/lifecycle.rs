@@ -30,7 +30,12 @@ fn start_and_stop_are_logged() {
     ];
     let places: Vec<_> = fields.iter().map(|name| line.find(&format!("\"{name}\":"))).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{line}");
+    assert!(line.contains(r#""extensions":"asked""#), "{line}");
     drive(&logged.server);
+    // O-6.2
+    logged.server.signal("USR1").unwrap();
+    let status = logged.wait_for(&[r#""msg":"status""#]);
+    assert!(status.contains("lazuli_conflicts.409=1"), "{status}");
     let Logged { server, directory } = logged;
     assert_eq!(server.terminate().unwrap().code(), Some(0));
     let text = std::fs::read_to_string(directory.path().join("log")).unwrap();

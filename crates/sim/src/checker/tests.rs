@@ -38,7 +38,7 @@ fn both(a: u32) -> Request {
 }
 
 fn scan() -> Request {
-    Request::Scan(Scan { partition: Some(0), from: None, top: 10 })
+    Request::Scan(Scan { partition: Some(0), from: None, top: 10, value: None })
 }
 
 fn written(version: u64) -> Response {
@@ -278,7 +278,7 @@ fn a_page_shows_a_state_the_partition_had() {
     ];
     let with =
         |scan: Scan, response| [&before[..], &[(7, 8, Request::Scan(scan), response)]].concat();
-    let all = Scan { partition: None, from: None, top: 10 };
+    let all = Scan { partition: None, from: None, top: 10, value: None };
     let whole = [(X, 10, 1), (Y, 20, 2), (ELSEWHERE, 30, 3)];
     good(&with(all, page(&whole, None)));
     bad(&with(all, page(&whole[..2], None)));
@@ -287,7 +287,7 @@ fn a_page_shows_a_state_the_partition_had() {
     bad(&with(first, page(&whole[..1], None)));
     bad(&with(first, page(&whole[..1], Some(ELSEWHERE))));
     bad(&with(first, page(&whole[..2], Some(ELSEWHERE))));
-    let rest = Scan { partition: Some(0), from: Some(Y), top: 5 };
+    let rest = Scan { partition: Some(0), from: Some(Y), top: 5, value: None };
     good(&with(rest, page(&whole[1..2], None)));
     bad(&with(rest, page(&whole[..2], None)));
 }
@@ -295,7 +295,7 @@ fn a_page_shows_a_state_the_partition_had() {
 /// One page over several partitions is one snapshot of all of them.
 #[test]
 fn a_page_over_partitions_is_one_snapshot() {
-    let all = Request::Scan(Scan { partition: None, from: None, top: 10 });
+    let all = Request::Scan(Scan { partition: None, from: None, top: 10, value: None });
     let torn = page(&[(ELSEWHERE, 20, 2)], None);
     bad(&[
         (1, 2, insert(X, 1), written(10)),

@@ -4,6 +4,7 @@ use super::checker::{Promise, check};
 use super::client::Client;
 use super::history::{Call, Request, Response, Span};
 use super::http::{read, sent};
+use crate::gateways::Gateways;
 use crate::record::Report;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::http::{self, Connection};
@@ -18,6 +19,9 @@ pub const SECONDS_MAX: usize = 2;
 /// How long a message is invisible that was taken at the end, in seconds.
 const DRAIN_SECONDS: u32 = 600;
 
+/// How often a server is asked to create a queue.
+const CREATIONS_MAX: usize = 20;
+
 /// What clients saw of one queue so far.
 #[derive(Debug)]
 pub struct Recorder {
@@ -29,19 +33,19 @@ pub struct Recorder {
 /// A client's connection, opened when it is needed.
 #[derive(Debug)]
 pub struct Line {
-    address: SocketAddr,
+    gateways: Gateways,
     connection: Option<Connection>,
 }
 
 impl Line {
-    pub const fn new(address: SocketAddr) -> Self {
-        Self { address, connection: None }
+    pub fn new(gateways: impl Into<Gateways>) -> Self {
+        Self { gateways: gateways.into(), connection: None }
     }
 
     fn exchange(&mut self, queue: &str, request: &Request) -> std::io::Result<http::Response> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(Connection::open(self.address)?.of_queues()),
+            none => none.insert(self.gateways.connect()?.of_queues()),
         };
         let sent = sent(queue, request);
         let headers: Vec<_> = sent.headers.iter().map(|(name, value)| (*name, &**value)).collect();
@@ -74,6 +78,7 @@ impl Recorder {
             })?,
             Err(_) => {
                 line.connection = None;
+                line.gateways.turn();
                 Response::Unknown
             }
         };
@@ -85,16 +90,24 @@ impl Recorder {
         Ok(response)
     }
 
-    /// Creates the queue.
+    /// Creates the queue. A server that cannot say whether it did is asked again.
     pub fn create(&self, line: &mut Line) -> Result<(), String> {
-        match self.call(0, line, Request::CreateQueue { metadata: 0 }, false)? {
-            Response::Created => Ok(()),
+        let mut last = Response::Unknown;
+        for _ in 0..CREATIONS_MAX {
+            last = self.call(0, line, Request::CreateQueue { metadata: 0 }, false)?;
+            if !matches!(last, Response::Unknown | Response::NotDone) {
+                break;
+            }
+        }
+        match last {
+            Response::Created | Response::AlreadyThere => Ok(()),
             other => Err(format!("the queue was not created: {other:?}")),
         }
     }
 
-    /// Takes out everything, once all is visible again, deletes the queue, and checks what was seen.
-    pub fn finish(self, line: &mut Line) -> Result<Report, String> {
+    /// Takes out everything, once all is visible again, deletes the queue, and checks that what was
+    /// seen keeps the promise.
+    pub fn finish(self, promise: Promise, line: &mut Line) -> Result<Report, String> {
         self.call(0, line, Request::GetMetadata, true)?;
         loop {
             let get = Request::Get { max: 32, visibility: DRAIN_SECONDS };
@@ -105,7 +118,7 @@ impl Recorder {
         }
         self.call(0, line, Request::DeleteQueue, true)?;
         let calls = self.calls.into_inner().unwrap_or_else(PoisonError::into_inner);
-        check(Promise::OneWriter, &calls)
+        check(promise, &calls)
     }
 }
 
@@ -117,15 +130,18 @@ pub fn wait_until_visible() {
 
 /// Lets `clients` clients send `requests` requests each to a queue of their own, and checks what they
 /// saw.
+///
+/// Of several servers, which share a store, each is asked by some of the clients.
 pub fn run(
-    address: SocketAddr,
+    addresses: &[SocketAddr],
     seed: u64,
     clients: usize,
     requests: usize,
 ) -> Result<Report, String> {
     let random = Seeded::new(seed);
     let recorder = Recorder::new(&format!("sim-{seed:016x}"));
-    let mut line = Line::new(address);
+    let line_of = |client| Line::new(Gateways::of_client(addresses, client));
+    let mut line = line_of(0);
     recorder.create(&mut line)?;
     std::thread::scope(|scope| {
         let start = |number: usize| {
@@ -133,7 +149,7 @@ pub fn run(
             let mut client =
                 Client::new(number, random, seed.is_multiple_of(2)).within_seconds(SECONDS_MAX);
             scope.spawn(move || {
-                let mut line = Line::new(address);
+                let mut line = line_of(number);
                 for _ in 0..requests {
                     let request = client.next_request();
                     let response = recorder.call(number, &mut line, request.clone(), false)?;
@@ -152,5 +168,6 @@ pub fn run(
         Ok::<_, String>(())
     })?;
     wait_until_visible();
-    recorder.finish(&mut line)
+    let promise = if addresses.len() > 1 { Promise::ManyWriters } else { Promise::OneWriter };
+    recorder.finish(promise, &mut line)
 }

@@ -79,6 +79,8 @@ pub enum Bug {
     UnguardedCommit,
     /// Derived writes are dropped.
     UnderivedCommit,
+    /// Of the derived writes those of indexes are dropped.
+    UnindexedCommit,
     /// The last of several writes is dropped.
     TornCommit,
     /// Commits are acknowledged and dropped.
@@ -92,11 +94,12 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::StaleView,
         Self::UncheckedCommit,
         Self::UnguardedCommit,
         Self::UnderivedCommit,
+        Self::UnindexedCommit,
         Self::TornCommit,
         Self::LostCommit,
         Self::LateCommit,
@@ -312,9 +315,10 @@ impl Engine for FaultyEngine {
     }
 
     /// The commit proceeds whether or not anyone still waits for its reply. Each derives an index
-    /// and a feed of the entities.
+    /// and a feed of the entities, besides what it derives of its own.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
-        let commit = Commit { derive: Some(Arc::new(Shadow)), ..commit };
+        let own = commit.derive.filter(|_| !self.has(Bug::UnindexedCommit));
+        let commit = Commit { derive: Some(Arc::new(Shadow { own })), ..commit };
         let fate = match self.line.fate(&commit) {
             Fate::LostCommit if self.has(Bug::LateCommit) => Fate::Late,
             fate => fate,

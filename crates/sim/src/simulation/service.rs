@@ -1,13 +1,14 @@
 //! Sends the requests of a history to the table service itself.
 
 use crate::history::{
-    Change, ChangeKind, Condition, EntityId, Refusal, Request, Response, SLOT_NAMES, Scan, Slots,
-    Stored, Version,
+    Change, ChangeKind, Condition, EntityId, INDEXES, Index, IndexUpkeep, Refusal, Request,
+    Response, SLOT_NAMES, Scan, Slots, Stored, Version,
 };
 use lazuli_engine::Engine;
 use lazuli_engine::retry::Pace;
 use lazuli_model::{
-    AccountName, Clock, ETag, EntityKey, Filter, IfMatch, Operator, Properties, Property,
+    AccountName, Clock, ETag, EntityKey, Feed, FeedRetention, Filter, IfMatch, Images,
+    IndexDefinition, IndexDefinitions, IndexError, IndexName, Operator, Properties, Property,
     TableName, Timestamp, Value, ValueRef,
 };
 use lazuli_table::{
@@ -15,10 +16,14 @@ use lazuli_table::{
 };
 use std::sync::Arc;
 
+/// The account of clients that ask the service itself.
+pub(super) const ACCOUNT: &str = "simulated";
+
 /// A client of one table of the service.
 #[derive(Clone)]
 pub(super) struct ServiceClient {
     service: TableService,
+    clock: Arc<dyn Clock>,
     account: AccountName,
     table: TableName,
 }
@@ -27,9 +32,13 @@ impl ServiceClient {
     #[expect(clippy::expect_used, reason = "both names are literals that keep the rules")]
     pub(super) fn new(engine: Arc<dyn Engine>, clock: Arc<dyn Clock>, pace: Arc<dyn Pace>) -> Self {
         Self {
-            service: TableService::new(engine, clock).with_pace(pace),
-            account: AccountName::parse("simulated").expect("an account name"),
-            table: TableName::parse("Simulated").expect("a table name"),
+            // The store judges a guard when it orders the commit, so no write can miss an index.
+            service: TableService::new(engine, clock.clone())
+                .with_pace(pace)
+                .with_index_settles_ms(0),
+            clock,
+            account: AccountName::parse(ACCOUNT).expect("an account name"),
+            table: TableName::parse(super::TABLE).expect("a table name"),
         }
     }
 
@@ -59,12 +68,32 @@ impl ServiceClient {
                 Ok(()) => Response::TableDeleted,
                 Err(error) => failure(0, error),
             },
+            Request::Index(upkeep) => match self.index(*upkeep).await {
+                Ok(()) => Response::IndexesChanged,
+                Err(error) => failure(0, error),
+            },
+        }
+    }
+
+    async fn index(&self, upkeep: IndexUpkeep) -> Result<(), TableError> {
+        let (account, table) = (&self.account, &self.table);
+        // The names of the indexes are good.
+        let Ok((indexes, first)) = indexes() else { return Ok(()) };
+        match upkeep {
+            // The table is recorded from then on.
+            IndexUpkeep::Declare => {
+                self.service.declare_indexes(account, table, &indexes).await?;
+                self.service.set_feed(account, table, recorded()).await
+            }
+            IndexUpkeep::Rebuild => {
+                self.service.rebuild_index(account, table, &first).await.map(drop)
+            }
         }
     }
 
     pub(super) async fn reclaim(&self) {
         // The task retries later, whatever went wrong.
-        let _ = self.service.reclaim_some().await;
+        let _ = self.service.reclaim_some(self.clock.now()).await;
     }
 
     async fn get(&self, entity: EntityId) -> Response {
@@ -97,18 +126,21 @@ impl ServiceClient {
     async fn scan(&self, scan: &Scan) -> Response {
         let partition = scan.partition.map(|partition| {
             let key = EntityId::new(partition, 0).partition_key();
-            Filter::Compare {
-                property: Property::PartitionKey,
-                operator: Operator::Eq,
-                value: Value::String(key.into()),
-            }
+            Filter::compare(Property::PartitionKey, Operator::Eq, key)
         });
+        let value = scan.value.map(|value| {
+            let value = i32::try_from(value).unwrap_or_default();
+            Filter::compare(Property::from_name(SLOT_NAMES[0]), Operator::Eq, value)
+        });
+        let filter = match (partition, value) {
+            (Some(partition), Some(value)) => Some(partition.and(value)),
+            (partition, value) => partition.or(value),
+        };
         let from = scan.from.map(|from| Continuation {
             partition: from.partition_key(),
             row: Some(from.row_key()),
         });
-        let query =
-            EntityQuery { filter: partition, top: scan.top, from, ..EntityQuery::default() };
+        let query = EntityQuery { filter, top: scan.top, from, ..EntityQuery::default() };
         let mut entities = Vec::new();
         let mut take = |entity: EntityRef<'_>| entities.extend(listed(&entity));
         match self.service.query(&self.account, &self.table, query, &mut take).await {
@@ -121,6 +153,19 @@ impl ServiceClient {
             Err(error) => failure(0, error),
         }
     }
+}
+
+/// The feed of the table.
+fn recorded() -> Feed {
+    Feed { images: Images::New, retention: FeedRetention::DEFAULT }
+}
+
+/// The indexes, and the name of the first.
+fn indexes() -> Result<(IndexDefinitions, IndexName), IndexError> {
+    let [first, _] = INDEXES;
+    let index = |index: Index| IndexDefinition::new(index.name, &[index.on], index.is_unique);
+    let definitions = INDEXES.into_iter().map(index).collect::<Result<_, _>>()?;
+    Ok((IndexDefinitions::new(definitions)?, IndexName::parse(first.name)?))
 }
 
 fn listed(entity: &EntityRef<'_>) -> Option<(EntityId, Stored)> {
@@ -188,7 +233,10 @@ fn failure(index: usize, error: TableError) -> Response {
         TableError::TableNotFound => Response::TableNotFound,
         TableError::TableAlreadyExists => Response::TableAlreadyExists,
         TableError::EntityNotFound => refused(Refusal::EntityNotFound),
-        TableError::EntityAlreadyExists => refused(Refusal::EntityAlreadyExists),
+        // As on the wire. The unique values of a history are written once, so the model refuses it.
+        TableError::EntityAlreadyExists | TableError::IndexConflict(_) => {
+            refused(Refusal::EntityAlreadyExists)
+        }
         TableError::ConditionNotMet => refused(Refusal::ConditionNotMet),
         TableError::Busy => Response::NotDone,
         _ => Response::Unknown,

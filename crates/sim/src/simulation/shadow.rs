@@ -8,6 +8,7 @@ use lazuli_engine::{
 use lazuli_layout::TableId;
 use lazuli_layout::table::CatalogRecord;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 const ENTITIES: &[u8] = b"Le";
 const CATALOG: &[u8] = b"Lc";
@@ -16,12 +17,17 @@ const INDEX: &[u8] = b"Lx";
 /// Appended entries: the length of a key, the key, and its value unless it was deleted.
 const FEED: &[u8] = b"Ly";
 
-/// Derives index and feed of the entities that a commit changes.
+/// Derives index and feed of the entities that a commit changes, after what it derives anyway.
 #[derive(Debug)]
-pub(super) struct Shadow;
+pub(super) struct Shadow {
+    pub(super) own: Option<Arc<dyn Derive>>,
+}
 
 impl Derive for Shadow {
     fn derive(&self, changes: &[Change<'_>], derived: &mut Derived) -> Result<(), Refusal> {
+        if let Some(own) = &self.own {
+            own.derive(changes, derived)?;
+        }
         for change in changes.iter().filter(|change| change.key.starts_with(ENTITIES)) {
             let entry = Key::from([INDEX, change.key].concat());
             let write = match change.after {
@@ -37,7 +43,7 @@ impl Derive for Shadow {
     }
 
     fn held_bytes(&self) -> usize {
-        0
+        self.own.as_ref().map_or(0, |own| own.held_bytes())
     }
 }
 
@@ -52,7 +58,8 @@ pub(super) async fn check(engine: &MemoryEngine) -> Result<(), String> {
     let index = all(engine, INDEX).await.map_err(failed)?;
     let feed = all(engine, FEED).await.map_err(failed)?;
     let catalog = all(engine, CATALOG).await.map_err(failed)?;
-    let ids = catalog.values().map(|(record, _)| CatalogRecord::decode_id(record));
+    let ids =
+        catalog.values().map(|(record, _)| CatalogRecord::decode_facts(record).map(|(id, _)| id));
     let live: BTreeSet<TableId> =
         ids.collect::<Result<_, _>>().map_err(|error| error.to_string())?;
     let index = index

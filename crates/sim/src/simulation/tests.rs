@@ -68,7 +68,11 @@ fn seeds_until_noticed(bug: Bug, workload: Workload) -> Option<u64> {
 fn every_planted_mistake_is_noticed() {
     for bug in Bug::ALL {
         // A guard can fail only if tables are dropped.
-        let workload = if bug == Bug::UnguardedCommit { Workload::Tables } else { Workload::Mix };
+        let workload = match bug {
+            Bug::UnguardedCommit => Workload::Tables,
+            Bug::UnindexedCommit => Workload::Indexed,
+            _ => Workload::Mix,
+        };
         let found = seeds_until_noticed(bug, workload);
         assert!(found.is_some(), "{bug:?} is not noticed");
     }
@@ -80,5 +84,39 @@ fn ring_and_bank_notice_half_a_batch() {
     for workload in [Workload::Ring, Workload::Bank] {
         assert!(seeds_until_noticed(Bug::TornCommit, workload).is_some(), "{workload:?}");
         assert!(seeds_until_noticed(Bug::UncheckedCommit, workload).is_some(), "{workload:?}");
+    }
+}
+
+/// no reader sees an entity that its index lacks, nor the reverse.
+#[test]
+fn an_indexed_table_holds_for_two_hundred_seeds() {
+    let mut total = Report::default();
+    for seed in 0..200 {
+        let plan = Plan { workload: Workload::Indexed, ..Plan::of_seed(seed) };
+        match run(plan) {
+            Ok(report) => total += report,
+            Err(failure) => panic!("seed {seed}, {plan:?}: {failure}"),
+        }
+    }
+    assert!(total.calls > 8_000 && total.undecided < 20, "{total:?}");
+}
+
+/// What clients read by an index is enough to notice, without a look at the entries.
+#[test]
+fn readers_notice_that_an_index_lacks_entities() {
+    let noticed = (0..400).any(|seed| {
+        let (bug, workload) = (Some(Bug::UnindexedCommit), Workload::Indexed);
+        let plan = Plan { bug, workload, faults: FaultRates::default(), ..Plan::of_seed(seed) };
+        let world = play(plan).unwrap();
+        judge(workload, &world.history.calls()).is_err()
+    });
+    assert!(noticed);
+}
+
+#[test]
+fn mistakes_are_noticed_on_an_indexed_table_too() {
+    for bug in [Bug::StaleView, Bug::TornCommit, Bug::LostCommit, Bug::TornScan] {
+        let found = seeds_until_noticed(bug, Workload::Indexed);
+        assert!(found.is_some(), "{bug:?} is not noticed");
     }
 }

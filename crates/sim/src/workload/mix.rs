@@ -2,19 +2,30 @@
 
 use super::{Client, Marks};
 use crate::history::{
-    Change, ChangeKind, Condition, EntityId, Request, Response, Scan, Slots, Version,
+    Change, ChangeKind, Condition, EntityId, IndexUpkeep, Request, Response, Scan, Slots, Version,
 };
 use lazuli_testkit::seed::Seeded;
 use std::collections::BTreeMap;
 
 const PARTITIONS: usize = 2;
 const ROWS: usize = 4;
+/// The values of `A` in an indexed table: few, so that entities share them.
+pub(super) const VALUES: u32 = 3;
+
+/// What clients do besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Plain,
+    /// The table is created and dropped.
+    Tables,
+    /// Queries name values of `A`, which several entities share, and an index is built again.
+    Indexed,
+}
 
 pub(super) struct Mix {
     random: Seeded,
     marks: Marks,
-    /// Whether tables are created and dropped.
-    tables: bool,
+    kind: Kind,
     /// The version at which an entity was last seen.
     seen: BTreeMap<EntityId, Version>,
     /// Where the last page left off.
@@ -22,8 +33,8 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    pub(super) fn new(random: Seeded, marks: Marks, tables: bool) -> Self {
-        Self { random, marks, tables, seen: BTreeMap::new(), resume: None }
+    pub(super) fn new(random: Seeded, marks: Marks, kind: Kind) -> Self {
+        Self { random, marks, kind, seen: BTreeMap::new(), resume: None }
     }
 
     fn entity(&mut self, partition: u8) -> EntityId {
@@ -61,7 +72,15 @@ impl Mix {
                 *slot = self.marks.next();
             }
         }
+        if let (Kind::Indexed, [Some(a), ..]) = (self.kind, &mut slots) {
+            *a = self.value();
+        }
         slots
+    }
+
+    /// A value that an index finds.
+    fn value(&mut self) -> u32 {
+        self.random.below(VALUES as usize) as u32
     }
 
     /// Two to all rows of a partition, each once.
@@ -78,7 +97,10 @@ impl Mix {
     fn scan(&mut self) -> Request {
         let partition = (!self.random.one_in(3)).then(|| self.partition());
         let from = self.resume.take().filter(|from| partition.is_none_or(|p| p == from.partition));
-        Request::Scan(Scan { partition, from, top: 1 + self.random.below(ROWS + 2) })
+        let top = 1 + self.random.below(ROWS + 2);
+        let by_index = self.kind == Kind::Indexed && !self.random.one_in(4);
+        let value = by_index.then(|| self.value());
+        Request::Scan(Scan { partition, from, top, value })
     }
 
     fn on_table(&mut self) -> Request {
@@ -97,7 +119,10 @@ impl Client for Mix {
             }
             12..=15 => self.batch(),
             16..=18 => self.scan(),
-            _ if self.tables => self.on_table(),
+            _ if self.kind == Kind::Tables => self.on_table(),
+            _ if self.kind == Kind::Indexed && self.random.one_in(2) => {
+                Request::Index(IndexUpkeep::Rebuild)
+            }
             _ => self.batch(),
         }
     }

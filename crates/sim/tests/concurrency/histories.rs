@@ -9,7 +9,7 @@ use lazuli_sim::workload::Workload;
 fn check(workload: Workload, clients: usize, requests: usize, seeds: std::ops::Range<u64>) {
     let server = Server::start();
     for seed in seeds {
-        let plan = Plan { address: server.address, workload, clients, requests, seed };
+        let plan = Plan { addresses: &[server.address], workload, clients, requests, seed };
         match run(plan) {
             Ok(report) => assert!(report.undecided == 0 && report.unknown == 0, "{report:?}"),
             Err(violation) => panic!("{plan:?}: {violation}"),
@@ -42,7 +42,7 @@ fn money_is_neither_made_nor_lost() {
 fn messages_are_delivered_to_one_holder_at_a_time() {
     let server = Server::start();
     for seed in 0..2 {
-        let report = queue::record::run(server.queues, seed, 8, 40);
+        let report = queue::record::run(&[server.queues], seed, 8, 40);
         let report = report.unwrap_or_else(|violation| panic!("seed {seed}: {violation}"));
         assert!(report.undecided == 0 && report.unknown == 0, "{report:?}");
     }

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
+mod gateways;
 mod histories;
 mod races;
 mod server;

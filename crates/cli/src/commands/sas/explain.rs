@@ -1,7 +1,8 @@
 //! What a shared access signature permits, until when, and whether it is valid.
 
+use super::blob_path::blob_path;
 use lazuli_model::Timestamp;
-use lazuli_wire::sas::{QueueToken, Sas, SasError};
+use lazuli_wire::sas::{BlobToken, QueueToken, Sas, SasError, UserDelegationKey};
 use lazuli_wire::shared_key::SigningKey;
 use lazuli_wire::uri::Query;
 use serde::Serialize;
@@ -40,6 +41,11 @@ pub(super) struct Explanation {
     addresses: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol: Option<String>,
+    /// The user whose key signed it, and when the key ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key_expiry: Option<String>,
     signature: SignatureState,
     valid: Verdict,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,9 +122,11 @@ impl Explanation {
             to_key: key(&query, "epk", "erk"),
             addresses: value(&query, "sip"),
             protocol: value(&query, "spr"),
+            user: value(&query, "skoid"),
+            key_expiry: value(&query, "ske"),
             ..Self::default()
         };
-        explanation.judge(&query, signer, queue, now);
+        explanation.judge(&query, signer, queue, address, now);
         Ok(explanation)
     }
 
@@ -132,9 +140,11 @@ impl Explanation {
         query: &Query<'_>,
         signer: Option<Signer<'_>>,
         queue: Option<&str>,
+        address: Option<&str>,
         now: Timestamp,
     ) {
-        let checked = self.check_form_and_signature(query, signer, queue);
+        let place = Place { queue, address };
+        let checked = self.check_form_and_signature(query, signer, place, now);
         let in_time = checked.and_then(|signature| {
             self.signature = signature;
             self.check_window(now)
@@ -158,21 +168,30 @@ impl Explanation {
         &self,
         query: &Query<'_>,
         signer: Option<Signer<'_>>,
-        queue: Option<&str>,
+        place: Place<'_>,
+        now: Timestamp,
     ) -> Result<SignatureState, SasError> {
         let keys = signer.map(|signer| (signer.account, std::slice::from_ref(signer.key)));
         let outcome = match self.kind {
-            // Tokens for blobs are decoded and not verified.
-            Kind::Blob => None,
-            Kind::Queue => match (QueueToken::parse(query)?, keys, queue) {
+            Kind::Blob => match (BlobToken::parse(query)?, keys) {
+                (Some(BlobToken::Blob(sas)), Some((account, keys))) => {
+                    let path = place.address.and_then(|it| blob_path(it, account, sas.resource));
+                    path.map(|path| sas.verify(account, &path, keys))
+                }
+                (Some(BlobToken::UserDelegation(sas)), _) => return check_key(&sas.key, now),
+                _ => None,
+            },
+            Kind::Queue => match (QueueToken::parse(query)?, keys, place.queue) {
                 (Some(QueueToken::Queue(sas)), Some((account, keys)), Some(queue)) => {
                     Some(sas.verify(account, queue, keys))
                 }
+                (Some(QueueToken::UserDelegation(sas)), ..) => return check_key(&sas.key, now),
                 _ => None,
             },
             Kind::Account | Kind::Table => match (Sas::parse(query)?, keys) {
                 (Some(Sas::Account(sas)), Some((account, keys))) => Some(sas.verify(account, keys)),
                 (Some(Sas::Table(sas)), Some((account, keys))) => Some(sas.verify(account, keys)),
+                (Some(Sas::UserDelegation(sas)), _) => return check_key(&sas.key, now),
                 _ => None,
             },
         };
@@ -209,6 +228,9 @@ impl Explanation {
         let signature = match self.signature {
             SignatureState::Valid => "made by the account's key",
             SignatureState::Invalid => "not made by the account's key",
+            SignatureState::NotChecked if self.user.is_some() => {
+                "made by a user's key: not checked"
+            }
             SignatureState::NotChecked => "not checked",
         };
         let verdict = match (self.valid, &self.problem) {
@@ -230,11 +252,33 @@ impl Explanation {
             ("addresses", self.addresses.clone()),
             ("protocol", self.protocol.clone()),
             ("version", Some(self.version.clone())),
+            ("user", self.user.clone()),
+            ("key until", self.key_expiry.clone()),
             ("signature", Some(signature.to_owned())),
             ("valid", Some(verdict)),
         ];
         pairs.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
+}
+
+/// What a token that does not name its resource is for.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    queue: Option<&'a str>,
+    /// The URL before the token.
+    address: Option<&'a str>,
+}
+
+/// Only the service can check what a user's key signed, but when the key is valid can be read.
+fn check_key(key: &UserDelegationKey<'_>, now: Timestamp) -> Result<SignatureState, SasError> {
+    let (start, expiry) = key.window()?;
+    if now < start {
+        return Err(SasError::NotStarted(start));
+    }
+    if now >= expiry {
+        return Err(SasError::Expired(expiry));
+    }
+    Ok(SignatureState::NotChecked)
 }
 
 fn kind_of(query: &Query<'_>, address: Option<&str>) -> Kind {
@@ -317,7 +361,7 @@ fn words(letters: Option<&str>, known: Words) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazuli_wire::sas::{AccountSas, QueueSas, TableSas};
+    use lazuli_wire::sas::{AccountSas, BlobSas, QueueSas, TableSas};
 
     const VERSION: &str = "2019-02-02";
     const EXPIRY: &str = "2027-01-01T00:00:00Z";
@@ -398,18 +442,61 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_and_a_blob_are_decoded_and_not_judged() {
+    fn a_policy_is_decoded_and_not_judged() {
         let policy = explained("?sv=2019-02-02&si=readers&tn=people&sig=AAAA", None);
         assert!(policy.is_refused(), "the signature is wrong");
         let stranger = "sv=2019-02-02&si=readers&tn=people&sig=AAAA";
         let stranger = Explanation::of(stranger, None, None, now()).unwrap();
         assert_eq!(stranger.valid, Verdict::Probably);
         assert_eq!(line(&stranger, "until"), "as the policy says");
-        let blob =
-            "https://a.blob.core.windows.net/c/b?sv=2021-12-02&sr=b&sp=rq&se=2027-01-01&sig=A";
-        let blob = explained(blob, None);
-        assert_eq!((blob.kind, blob.valid), (Kind::Blob, Verdict::Probably));
-        assert_eq!(line(&blob, "permits"), "read, unknown (q)");
+    }
+
+    #[test]
+    fn a_token_for_a_blob_is_checked_with_its_url() {
+        let sas = |resource| BlobSas {
+            version: "2021-12-02",
+            resource,
+            expiry: EXPIRY,
+            permissions: "rw",
+            ..BlobSas::default()
+        };
+        let token = sas("b").token("acct", "pics/a b.txt", &signing_key()).unwrap();
+        for (address, verdict) in [
+            ("https://acct.blob.core.windows.net/pics/a%20b.txt", Verdict::Yes),
+            ("http://127.0.0.1:10000/acct/pics/a%20b.txt", Verdict::Yes),
+            ("https://acct.blob.core.windows.net/pics/c.txt", Verdict::No),
+        ] {
+            let explanation = explained(&format!("{address}?{token}"), None);
+            assert_eq!((explanation.kind, explanation.valid), (Kind::Blob, verdict), "{address}");
+            assert_eq!(line(&explanation, "permits"), "read, write");
+        }
+        assert_eq!(
+            explained(&token, None).signature,
+            SignatureState::NotChecked,
+            "without its URL"
+        );
+        // A token for a container is valid for each of its blobs.
+        let token = sas("c").token("acct", "pics", &signing_key()).unwrap();
+        let url = format!("https://acct.blob.core.windows.net/pics/a/b?{token}");
+        assert_eq!(explained(&url, None).valid, Verdict::Yes);
+        let unknown =
+            "https://a.blob.core.windows.net/c?sv=2021-12-02&sr=c&sp=q&se=2027-01-01&sig=A";
+        assert_eq!(line(&explained(unknown, None), "permits"), "unknown (q)");
+    }
+
+    #[test]
+    fn a_token_that_a_user_signed_ends_with_the_users_key() {
+        let token = |expiry: &str| {
+            let key =
+                format!("skoid=oid&sktid=tid&skt=2026-11-01&ske={expiry}&sks=b&skv=2021-12-02");
+            format!("sv=2021-12-02&sr=b&sp=r&se=2027-01-01&{key}&sig=AAAA")
+        };
+        let good = explained(&token("2026-11-18"), None);
+        assert_eq!((good.kind, good.valid), (Kind::Blob, Verdict::Probably));
+        assert_eq!([line(&good, "user"), line(&good, "key until")], ["oid", "2026-11-18"]);
+        assert!(line(&good, "signature").contains("user's key"));
+        let late = explained(&token("2026-11-16"), None);
+        assert!(late.is_refused() && line(&late, "valid").contains("expired"), "{late:?}");
     }
 
     #[test]

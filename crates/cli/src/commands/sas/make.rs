@@ -1,20 +1,22 @@
-//! Makes tokens: signed here, with the account's key; no request is made.
+//! Makes tokens: signed here, with the account's key, or with a key that the service gives a user. Only the
+//! latter takes a request.
 
 use crate::connect::Target;
 use crate::exit::Exit;
 use crate::failure::usage;
 use crate::moment::Moment;
 use crate::output::Output;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
-use lazuli_client::{Account, Permissions, ResourceTypes, SasServices, TableSasBuilder};
-use lazuli_wire::sas::QueueSas;
+use lazuli_client::{
+    Permissions, Request, ResourceTypes, SasServices, TableSasBuilder, UserDelegationKey,
+};
+use lazuli_model::{Clock, SystemClock};
+use lazuli_wire::uri::write_blob_path;
 use serde::Serialize;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-
-/// The version of tokens for queues: the first that all services and emulators know.
-const QUEUE_SAS_VERSION: &str = "2019-02-02";
+use std::time::Duration;
 
 /// What every token may say.
 #[derive(Args, Clone, Debug)]
@@ -36,6 +38,39 @@ pub(super) struct Terms {
     https_only: bool,
 }
 
+/// What tokens for one resource may say beside that.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Signing {
+    /// Stored policy that says what the token leaves out
+    #[arg(long, value_name = "ID", conflicts_with = "as_user")]
+    policy: Option<String>,
+
+    /// Sign with a key that the service gives to the user of --token, instead of the account's; the token
+    /// permits what the user may do, and at most seven days
+    #[arg(long)]
+    as_user: bool,
+
+    #[command(flatten)]
+    terms: Terms,
+}
+
+impl Signing {
+    /// The key of the user, if one is to sign.
+    async fn user_key(
+        &self,
+        ask: impl FnOnce(Duration) -> Request<UserDelegationKey>,
+    ) -> Result<Option<UserDelegationKey>> {
+        if !self.as_user {
+            return Ok(None);
+        }
+        let Some(Moment(expiry)) = self.terms.expiry else {
+            return Err(usage("a token that a user signs needs an end", "add --expiry"));
+        };
+        let life = Duration::from_millis(expiry.millis_since(SystemClock.now()));
+        Ok(Some(ask(life).await?))
+    }
+}
+
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   lazuli sas table People --permissions r --expiry 1h
@@ -47,10 +82,6 @@ pub(crate) struct TableArguments {
     /// What the token permits: letters of `raud` (read, add, update, delete)
     #[arg(long, value_name = "LETTERS", default_value = "")]
     permissions: String,
-
-    /// Stored policy that says what the token leaves out
-    #[arg(long, value_name = "ID")]
-    policy: Option<String>,
 
     /// Only this partition
     #[arg(long, value_name = "KEY", conflicts_with_all = ["start_partition", "end_partition"])]
@@ -73,7 +104,7 @@ pub(crate) struct TableArguments {
     end_row: Option<String>,
 
     #[command(flatten)]
-    terms: Terms,
+    signing: Signing,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -110,12 +141,36 @@ pub(crate) struct QueueArguments {
     #[arg(long, value_name = "LETTERS", default_value = "")]
     permissions: String,
 
-    /// Stored policy that says what the token leaves out
-    #[arg(long, value_name = "ID")]
-    policy: Option<String>,
+    #[command(flatten)]
+    signing: Signing,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  lazuli sas blob pics --permissions rl --expiry 1h
+  lazuli sas blob pics 2026/a.txt --permissions r --expiry 7d --content-type text/plain --json")]
+pub(crate) struct BlobArguments {
+    /// Name of the container
+    container: String,
+
+    /// Name of the blob; without it, the token is for the container and all its blobs
+    blob: Option<String>,
+
+    /// What the token permits: letters of `racwd` (read, add, create, write, delete), for a container also
+    /// `l` (list)
+    #[arg(long, value_name = "LETTERS", default_value = "")]
+    permissions: String,
+
+    /// Content-Type of responses, whatever the blob has
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+
+    /// Content-Disposition of responses, such as "attachment; filename=a.txt"
+    #[arg(long, value_name = "TEXT")]
+    content_disposition: Option<String>,
 
     #[command(flatten)]
-    terms: Terms,
+    signing: Signing,
 }
 
 #[derive(Serialize)]
@@ -146,15 +201,32 @@ macro_rules! with_terms {
     }};
 }
 
-pub(super) fn table(target: &Target, out: &Output, arguments: &TableArguments) -> Result<Exit> {
+/// Sets what every token for one resource may say.
+macro_rules! with_signing {
+    ($builder:expr, $signing:expr, $ask:expr) => {{
+        let (mut builder, signing) = ($builder, $signing);
+        builder = with_terms!(builder, &signing.terms);
+        if let Some(policy) = &signing.policy {
+            builder = builder.policy(policy);
+        }
+        if let Some(key) = signing.user_key($ask).await? {
+            builder = builder.delegated_by(&key);
+        }
+        builder
+    }};
+}
+
+pub(super) async fn table(
+    target: &Target,
+    out: &Output,
+    arguments: &TableArguments,
+) -> Result<Exit> {
     let account = target.account(out)?;
-    let table = account.tables().table(&arguments.table)?;
-    let permissions = permissions(&arguments.permissions, "raud")?;
-    let builder = with_terms!(table.sas(permissions), &arguments.terms);
-    let builder = match &arguments.policy {
-        Some(policy) => builder.policy(policy),
-        None => builder,
-    };
+    let tables = account.tables();
+    let table = tables.table(&arguments.table)?;
+    let builder = table.sas(permissions(&arguments.permissions, "raud")?);
+    let builder =
+        with_signing!(builder, &arguments.signing, |life| tables.user_delegation_key(life));
     let token = keys(builder, arguments)?.build()?;
     let url = account.table_endpoint().map(|endpoint| format!("{endpoint}/{}", arguments.table));
     print(out, token.as_str(), url.as_deref())
@@ -191,44 +263,45 @@ pub(super) fn account(target: &Target, out: &Output, arguments: &AccountArgument
     print(out, token.as_str(), account.table_endpoint().filter(|_| services.tables))
 }
 
-pub(super) fn queue(target: &Target, out: &Output, arguments: &QueueArguments) -> Result<Exit> {
+pub(super) async fn queue(
+    target: &Target,
+    out: &Output,
+    arguments: &QueueArguments,
+) -> Result<Exit> {
     let account = target.account(out)?;
-    // A name that cannot be is refused before anything is signed.
-    account.queues().queue(&arguments.queue)?;
-    let (name, key) = target.signing_key(out)?.ok_or_else(|| {
-        usage("a token is made with the account's key", "give -c, or --account with --key")
-    })?;
-    let terms = &arguments.terms;
-    let has_policy = arguments.policy.is_some();
-    if !has_policy && (arguments.permissions.is_empty() || terms.expiry.is_none()) {
-        return Err(usage(
-            "a token needs --permissions and --expiry",
-            "or --policy, which has them",
-        ));
-    }
-    let time = |moment: Option<Moment>| moment.map(|m| m.0.to_string()).unwrap_or_default();
-    let (start, expiry) = (time(terms.start), time(terms.expiry));
-    let addresses = terms.ip.as_ref().map(|range| match range.start() == range.end() {
-        true => range.start().to_string(),
-        false => format!("{}-{}", range.start(), range.end()),
-    });
-    let letters = permissions(&arguments.permissions, "raup")?.letters();
-    let sas = QueueSas {
-        version: QUEUE_SAS_VERSION,
-        start: &start,
-        expiry: &expiry,
-        permissions: &letters,
-        policy: arguments.policy.as_deref().unwrap_or_default(),
-        addresses: addresses.as_deref().unwrap_or_default(),
-        protocol: if terms.https_only { "https" } else { "" },
-        signature: "",
-    };
-    let token = sas.token(&name, &arguments.queue, &key).context("sign the token")?;
-    print(out, &token, queue_url(&account, &arguments.queue).as_deref())
+    let queues = account.queues();
+    let queue = queues.queue(&arguments.queue)?;
+    let builder = queue.sas(permissions(&arguments.permissions, "raup")?);
+    let builder =
+        with_signing!(builder, &arguments.signing, |life| queues.user_delegation_key(life));
+    let url = account.queue_endpoint().map(|endpoint| format!("{endpoint}/{}", arguments.queue));
+    print(out, builder.build()?.as_str(), url.as_deref())
 }
 
-fn queue_url(account: &Account, queue: &str) -> Option<String> {
-    account.queue_endpoint().map(|endpoint| format!("{endpoint}/{queue}"))
+pub(super) async fn blob(target: &Target, out: &Output, arguments: &BlobArguments) -> Result<Exit> {
+    let account = target.account(out)?;
+    let blobs = account.blobs();
+    let container = blobs.container(&arguments.container)?;
+    let mut path = format!("/{}", arguments.container).into_bytes();
+    let builder = match &arguments.blob {
+        None => container.sas(permissions(&arguments.permissions, "racwdl")?),
+        Some(name) => {
+            path.push(b'/');
+            write_blob_path(&mut path, name);
+            container.blob(name)?.sas(permissions(&arguments.permissions, "racwd")?)
+        }
+    };
+    let mut builder =
+        with_signing!(builder, &arguments.signing, |life| blobs.user_delegation_key(life));
+    if let Some(content_type) = &arguments.content_type {
+        builder = builder.content_type(content_type);
+    }
+    if let Some(disposition) = &arguments.content_disposition {
+        builder = builder.content_disposition(disposition);
+    }
+    let path = String::from_utf8_lossy(&path);
+    let url = account.blob_endpoint().map(|endpoint| format!("{endpoint}{path}"));
+    print(out, builder.build()?.as_str(), url.as_deref())
 }
 
 /// The token is what was asked for: it is printed.

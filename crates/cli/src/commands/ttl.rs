@@ -1,0 +1,79 @@
+//! `lazuli ttl`: when a Lazuli server lets entities of a table expire (X-7.1).
+
+use crate::exit::Exit;
+use crate::output::Grid;
+use crate::session::Session;
+use anyhow::Result;
+use clap::Subcommand;
+use lazuli_client::ServerTtl;
+use serde::Serialize;
+
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Show when entities of a table expire
+    #[command(after_help = "Examples:
+  lazuli ttl show Old
+  lazuli ttl show Old --json")]
+    Show {
+        /// Name of the table
+        table: String,
+    },
+    /// Set when entities of a table expire, those written before too
+    #[command(after_help = "Examples:
+  lazuli ttl set Old --seconds 86400
+  lazuli ttl set Old --property ExpiresAt")]
+    Set {
+        /// Name of the table
+        table: String,
+        /// Seconds after the last write
+        #[arg(long, required_unless_present = "property", conflicts_with = "property")]
+        seconds: Option<u64>,
+        /// Property with the moment (DateTime), or the seconds after the last write (Int32, Int64)
+        #[arg(long, value_name = "NAME")]
+        property: Option<String>,
+    },
+    /// Entities of a table no longer expire
+    #[command(after_help = "Examples:
+  lazuli ttl off Old
+  lazuli ttl off Old --json")]
+    Off {
+        /// Name of the table
+        table: String,
+    },
+}
+
+#[derive(Serialize)]
+struct Off<'a> {
+    table: &'a str,
+}
+
+pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
+    match verb {
+        Verb::Show { table } => print(session, &session.table(&table)?.server_ttl().await?)?,
+        Verb::Set { table, seconds, property } => {
+            // The parser takes one of the two.
+            let by_property = property.map(ServerTtl::Property);
+            let ttl = by_property.unwrap_or(ServerTtl::Seconds(seconds.unwrap_or_default()));
+            print(session, &session.table(&table)?.set_server_ttl(ttl).await?)?;
+        }
+        Verb::Off { table } => {
+            session.table(&table)?.drop_server_ttl().await?;
+            let remark = format_args!("entities of {table} do not expire");
+            session.out.done(&Off { table: &table }, remark)?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn print(session: &Session, ttl: &ServerTtl) -> Result<()> {
+    session.out.either(ttl, || {
+        let (seconds, property) = match ttl {
+            ServerTtl::Seconds(seconds) => (seconds.to_string(), String::new()),
+            ServerTtl::Property(name) => (String::new(), name.clone()),
+            _ => (String::new(), String::new()),
+        };
+        let mut grid = Grid::new(["SECONDS", "PROPERTY"]);
+        grid.row([seconds.as_str(), &property]);
+        grid
+    })
+}

@@ -1,0 +1,69 @@
+//! `lazuli index`, `lazuli verify` and `lazuli rebuild` (X-0.5, X-3.12).
+
+use crate::harness::Lazuli;
+
+#[test]
+fn an_index_is_declared_built_listed_used_and_dropped() {
+    let lazuli = Lazuli::with_people();
+    assert_eq!(lazuli.ok("index list People --json"), "{\"indexes\":[]}\n");
+    let ready =
+        "INDEX   ON   UNIQUE  STATE  DONE  TOTAL\nbyAge   Age  no      ready     4      4\n";
+    assert_eq!(squeezed(&lazuli.ok("index set People byAge Age")), squeezed(ready));
+    let plan = lazuli.run(&["explain", "People", "--filter", "Age eq 47", "--run"]);
+    assert!(plan.stdout.contains("by index byAge (eq)"), "{plan:?}");
+    // Another index leaves the first as it is; the same name replaces it.
+    lazuli.ok("index set People byName PartitionKey FirstName --unique");
+    let json = lazuli.ok("index set People BYAGE Age FirstName --json");
+    assert!(json.contains(r#"{"name":"BYAGE","on":["Age","FirstName"],"unique":false,"state":"ready","done":4,"total":4,"#), "{json}");
+    assert!(json.contains(r#""name":"byName","on":["PartitionKey","FirstName"],"unique":true"#));
+    let dropped = lazuli.line("index drop People byname");
+    assert_eq!((dropped.code, &*dropped.stderr), (0, "dropped byname\n"));
+    lazuli.fails("index drop People byName", 3, &["People has no index byName", "hint: "]);
+    lazuli.ok("index drop People byName --if-present");
+    assert_eq!(lazuli.ok("index list People").lines().count(), 2);
+    lazuli.fails("index list Nobody", 3, &["404 TableNotFound"]);
+    lazuli.fails("index set People x Age", 1, &["400 InvalidInput", "is not the name of an index"]);
+    lazuli.fails("index set People byAge", 2, &["PROPERTY"]);
+}
+
+/// X-3.9: building over duplicates ends as failed, with two of them named.
+#[test]
+fn an_index_that_cannot_be_unique_fails_with_the_reason() {
+    let lazuli = Lazuli::with_people();
+    lazuli.ok("entities put People PartitionKey=Sales RowKey=00012 Age:Int32=47");
+    let wrong =
+        ["the index byAge could not be built", "RowKey='00002'", "RowKey='00012'", "hint: "];
+    lazuli.fails("index set People byAge Age --unique", 1, &wrong);
+    lazuli.fails("index watch People", 1, &wrong);
+    let verified = lazuli.line("verify People");
+    assert_eq!((verified.code, &*verified.stdout), (0, ""));
+    assert!(verified.stderr.contains("the index byAge is not ready"), "{verified:?}");
+}
+
+#[test]
+fn indexes_are_verified_and_built_again() {
+    let lazuli = Lazuli::with_people();
+    lazuli.ok("tables create Plain");
+    lazuli.ok("index set People byAge Age --unique");
+    let verified =
+        "{\"table\":\"People\",\"entities\":4,\"entries\":4,\"found\":[],\"skipped\":[]}\n";
+    assert_eq!(lazuli.ok("verify People --json"), verified);
+    let plain = "{\"table\":\"Plain\",\"entities\":0,\"entries\":0,\"found\":[],\"skipped\":[]}\n";
+    assert_eq!(lazuli.ok("verify --json"), format!("{verified}{plain}"));
+    let said = lazuli.line("verify People");
+    let remark = "People: 4 entities and 4 entries compared, 0 disagreements\n";
+    assert_eq!((said.code, &*said.stdout, &*said.stderr), (0, "", remark));
+    let json = lazuli.ok("rebuild People --index byage --json");
+    assert!(json.contains(r#""state":"ready","done":4"#), "{json}");
+    let json = lazuli.ok("rebuild People --index byAge --no-wait --json");
+    assert!(json.contains(r#""state":"building""#), "{json}");
+    lazuli.ok("index watch People");
+    assert_eq!(lazuli.ok("verify People --json"), verified);
+    lazuli.fails("rebuild People --index byCity", 3, &["404 ", "The table has no index 'byCity'"]);
+    lazuli.fails("verify Nobody", 3, &["404 TableNotFound"]);
+}
+
+/// The columns are as wide as the terminal allows.
+fn squeezed(text: &str) -> Vec<Vec<&str>> {
+    text.lines().map(|line| line.split_whitespace().collect()).collect()
+}

@@ -1,0 +1,216 @@
+//! Gateways on PostgreSQL: how they start, refuse to start with a hint, and live through an outage (K-8).
+
+#![cfg(feature = "postgres")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use lazuli_testkit::http::Request;
+use lazuli_testkit::server::Server;
+use lazuli_testkit::stores::postgres::{self, fresh_address, in_name_space};
+use lazuli_testkit::wire_cut::{Weather, WireCut};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_lazuli");
+
+fn start(address: &str, arguments: &[&str]) -> Server {
+    Server::start_gateway(Command::new(BINARY), address, arguments).unwrap()
+}
+
+/// Starts a gateway, which must end of itself with a problem and a hint; returns what it said.
+#[track_caller]
+fn check_refused(address: &str, arguments: &[&str], problem: &str, hint: &str) -> String {
+    let ports = ["--table-port", "0", "--queue-port", "0", "--admin", "off"];
+    let output = Command::new(BINARY)
+        .args(ports)
+        .args(["--engine", address])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let (error, advice) = stderr.split_once("\nhint: ").unwrap_or((stderr.as_str(), ""));
+    assert!(error.contains(problem), "{stderr}");
+    assert!(advice.contains(hint), "{stderr}");
+    stderr
+}
+
+/// The address with another port: that of a proxy.
+fn through(proxy: &WireCut, address: &str) -> String {
+    let (before, after) = address.split_once("127.0.0.1:").unwrap();
+    let (_, after) = after.split_once('/').unwrap();
+    format!("{before}127.0.0.1:{}/{after}", proxy.address().port())
+}
+
+fn target(address: &str) -> std::net::SocketAddr {
+    let (_, after) = address.split_once('@').unwrap();
+    after.split_once('/').unwrap().0.parse().unwrap()
+}
+
+fn create_table(server: &Server, name: &str) -> u16 {
+    let body = format!(r#"{{"TableName":"{name}"}}"#);
+    send(server, Request::new("POST", "/Tables").json(&body)).0
+}
+
+/// Status and headers.
+fn send(server: &Server, request: Request) -> (u16, Option<String>) {
+    let response = server.connect().unwrap().send(&request).unwrap();
+    (response.status, response.header("Retry-After").map(str::to_owned))
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < patience, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+/// K-1.1, K-1.2, K-8.2: the second gateway finds what the first one made.
+#[test]
+fn gateways_share_one_store() {
+    if !postgres::is_there() {
+        return;
+    }
+    let address = fresh_address();
+    let (one, other) = (start(&address, &[]), start(&address, &["--gateway-id", "second"]));
+    assert_eq!(create_table(&one, "shared"), 201);
+    assert_eq!(create_table(&other, "shared"), 409);
+    let entity = r#"{"PartitionKey":"p","RowKey":"r","Text":"kept"}"#;
+    assert_eq!(send(&one, Request::new("POST", "/shared").json(entity)).0, 201);
+    let path = "/shared(PartitionKey='p',RowKey='r')";
+    assert_eq!(send(&other, Request::new("GET", path)).0, 200);
+    drop((one, other));
+    let later = start(&address, &[]);
+    assert_eq!(send(&later, Request::new("GET", path)).0, 200);
+    let (status, metrics) = later.ask_admin("/metrics").unwrap();
+    assert_eq!(status, 200);
+    for line in [
+        "engine=\"postgres\"",
+        "lazuli_engine_call_seconds_count{call=\"get\"}",
+        "lazuli_engine_retries_total{reason=\"conflict\"}",
+        "lazuli_store_calls_total",
+        "lazuli_store_lost_answers",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+}
+
+/// K-8.6, K-8.7: 503 within the wait, then everything goes on without a restart.
+#[test]
+fn store_that_is_away_is_503_and_comes_back() {
+    if !postgres::is_there() {
+        return;
+    }
+    let address = fresh_address();
+    let proxy = WireCut::before(target(&address), 1).unwrap();
+    let server = start(&through(&proxy, &address), &[]);
+    assert_eq!(create_table(&server, "before"), 201);
+    assert_eq!(server.ask_admin("/readyz").unwrap().0, 200);
+    proxy.set(Weather::Cut);
+    let (status, retry_after) = send(&server, Request::new("GET", "/before()"));
+    assert_eq!(status, 503);
+    assert!(retry_after.is_some());
+    wait_for("/readyz says that the store is away", || {
+        server.ask_admin("/readyz").unwrap().0 == 503
+    });
+    assert_eq!(server.ask_admin("/healthz").unwrap().0, 200);
+    proxy.set(Weather::Clear);
+    wait_for("/readyz says that it is back", || server.ask_admin("/readyz").unwrap().0 == 200);
+    assert_eq!(send(&server, Request::new("GET", "/before()")).0, 200);
+    assert_eq!(create_table(&server, "after"), 201);
+}
+
+/// K-8.1
+#[test]
+fn what_contradicts_a_shared_store_is_explained() {
+    let address = "postgres://lazuli@127.0.0.1:1/data";
+    let exclude = "exclude each other";
+    check_refused(address, &["--data", "here"], exclude, "leave out --data");
+    check_refused(address, &["--durability", "memory"], exclude, "--durability");
+    check_refused(address, &["--in-memory"], exclude, "--in-memory");
+    let said = check_refused(
+        "postgres://lazuli:secret@127.0.0.1/data",
+        &[],
+        "has a password",
+        "--engine-password-file",
+    );
+    assert!(!said.contains("secret"), "{said}");
+    check_refused("mysql://secret@h/d", &[], "not the address of a store", "postgres://");
+    check_refused("postgres://h/d", &[], "names no user", "postgres://lazuli@host");
+    check_refused("postgres://u@h/d?colour=blue", &[], "not an address", "schema=");
+    check_refused("postgres://u@h/d?sslmode=maybe", &[], "no sslmode", "verify-full");
+    let weak = "postgres://u@h/d?sslrootcert=root.pem";
+    check_refused(weak, &[], "asks nobody for a certificate", "sslmode=verify-full");
+    check_refused(address, &["--engine-password-file", "none"], "cannot read none", "path");
+}
+
+/// K-8.2, K-8.3: each refusal names its reason and what to do.
+#[test]
+fn store_that_cannot_be_used_is_explained() {
+    if !postgres::is_there() {
+        return;
+    }
+    let shared = postgres::shared_address();
+    let nobody = in_name_space(&shared.replace("lazuli@", "nobody@"), "x");
+    check_refused(&nobody, &[], "role \"nobody\" does not exist", "accepts this user");
+    // K-8.9; what each certificate leads to is in the tests of the engine.
+    let encrypted = format!("{shared}?sslmode=require");
+    check_refused(&encrypted, &[], "does not speak TLS", "ssl = on");
+    let server = postgres::Server::start("-c fsync=off");
+    let address = server.address();
+    check_refused(&address, &[], "its setting fsync is off", "--unsafe-store");
+    drop(start(&address, &["--unsafe-store"]));
+    let sql = |text: &str| server.instance.sql(text).unwrap();
+    sql("update lazuli_meta set value = '99' where name = 'format'");
+    let unsafe_store = &["--unsafe-store"];
+    check_refused(&address, unsafe_store, "format 99", "newer lazuli");
+    sql("create schema foreign_1; create table foreign_1.lazuli_kv (id int)");
+    let foreign = in_name_space(&address, "foreign_1");
+    check_refused(&foreign, unsafe_store, "lazuli_kv that was not created", "schema=");
+    sql("create schema foreign_2; create table foreign_2.lazuli_meta (id int)");
+    let foreign = in_name_space(&address, "foreign_2");
+    check_refused(&foreign, unsafe_store, "lazuli_meta that was not created", "schema=");
+    sql("create role guest login; create schema closed");
+    let guest = in_name_space(&address.replace("lazuli@", "guest@"), "closed");
+    check_refused(&guest, unsafe_store, "permission denied", "create tables");
+}
+
+/// A password from a file and from the environment.
+#[test]
+fn password_comes_from_a_file_or_the_environment() {
+    if !postgres::is_there() {
+        return;
+    }
+    let server = postgres::Server::start("-c password_encryption=scram-sha-256");
+    server.instance.sql("create role keeper superuser login password 'open sesame'").unwrap();
+    let hba = server.instance.data.join("pg_hba.conf");
+    std::fs::write(&hba, "host all lazuli all trust\nhost all all all scram-sha-256\n").unwrap();
+    server.instance.control(&["reload"]).unwrap();
+    let address = server.address().replace("lazuli@", "keeper@");
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("password");
+    std::fs::write(&file, "open sesame\n").unwrap();
+    let file = file.to_str().unwrap();
+    drop(start(&address, &["--engine-password-file", file]));
+    std::fs::write(file, "wrong").unwrap();
+    let said = check_refused(
+        &address,
+        &["--engine-password-file", file],
+        "password authentication failed",
+        "accepts this user",
+    );
+    assert!(!said.contains("wrong"), "{said}");
+    let with_password = address.replace("keeper@", "keeper:open%20sesame@");
+    // It gets past the password, and then meets a foreign table.
+    server
+        .instance
+        .sql("create table lazuli_kv_old as table lazuli_kv; drop table lazuli_meta")
+        .unwrap();
+    let output = Command::new(BINARY)
+        .args(["--table-port", "0", "--queue-port", "0", "--admin", "off"])
+        .env("LAZULI_ENGINE", &with_password)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("lazuli_kv that was not created by lazuli"), "{said}");
+}
