@@ -126,7 +126,7 @@ const cases = {
     assert.ok(Number.isNaN(Number(read.nan._)));
   },
 
-  async metadata_levels_are_read({ service, table }) {
+  async metadata_levels_are_read({ service, table, account }) {
     await service.insertEntity(table, row("r", { n: 5 }));
     const { FULL_METADATA, MINIMAL_METADATA, NO_METADATA } = azure.TableUtilities.PayloadFormat;
     for (const payloadFormat of [FULL_METADATA, MINIMAL_METADATA, NO_METADATA]) {
@@ -134,7 +134,7 @@ const cases = {
       equal(plain(read), { PartitionKey: "p", RowKey: "r", n: 5 }, payloadFormat);
     }
     const full = await service.retrieveEntity(table, "p", "r", { payloadFormat: FULL_METADATA });
-    equal(full[".metadata"].type, `devstoreaccount1.${table}`);
+    equal(full[".metadata"].type, `${account}.${table}`);
   },
 
   async queries_filter_select_and_page({ service, table }) {
@@ -225,10 +225,11 @@ const cases = {
 
 async function withTable(connection, run) {
   const service = promised(azure.createTableService(connection));
+  const account = /AccountName=([^;]*)/.exec(connection)[1];
   const table = freshName();
   await service.createTable(table);
   try {
-    await run({ service, table });
+    await run({ service, table, account });
   } finally {
     await service.deleteTable(table);
   }
