@@ -9,7 +9,7 @@ use crate::session::Session;
 use crate::settle::{Outcome, Sent};
 use crate::statement::Statement;
 use lazuli_engine::meter::Retry;
-use lazuli_engine::{Commit, CommitError, Revision};
+use lazuli_engine::{BoxError, Commit, CommitError, Revision};
 use tokio::time::Instant;
 
 /// What the database answers to a commit.
@@ -82,6 +82,15 @@ impl<'c> Shape<'c> {
     }
 }
 
+/// What became of a commit when it was sent.
+pub(crate) enum Tried {
+    Done(Result<Revision, CommitError>),
+    /// Nothing was done, and sending it again may help.
+    Unsent(BoxError),
+    /// It may have been done.
+    Lost(Sent, BoxError),
+}
+
 impl Store {
     /// Commits in one round trip. If the answer is lost, finds out what happened, and commits again if
     /// nothing did (K-5.1). Returns the last of the revisions that it takes.
@@ -90,37 +99,56 @@ impl Store {
         commit: &Commit,
         revisions: u64,
     ) -> Result<Revision, CommitError> {
-        let shape = Shape::of(commit, revisions);
-        let id = self.commit_id();
-        let deadline = self.deadline();
-        loop {
-            let lease = self.pool.get(Use::OneStatement, deadline).await?;
-            let sent = Sent::now(id, &lease);
-            match shape.send(&lease, id, deadline).await {
-                Ok(answer) => {
-                    lease.give_back();
-                    return answer.into_result();
-                }
-                Err(Fault::Lost(reason)) => {
-                    drop(lease);
-                    match self.settle(commit, &sent, reason).await? {
-                        Outcome::Happened(revision) => return Ok(revision),
-                        Outcome::DidNot(_) if Instant::now() < deadline => {
-                            self.meter.retried(Retry::Store);
-                        }
-                        Outcome::DidNot(reason) => {
-                            return Err(Fault::Lost(reason).into_commit_error());
-                        }
-                    }
-                }
-                Err(Fault::Unsent(_)) if Instant::now() < deadline => {
-                    self.meter.retried(Retry::Store);
-                }
-                Err(fault) => {
-                    lease.give_back();
-                    return Err(fault.into_commit_error());
-                }
+        let (shape, id, deadline) =
+            (Shape::of(commit, revisions), self.commit_id(), self.deadline());
+        let tried = self.try_once(&shape, id, deadline).await;
+        self.conclude(commit, &shape, id, deadline, tried).await
+    }
+
+    /// Sends a commit.
+    pub(crate) async fn try_once(&self, shape: &Shape<'_>, id: i64, deadline: Instant) -> Tried {
+        let lease = match self.pool.get(Use::OneStatement, deadline).await {
+            Ok(lease) => lease,
+            Err(error) => return Tried::Done(Err(error.into())),
+        };
+        let sent = Sent::now(id, &lease);
+        match shape.send(&lease, id, deadline).await {
+            Ok(answer) => {
+                lease.give_back();
+                Tried::Done(answer.into_result())
             }
+            Err(Fault::Lost(reason)) => Tried::Lost(sent, reason),
+            Err(Fault::Unsent(reason)) => Tried::Unsent(reason),
+            Err(fault) => {
+                lease.give_back();
+                Tried::Done(Err(fault.into_commit_error()))
+            }
+        }
+    }
+
+    /// Goes on until it is known what became of a commit that was tried.
+    pub(crate) async fn conclude(
+        &self,
+        commit: &Commit,
+        shape: &Shape<'_>,
+        id: i64,
+        deadline: Instant,
+        mut tried: Tried,
+    ) -> Result<Revision, CommitError> {
+        loop {
+            let reason = match tried {
+                Tried::Done(done) => return done,
+                Tried::Unsent(reason) => reason,
+                Tried::Lost(sent, reason) => match self.settle(commit, &sent, reason).await? {
+                    Outcome::Happened(revision) => return Ok(revision),
+                    Outcome::DidNot(reason) => reason,
+                },
+            };
+            if Instant::now() >= deadline {
+                return Err(Fault::Unsent(reason).into_commit_error());
+            }
+            self.meter.retried(Retry::Store);
+            tried = self.try_once(shape, id, deadline).await;
         }
     }
 }

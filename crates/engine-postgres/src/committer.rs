@@ -1,6 +1,7 @@
 //! Commits with functions: one after the other per key, in groups where many wait for one key, and under locks
 //! once there were conflicts with other gateways.
 
+use crate::commit_lanes::InLanes;
 use crate::group::{Answer, Entered, Group, Groups, Waiting, key_of};
 use crate::locked::Locked;
 use crate::{Store, closed};
@@ -78,7 +79,7 @@ impl Committer {
     async fn commit_alone(&self, commit: &Commit) -> Result<Revision, CommitError> {
         let _turn = self.queue.enter(commit).await?;
         let (store, pace) = (&self.store, &*self.store.options.pace);
-        match optimistic::commit_within(&**store, pace, commit, EAGER).await {
+        match optimistic::commit_within(&InLanes(store), pace, commit, EAGER).await {
             Err(CommitError::Conflict) => store.meter.contended(),
             done => return done,
         }

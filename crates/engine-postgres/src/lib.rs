@@ -8,6 +8,7 @@
 
 mod address;
 mod commit;
+mod commit_lanes;
 mod committer;
 mod expected;
 mod fault;
@@ -33,11 +34,11 @@ pub use address::{Address, AddressError, without_password};
 pub use open::{FORMAT_VERSION, OpenError, Opened};
 pub use tls::{TlsFault, TlsSetupError};
 
+use commit_lanes::CommitLanes;
 use committer::Committer;
 use lanes::Lanes;
 use lazuli_engine::chunks::ChunkMemory;
-use lazuli_engine::meter::{Call, Retry, StoreMeter, TimedCall};
-use lazuli_engine::optimistic::PlainStore;
+use lazuli_engine::meter::{Call, StoreMeter, TimedCall};
 use lazuli_engine::retry::Pace;
 use lazuli_engine::{
     Acknowledged, BoxFuture, ClockSource, Commit, CommitError, Engine, EngineError, Found, Key,
@@ -60,7 +61,7 @@ const LIMITS: Limits =
 /// How long an answer about the store's health holds (K-8.6).
 const HEALTH_MS: u64 = 1_000;
 
-/// One in so many connections is a lane of point reads.
+/// One in so many connections is a lane of point reads, and one in as many a lane of inserts.
 const LANES_SHARE: usize = 4;
 
 /// How an engine uses its database.
@@ -123,6 +124,7 @@ pub(crate) struct Store {
     pub(crate) meter: StoreMeter,
     pub(crate) connections: Arc<ConnectionMeter>,
     pub(crate) lanes: Lanes,
+    pub(crate) commit_lanes: CommitLanes,
 }
 
 impl Store {
@@ -147,29 +149,6 @@ impl Store {
     }
 }
 
-impl PlainStore for Store {
-    fn limits(&self) -> &Limits {
-        &LIMITS
-    }
-
-    fn read_together<'a>(
-        &'a self,
-        keys: &'a [Key],
-    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
-        Box::pin(self.read(keys))
-    }
-
-    fn commit_plain(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
-        Box::pin(async move {
-            let done = self.commit_once(&commit, 1).await;
-            if matches!(done, Err(CommitError::Conflict)) {
-                self.meter.retried(Retry::Conflict);
-            }
-            done
-        })
-    }
-}
-
 impl PostgresEngine {
     /// An engine on a database whose tables exist. It connects when it is used.
     pub fn new(options: PostgresOptions) -> Self {
@@ -179,8 +158,10 @@ impl PostgresEngine {
         let pool = Arc::new(Pool::new(options.clone(), connections.clone()));
         let chunk_memory = ChunkMemory::new(options.chunk_bytes);
         let meter = StoreMeter::default();
-        let lanes = Lanes::new(options.connections.get() as usize / LANES_SHARE);
-        let store = Arc::new(Store { options, pool, chunk_memory, meter, connections, lanes });
+        let in_lanes = options.connections.get() as usize / LANES_SHARE;
+        let (lanes, commit_lanes) = (Lanes::new(in_lanes), CommitLanes::new(in_lanes));
+        let store = Store { options, pool, chunk_memory, meter, connections, lanes, commit_lanes };
+        let store = Arc::new(store);
         let committer = Arc::new(Committer::new(store.clone()));
         Self { store, committer, healthy_ms: AtomicU64::new(0) }
     }

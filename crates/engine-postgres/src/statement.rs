@@ -46,6 +46,32 @@ macro_rules! upsert {
     };
 }
 
+/// As [`upsert`], for commits that have nothing to do with each other: each has a place in every array, and
+/// a row in the answer, with its id, if it was done. $1 to $3 are the keys, $4 the ids, $5 the values, $6
+/// to $8 keys and revisions of the guards. Rows are taken in key order, as everywhere (K-7.6).
+///
+/// The planner cannot turn the guards into one read of the whole table: it does that only where every
+/// condition is an equality, and the last one here is not.
+macro_rules! upsert_together {
+    ($condition:literal) => {
+        concat!(
+            "with done as (insert into lazuli_kv as t (k, d, x, r, c, v) \
+             select w.k, w.d, w.x, ",
+            now!(),
+            ", w.c, w.v from unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::bigint[], \
+             $5::bytea[], $6::bytea[], $7::bytea[], $8::bigint[]) w (k, d, x, c, v, gk, gd, gr) \
+             where w.gk is null or exists (select 1 from lazuli_kv g where g.k = w.gk \
+             and g.d = w.gd and g.v is not null and (w.gr is null or g.r = w.gr)) \
+             order by w.k, w.d on conflict (k, d) do update \
+             set r = greatest(excluded.r, t.r + 1), c = excluded.c, v = excluded.v ",
+            $condition,
+            " returning t.c, t.r) select c, r, ",
+            clock!(),
+            " from done"
+        )
+    };
+}
+
 /// $6 is the commit's id, $7 the value, $8 the revision that must be there, if any. `$more` says how many
 /// revisions are left out before that of the row.
 macro_rules! update {
@@ -140,6 +166,9 @@ statements! {
     /// The key must be absent (K-7.7).
     Insert = answer!(upsert!("where t.v is null")),
     Upsert = answer!(upsert!("")),
+    /// Several of the two before, of different keys, that waited for a connection together.
+    InsertTogether = upsert_together!("where t.v is null"),
+    UpsertTogether = upsert_together!(""),
     /// The key must be there, at revision $8 if that is given. It takes $9 revisions more than one, for the
     /// commits of a group.
     Replace = answer!(update!(" + $9::bigint")),

@@ -106,6 +106,38 @@ fn modify(text: &str) -> Write {
     Write::Modify(key(text), Arc::new(Append("+")))
 }
 
+/// K-5.1: inserts that share a statement share the loss of its answer, and each is settled for itself.
+#[test]
+fn lost_answer_of_inserts_that_were_sent_together_is_settled() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let line = BadLine::new();
+        for round in 0..4 {
+            let insert = |n: u64| {
+                let text = format!("row{round}/{n}");
+                let commit = commit(vec![check(&text, Expect::Absent)], vec![put(&text, "v")]);
+                line.engine.commit(commit)
+            };
+            // The first round prepares the statements on many connections.
+            let one_in = if round == 0 { usize::MAX } else { 4 };
+            line.proxy.set(Weather::LosesAnswers { one_in });
+            let done = futures_util::future::join_all((0..40).map(insert)).await;
+            line.proxy.set(Weather::Clear);
+            for (n, done) in done.into_iter().enumerate() {
+                let found = line.value(&format!("row{round}/{n}")).await;
+                match done {
+                    Ok(revision) => assert_eq!(found, Some(("v".into(), revision))),
+                    Err(CommitError::Undetermined(_)) => {}
+                    Err(CommitError::Engine(_)) => assert_eq!(found, None),
+                    Err(other) => panic!("row {n} of round {round}: {other:?}"),
+                }
+            }
+        }
+    });
+}
+
 /// Each kind of commit, sent twice: the first time to prepare its statements.
 #[test]
 fn lost_answer_is_settled() {

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Append, check, commit, fresh_with_address, key, open_on, proxy, put, through};
 use lazuli_engine::{
-    Commit, Direction, Engine, Expect, KeyRange, Revision, Scan, ScanEnd, Visit, Write,
+    Commit, CommitError, Direction, Engine, Expect, KeyRange, Revision, Scan, ScanEnd, Visit, Write,
 };
 use lazuli_engine_postgres::PostgresEngine;
 use lazuli_testkit::stores::postgres::is_there;
@@ -160,6 +160,95 @@ fn point_reads_that_wait_are_sent_together() {
         all().await;
         // Eight lanes of 32 connections take one read each; the other twelve go together.
         assert_eq!(counted.proxy.exchanges() - before, 8 + 1);
+    });
+}
+
+/// Inserts and upserts that come while all lanes are in use share a statement, and each is judged for itself.
+#[test]
+fn inserts_that_wait_are_sent_together() {
+    if !is_there() {
+        return;
+    }
+    const WRITERS: u64 = 20;
+    run(async {
+        let counted = Counted::new();
+        let table = counted.engine.commit(commit(vec![], vec![put("table", "t")])).await.unwrap();
+        let write = |is_insert: bool, text: String| {
+            let checks = if is_insert { vec![check(&text, Expect::Absent)] } else { vec![] };
+            let guards = vec![check("table", Expect::At(table))];
+            let commit = commit(checks, vec![put(&text, &text)]);
+            counted.engine.commit(Commit { guards, ..commit })
+        };
+        for is_insert in [true, false] {
+            for name in ["warm", "row"] {
+                let text = |n: u64| format!("{name}/{is_insert}/{n}");
+                let before = counted.proxy.exchanges();
+                let writes = (0..WRITERS).map(|n| write(is_insert, text(n)));
+                let done = futures_util::future::join_all(writes).await;
+                let trips = counted.proxy.exchanges() - before;
+                for (n, done) in (0..).zip(done) {
+                    assert_eq!(counted.revision(&text(n)).await, done.unwrap());
+                }
+                // Eight lanes of 32 connections take one each; the other twelve go together, perhaps on a
+                // connection that must first prepare the statement.
+                assert!(name == "warm" || trips <= 8 + 2, "{trips} round trips");
+            }
+        }
+    });
+}
+
+/// One that is not done leaves the others of its statement alone.
+#[test]
+fn insert_that_fails_among_others_fails_alone() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let counted = Counted::new();
+        let engine = &counted.engine;
+        let table = engine.commit(commit(vec![], vec![put("table", "t")])).await.unwrap();
+        let there = engine.commit(commit(vec![], vec![put("row15", "old")])).await.unwrap();
+        let insert = |n: u64| {
+            let text = format!("row{n}");
+            // One of them relies on a table that was dropped.
+            let guard = if n == 13 { "dropped" } else { "table" };
+            let guards = vec![check(guard, Expect::At(table))];
+            let commit = commit(vec![check(&text, Expect::Absent)], vec![put(&text, "new")]);
+            engine.commit(Commit { guards, ..commit })
+        };
+        let done = futures_util::future::join_all((0..20).map(insert)).await;
+        for (n, done) in done.into_iter().enumerate() {
+            match (n, done) {
+                (13, Err(CommitError::GuardFailed { index: 0, found: None })) => {}
+                (15, Err(CommitError::CheckFailed { index: 0, found })) => {
+                    assert_eq!(found, Some(there));
+                }
+                (13 | 15, other) => panic!("{n}: {other:?}"),
+                (_, done) => assert_eq!(counted.revision(&format!("row{n}")).await, done.unwrap()),
+            }
+        }
+        assert!(engine.read(&[key("row13")]).await.unwrap().remove(0).is_none());
+    });
+}
+
+/// Upserts of one key go one after the other, in whatever statements, and each has a revision of its own.
+#[test]
+fn upserts_of_one_key_that_wait_are_all_done() {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let counted = Counted::new();
+        let upsert = |n: u64| {
+            let text = if n.is_multiple_of(3) { "hot".to_owned() } else { format!("row{n}") };
+            counted.engine.commit(commit(vec![], vec![put(&text, &n.to_string())]))
+        };
+        let done = futures_util::future::join_all((0..60).map(upsert)).await;
+        let mut hot: Vec<Revision> = done.into_iter().step_by(3).map(Result::unwrap).collect();
+        hot.sort();
+        hot.dedup();
+        assert_eq!(hot.len(), 20);
+        assert_eq!(hot.last(), Some(&counted.revision("hot").await));
     });
 }
 
