@@ -42,7 +42,7 @@ impl Model for Table {
     type Call = Call;
 
     fn after(&self, number: usize, call: &Call) -> Option<Self> {
-        Self::after(self, number, &call.request, &call.response)
+        Self::after(self, number, call)
     }
 }
 
@@ -109,8 +109,8 @@ pub fn check(initial: &Table, history: &[Call]) -> Verdict {
 fn independent_parts(history: &[Call]) -> Vec<Vec<Call>> {
     // Calls that certainly did nothing, and reads without a response, need no explanation.
     let counts = |call: &&Call| match call.response {
-        // Nobody can tell whether there are indexes.
-        Response::NotDone | Response::IndexesChanged => false,
+        // Nobody can tell whether there are indexes, and the model knows the setting of expiry.
+        Response::NotDone | Response::SettingsChanged => false,
         Response::Unknown => call.request.writes(),
         _ => true,
     };
@@ -133,7 +133,10 @@ fn partition_of(call: &Call) -> Option<u8> {
         (Request::Change(change), _) => Some(change.entity.partition),
         (Request::Batch(changes), _) => changes.first().map(|change| change.entity.partition),
         (Request::Scan(scan), _) => scan.partition,
-        (Request::CreateTable | Request::DeleteTable | Request::Index(_), _) => None,
+        (
+            Request::CreateTable | Request::DeleteTable | Request::Index(_) | Request::SetExpiry,
+            _,
+        ) => None,
     }
 }
 

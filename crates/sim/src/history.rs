@@ -89,6 +89,9 @@ pub struct Index {
     pub is_unique: bool,
 }
 
+/// How long an entity of an expiring table lives after its last write.
+pub const LIFE_SECONDS: u64 = 300;
+
 /// One page of a query in key order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scan {
@@ -127,6 +130,8 @@ pub enum Request {
     DeleteTable,
     /// Declares [`INDEXES`], or builds the first of them again.
     Index(IndexUpkeep),
+    /// Entities expire [`LIFE_SECONDS`] after their last write.
+    SetExpiry,
 }
 
 /// What is done to indexes. No answer may show that it was.
@@ -139,7 +144,7 @@ pub enum IndexUpkeep {
 impl Request {
     /// Whether its outcome changes what others see.
     pub const fn writes(&self) -> bool {
-        !matches!(self, Self::Get(_) | Self::Scan(_) | Self::Index(_))
+        !matches!(self, Self::Get(_) | Self::Scan(_) | Self::Index(_) | Self::SetExpiry)
     }
 
     /// The changes it makes to entities.
@@ -181,8 +186,8 @@ pub enum Response {
     TableDeleted,
     TableAlreadyExists,
     TableNotFound,
-    /// Indexes are declared, or one is built again.
-    IndexesChanged,
+    /// Settings of the table are changed, or an index is built again.
+    SettingsChanged,
     /// The service was busy: nothing was done.
     NotDone,
     /// It may have been done, or may be done later.
@@ -200,11 +205,29 @@ pub struct Call {
     pub invoked: u64,
     /// Meaningless if the response is [`Response::Unknown`].
     pub answered: u64,
+    /// What the servers' clock showed meanwhile.
+    pub span: Span,
+}
+
+/// The first and the last time that a clock showed, in ticks; the clock never steps back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    pub from: u64,
+    pub to: u64,
+}
+
+impl Span {
+    /// Any time at all, where time does not matter.
+    pub const ALL: Self = Self { from: 0, to: u64::MAX };
 }
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, request, response, invoked, answered } = self;
-        write!(f, "[{invoked}..{answered}] client {client}: {request:?} -> {response:?}")
+        let Self { client, request, response, invoked, answered, span } = self;
+        write!(f, "[{invoked}..{answered}] client {client}: {request:?} -> {response:?}")?;
+        match span {
+            &Span::ALL => Ok(()),
+            Span { from, to } => write!(f, ", clock {from}..{to}"),
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::gateways::Gateways;
 use crate::history::{
-    Change, ChangeKind, Condition, EntityId, INDEXES, Index as TableIndex, IndexUpkeep, Refusal,
-    Request, Response, SLOT_NAMES, Scan, Slots, Stored, Version,
+    Change, ChangeKind, Condition, EntityId, INDEXES, Index as TableIndex, IndexUpkeep,
+    LIFE_SECONDS, Refusal, Request, Response, SLOT_NAMES, Scan, Slots, Stored, Version,
 };
 use lazuli_model::{ETag, IfMatch, Timestamp};
 use lazuli_testkit::http::{self, Connection, Operation, error_code};
@@ -83,6 +83,12 @@ pub(crate) fn sent(table: &str, request: &Request) -> Sent {
         }
         Request::DeleteTable => plain("DELETE", format!("/Tables('{table}')")),
         Request::Index(upkeep) => index_operation(table, *upkeep),
+        Request::SetExpiry => {
+            let body = format!("{{\"seconds\":{LIFE_SECONDS}}}");
+            let headers = vec![("x-lazuli-extensions", "on".to_owned())];
+            let path = format!("/{table}?comp=lazuli-ttl");
+            Operation { method: "PUT", path, headers, body }
+        }
         Request::Batch(changes) => {
             return Sent::Batch(changes.iter().map(|change| operation(table, change)).collect());
         }
@@ -229,7 +235,7 @@ fn read_success(request: &Request, answer: &http::Response) -> Option<Response> 
         Request::Change(_) => Some(Response::Written(Some(version(answer.header("etag")?)?))),
         Request::CreateTable => Some(Response::TableCreated),
         Request::DeleteTable => Some(Response::TableDeleted),
-        Request::Index(_) => Some(Response::IndexesChanged),
+        Request::Index(_) | Request::SetExpiry => Some(Response::SettingsChanged),
         Request::Batch(_) => None,
     }
 }

@@ -2,9 +2,8 @@
 
 use crate::checker::{self, Verdict};
 use crate::gateways::Gateways;
-use crate::history::{Call, Request, Response};
+use crate::history::{Call, Request, Response, Span};
 use crate::http::{HttpClient, Unexpected};
-use crate::model::Table;
 use crate::workload::{Client, Workload, whole};
 use lazuli_testkit::seed::Seeded;
 use std::net::SocketAddr;
@@ -68,7 +67,7 @@ pub fn judge(workload: Workload, history: &[Call]) -> Result<Report, String> {
         forbidden: 0,
         undecided: 0,
     };
-    match checker::check(&Table::missing(), history) {
+    match checker::check(&workload.initial(), history) {
         Verdict::Linearizable => Ok(report),
         Verdict::Undecided => Ok(Report { undecided: 1, ..report }),
         Verdict::Violation(violation) => Err(violation.to_string()),
@@ -141,7 +140,7 @@ impl Order {
     ) -> Result<Call, Unexpected> {
         let invoked = self.next();
         let response = http.call(&request)?;
-        Ok(Call { client, request, response, invoked, answered: self.next() })
+        Ok(Call { client, request, response, invoked, answered: self.next(), span: Span::ALL })
     }
 
     fn next(&self) -> u64 {

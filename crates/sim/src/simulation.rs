@@ -22,10 +22,10 @@ mod trouble;
 
 pub use engine::{Bug, FaultRates};
 
-use crate::history::{Call, Request, Response};
+use crate::history::{Call, Request, Response, Span};
 use crate::record::{Report, judge};
 use crate::workload::{Client, Workload, whole, whole_by_index};
-use clock::SimulatedClock;
+use clock::{Jumps, SimulatedClock};
 use engine::FaultyEngine;
 use executor::{Executor, Handle};
 use front::FrontClient;
@@ -73,8 +73,8 @@ impl Plan {
     /// The run of `seed`.
     pub fn of_seed(seed: u64) -> Self {
         let mut random = Seeded::new(seed).stream(u64::MAX);
-        let chosen = random.below(Workload::ALL.len());
-        let workload = Workload::ALL.get(chosen).copied().unwrap_or(Workload::Mix);
+        let chosen = random.below(Workload::SIMULATED.len());
+        let workload = Workload::SIMULATED.get(chosen).copied().unwrap_or(Workload::Mix);
         let clients = 2 + random.below(5);
         let requests = 5 + random.below(14);
         let faults = FaultRates::random(&mut random);
@@ -104,7 +104,11 @@ fn play(plan: Plan) -> Result<World, String> {
     let memory = MemoryOptions { reclaim_rows_max: 3, writers, ..MemoryOptions::default() };
     let (memory, faults) = (MemoryEngine::new(memory), (plan.faults, plan.bug));
     let engine = Arc::new(FaultyEngine::new(memory, handle.clone(), faults, random.stream(1)));
-    let clock = Arc::new(SimulatedClock::new(handle.clone(), random.stream(2)));
+    let jumps = match plan.workload {
+        Workload::Expiring => Jumps::Forward,
+        _ => Jumps::BothWays,
+    };
+    let clock = Arc::new(SimulatedClock::new(handle.clone(), random.stream(2), jumps));
     let pace = Arc::new(SimulatedPace::new(handle.clone(), random.stream(3)));
     let service = || ServiceClient::new(engine.clone(), clock.clone(), pace.clone());
     let server = |number: u64| match plan.through {
@@ -125,7 +129,7 @@ fn play(plan: Plan) -> Result<World, String> {
     };
     let (history, derived) = (Arc::default(), Arc::default());
     let (handle, engine) = (handle.clone(), engine.clone());
-    let world = World { handle, servers, engine, history, derived, plan };
+    let world = World { handle, servers, engine, clock, history, derived, plan };
     drop(world.handle.spawn(world.clone().play(random.clone())));
     run_to_the_end(executor)?;
     match world.history.failure() {
@@ -193,6 +197,7 @@ struct World {
     handle: Handle,
     servers: Vec<Server>,
     engine: Arc<FaultyEngine>,
+    clock: Arc<SimulatedClock>,
     history: Arc<Log<Call>>,
     /// What is wrong with what was derived from the commits.
     derived: Arc<Mutex<Option<String>>>,
@@ -223,6 +228,7 @@ impl World {
         build.await;
         // Commits whose clients gave up may still be in flight.
         self.handle.sleep(10 * PATIENCE).await;
+        self.clock.calm();
         self.call(0, whole(None)).await;
         let mut derived = self.engine.check_derived().await.err();
         if self.plan.workload == Workload::Indexed {
@@ -230,6 +236,11 @@ impl World {
             for request in whole_by_index() {
                 self.call(0, request).await;
             }
+        }
+        if self.plan.workload == Workload::Expiring {
+            derived = derived.or(self.sweep_all().await.err());
+            derived = derived.or(self.check_indexes().await.err());
+            self.call(0, whole(None)).await;
         }
         *self.derived.lock().unwrap_or_else(PoisonError::into_inner) = derived;
         self.history.note(self.engine.end().await);
@@ -256,6 +267,7 @@ impl World {
     /// One request; its client waits a bounded time.
     async fn call(&self, client: usize, request: Request) -> Response {
         let invoked = self.history.tick();
+        let from = self.clock.shown();
         let mut servers = self.servers.iter().cycle().skip(client % 2);
         let response = match servers.next() {
             Some(server) => self.handle.within(PATIENCE, server.call(&request)).await,
@@ -269,14 +281,18 @@ impl World {
             }
             None => Response::Unknown,
         };
-        let (answered, response) = (self.history.tick(), response);
-        self.history.push(Call { client, request, response: response.clone(), invoked, answered });
-        response
+        let answered = self.history.tick();
+        // What has no answer may be done at any later time.
+        let is_over = response != Response::Unknown;
+        let span = Span { from, to: if is_over { self.clock.shown() } else { u64::MAX } };
+        let seen = response.clone();
+        self.history.push(Call { client, request, response, invoked, answered, span });
+        seen
     }
 
-    /// Builds indexes while the clients work, now on one server and now on the other.
+    /// Builds indexes and sweeps what is expired while the clients work, now on one server and now on the other.
     async fn build(self) {
-        if self.plan.workload != Workload::Indexed {
+        if !matches!(self.plan.workload, Workload::Indexed | Workload::Expiring) {
             return;
         }
         for server in self.servers.iter().cycle().take(BUILD_STEPS) {
@@ -284,6 +300,7 @@ impl World {
             let tables = server.tables();
             // The task retries later, whatever went wrong.
             let _ = self.handle.within(PATIENCE, tables.build_some()).await;
+            let _ = self.handle.within(PATIENCE, tables.sweep_some()).await;
         }
     }
 
@@ -308,6 +325,18 @@ impl World {
             Some(found) => Err(format!("an index disagrees with its entity: {found:?}")),
             None => replay::check(&tables, &account, &table).await,
         }
+    }
+
+    /// Deletes all that is expired.
+    async fn sweep_all(&self) -> Result<(), String> {
+        let Some(server) = self.servers.first() else { return Ok(()) };
+        for _ in 0..BUILD_STEPS {
+            let swept = server.tables().sweep_some().await;
+            if swept.map_err(|error| format!("expiry: {error}"))? == Reclaimed::Fully {
+                return Ok(());
+            }
+        }
+        Err("the sweeping of expired entities does not come to an end".to_owned())
     }
 
     /// Tends the engine and reclaims the space of deleted tables while the clients work.

@@ -6,9 +6,13 @@ mod mix;
 mod ring;
 
 use crate::history::{
-    Call, Change, ChangeKind, EntityId, IndexUpkeep, Request, Response, Scan, Slots, Stored,
+    Call, Change, ChangeKind, EntityId, IndexUpkeep, LIFE_SECONDS, Request, Response, Scan, Slots,
+    Stored,
 };
+use crate::model::Table;
 use lazuli_testkit::seed::Seeded;
+
+const TICKS_PER_SECOND: u64 = 10_000_000;
 
 /// One client's part of a workload.
 pub trait Client: Send {
@@ -29,6 +33,9 @@ pub enum Workload {
     /// As [`Workload::Mix`], on a table with indexes that queries use and that are built again and
     /// again. No answer may differ from that of a table without them.
     Indexed,
+    /// As [`Workload::Mix`], on a table whose entities expire while they are used. An expired entity
+    /// is gone for every request. Only where the clock can be moved.
+    Expiring,
     /// FoundationDB's cycle: entities that point to each other in a ring, rearranged in batches of
     /// three. Every reader sees one ring.
     Ring,
@@ -38,13 +45,17 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// Those that run over HTTP, where nobody can move the clock.
     pub const ALL: [Self; 5] = [Self::Mix, Self::Tables, Self::Indexed, Self::Ring, Self::Bank];
+    pub const SIMULATED: [Self; 6] =
+        [Self::Mix, Self::Tables, Self::Indexed, Self::Ring, Self::Bank, Self::Expiring];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mix => "mix",
             Self::Tables => "tables",
             Self::Indexed => "indexed",
+            Self::Expiring => "expiring",
             Self::Ring => "ring",
             Self::Bank => "bank",
         }
@@ -55,6 +66,7 @@ impl Workload {
         let entities = match self {
             Self::Mix | Self::Tables => return None,
             Self::Indexed => return Some(Request::Index(IndexUpkeep::Declare)),
+            Self::Expiring => return Some(Request::SetExpiry),
             Self::Ring => ring::initial(),
             Self::Bank => bank::initial(),
         };
@@ -62,11 +74,21 @@ impl Workload {
         Some(Request::Batch(entities.into_iter().map(insert).collect()))
     }
 
+    /// The table before all requests.
+    pub fn initial(self) -> Table {
+        let table = Table::missing();
+        if self == Self::Expiring {
+            table.with_life(LIFE_SECONDS * TICKS_PER_SECOND)
+        } else {
+            table
+        }
+    }
+
     /// The machine of client `number`.
     pub fn client(self, number: usize, random: Seeded) -> Box<dyn Client> {
         let marks = Marks::of_client(number);
         match self {
-            Self::Mix => Box::new(mix::Mix::new(random, marks, mix::Kind::Plain)),
+            Self::Mix | Self::Expiring => Box::new(mix::Mix::new(random, marks, mix::Kind::Plain)),
             Self::Tables => Box::new(mix::Mix::new(random, marks, mix::Kind::Tables)),
             Self::Indexed => Box::new(mix::Mix::new(random, marks, mix::Kind::Indexed)),
             Self::Ring => Box::new(ring::Walker::new(random, marks)),
@@ -80,7 +102,7 @@ impl Workload {
     /// Checks the workload's invariant in every full page that was read.
     pub fn check(self, history: &[Call]) -> Result<(), String> {
         let holds: fn(&[(EntityId, Stored)]) -> bool = match self {
-            Self::Mix | Self::Tables | Self::Indexed => return Ok(()),
+            Self::Mix | Self::Tables | Self::Indexed | Self::Expiring => return Ok(()),
             Self::Ring => ring::is_one_ring,
             Self::Bank => bank::is_explained,
         };

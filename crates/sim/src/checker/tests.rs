@@ -2,7 +2,7 @@
 //! history.
 
 use super::*;
-use crate::history::{Change, ChangeKind, Condition, EntityId, Refusal, Scan, Slots, Stored};
+use crate::history::{Change, ChangeKind, Condition, EntityId, Refusal, Scan, Slots, Span, Stored};
 
 const X: EntityId = EntityId::new(0, 1);
 const Y: EntityId = EntityId::new(0, 2);
@@ -65,7 +65,7 @@ const NOTHING: Response = Response::Entity(None);
 fn history(calls: &[(u64, u64, Request, Response)]) -> Vec<Call> {
     let call = |(client, (invoked, answered, request, response)): (usize, &(u64, u64, _, _))| {
         let (request, response) = (Request::clone(request), Response::clone(response));
-        Call { client, request, response, invoked: *invoked, answered: *answered }
+        Call { client, request, response, invoked: *invoked, answered: *answered, span: Span::ALL }
     };
     calls.iter().enumerate().map(call).collect()
 }
@@ -355,4 +355,56 @@ fn a_violation_tells_what_cannot_be_explained() {
     let Verdict::Violation(violation) = check(&Table::created(), &calls) else { panic!() };
     let text = violation.to_string();
     assert!(text.contains("[3..4] client 1: Get"), "{text}");
+}
+
+/// an entity of a table whose entities live 100 ticks, at times of the clock.
+fn expiring(calls: &[(u64, u64, Request, Response)]) -> Verdict {
+    // Each call is over at once, at the time at which it was invoked.
+    let at = |call: Call| Call { span: Span { from: call.invoked, to: call.invoked }, ..call };
+    let calls: Vec<Call> = history(calls).into_iter().map(at).collect();
+    check(&Table::created().with_life(100), &calls)
+}
+
+#[track_caller]
+fn good_expiring(calls: &[(u64, u64, Request, Response)]) {
+    let verdict = expiring(calls);
+    assert!(matches!(verdict, Verdict::Linearizable), "{verdict:?}");
+}
+
+#[track_caller]
+fn bad_expiring(calls: &[(u64, u64, Request, Response)]) {
+    let verdict = expiring(calls);
+    assert!(matches!(verdict, Verdict::Violation(_)), "{verdict:?}");
+}
+
+#[test]
+fn an_expired_entity_is_gone() {
+    let first = (10, 11, insert(X, 1), written(10));
+    good_expiring(&[first.clone(), (109, 110, Request::Get(X), found(10, 1))]);
+    bad_expiring(&[first.clone(), (110, 111, Request::Get(X), found(10, 1))]);
+    bad_expiring(&[first.clone(), (109, 110, Request::Get(X), NOTHING)]);
+    good_expiring(&[first.clone(), (110, 111, scan(), page(&[], None))]);
+    bad_expiring(&[first.clone(), (110, 111, scan(), page(&[(X, 10, 1)], None))]);
+    good_expiring(&[first.clone(), (110, 111, insert(X, 2), written(110))]);
+    bad_expiring(&[first.clone(), (110, 111, insert(X, 2), EXISTS)]);
+    good_expiring(&[first.clone(), (110, 111, replace_at(X, 10, 2), MISSING)]);
+    bad_expiring(&[first.clone(), (110, 111, replace_at(X, 10, 2), written(110))]);
+    bad_expiring(&[first, (110, 111, delete(X), Response::Written(None))]);
+}
+
+#[test]
+fn a_merge_into_an_expired_entity_begins_anew() {
+    let set = |kind, slots| Request::Change(Change { entity: X, kind, slots });
+    let first = (10, 11, set(ChangeKind::Insert, [Some(1), None, None]), written(10));
+    let merge = |at| {
+        let merge = set(ChangeKind::InsertOrMerge, [None, Some(2), None]);
+        (at, at + 1, merge, written(at))
+    };
+    let shown = |at, version, a| {
+        let stored = Stored { version, slots: [a, Some(2), None] };
+        (at, at + 1, Request::Get(X), Response::Entity(Some(stored)))
+    };
+    good_expiring(&[first.clone(), merge(50), shown(140, 50, Some(1))]);
+    good_expiring(&[first.clone(), merge(110), shown(120, 110, None)]);
+    bad_expiring(&[first, merge(110), shown(120, 110, Some(1))]);
 }

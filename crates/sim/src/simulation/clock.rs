@@ -3,12 +3,12 @@
 use super::executor::Handle;
 use lazuli_model::{Clock, Timestamp};
 use lazuli_testkit::seed::Seeded;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How far the clock may jump at once: ten minutes, in ticks of 100 ns.
 const JUMP_MAX: usize = 10 * 60 * 10_000_000;
 
-/// Simulated time from some day on, with jumps forward and back. It often stands still between two
+/// Simulated time from some day on, with jumps forward and, unless it is [`Jumps::Forward`], back. It often stands still between two
 /// reads, so that commits get the same tick.
 pub(super) struct SimulatedClock {
     handle: Handle,
@@ -18,21 +18,56 @@ pub(super) struct SimulatedClock {
 struct State {
     random: Seeded,
     start: u64,
+    jumps: Jumps,
+}
+
+/// How the clock jumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Jumps {
+    BothWays,
+    /// What is expired stays expired. They come more often, so that much expires.
+    Forward,
+    Never,
+}
+
+impl Jumps {
+    /// One read of the clock in so many jumps.
+    const fn rarity(self) -> Option<usize> {
+        match self {
+            Self::BothWays => Some(50),
+            Self::Forward => Some(15),
+            Self::Never => None,
+        }
+    }
 }
 
 impl SimulatedClock {
-    pub(super) fn new(handle: Handle, random: Seeded) -> Self {
+    pub(super) fn new(handle: Handle, random: Seeded, jumps: Jumps) -> Self {
         let start = Timestamp::from_unix_seconds(1_700_000_000).ticks();
-        Self { handle, state: Mutex::new(State { random, start }) }
+        Self { handle, state: Mutex::new(State { random, start, jumps }) }
+    }
+
+    /// What the clock shows, without a jump.
+    pub(super) fn shown(&self) -> u64 {
+        self.state().start + self.handle.now()
+    }
+
+    /// From now on it runs evenly.
+    pub(super) fn calm(&self) {
+        self.state().jumps = Jumps::Never;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for SimulatedClock {
     fn now(&self) -> Timestamp {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.random.one_in(50) {
+        let mut state = self.state();
+        if state.jumps.rarity().is_some_and(|rarity| state.random.one_in(rarity)) {
             let jump = state.random.below(JUMP_MAX) as u64;
-            match state.random.one_in(2) {
+            match state.jumps == Jumps::Forward || state.random.one_in(2) {
                 true => state.start += jump,
                 false => state.start -= jump,
             }

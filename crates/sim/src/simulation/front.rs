@@ -200,7 +200,7 @@ fn covers(credential: Credential, request: &Request) -> bool {
         Request::Get(_) | Request::Scan(_) => needed("r", "r"),
         Request::CreateTable => needed("", "c"),
         Request::DeleteTable => needed("", "d"),
-        Request::Index(_) => needed("", "w"),
+        Request::Index(_) | Request::SetExpiry => needed("", "w"),
         Request::Change(change) => needed(letters(change), letters(change)),
         Request::Batch(changes) => {
             changes.iter().all(|change| needed(letters(change), letters(change)))

@@ -1,13 +1,13 @@
 //! Sends the requests of a history to the table service itself.
 
 use crate::history::{
-    Change, ChangeKind, Condition, EntityId, INDEXES, Index, IndexUpkeep, Refusal, Request,
-    Response, SLOT_NAMES, Scan, Slots, Stored, Version,
+    Change, ChangeKind, Condition, EntityId, INDEXES, Index, IndexUpkeep, LIFE_SECONDS, Refusal,
+    Request, Response, SLOT_NAMES, Scan, Slots, Stored, Version,
 };
 use lazuli_engine::Engine;
 use lazuli_engine::retry::Pace;
 use lazuli_model::{
-    AccountName, Clock, ETag, EntityKey, Feed, FeedRetention, Filter, IfMatch, Images,
+    AccountName, Clock, ETag, EntityKey, Expiry, Feed, FeedRetention, Filter, IfMatch, Images,
     IndexDefinition, IndexDefinitions, IndexError, IndexName, Operator, Properties, Property,
     TableName, Timestamp, Value, ValueRef,
 };
@@ -69,9 +69,22 @@ impl ServiceClient {
                 Err(error) => failure(0, error),
             },
             Request::Index(upkeep) => match self.index(*upkeep).await {
-                Ok(()) => Response::IndexesChanged,
+                Ok(()) => Response::SettingsChanged,
                 Err(error) => failure(0, error),
             },
+            Request::SetExpiry => {
+                let expiry = Expiry::Seconds(LIFE_SECONDS);
+                let set = self.service.set_expiry(account, table, &expiry).await;
+                // The table is recorded from then on.
+                let set = match set {
+                    Ok(()) => self.service.set_feed(account, table, recorded()).await,
+                    failed => failed,
+                };
+                match set {
+                    Ok(()) => Response::SettingsChanged,
+                    Err(error) => failure(0, error),
+                }
+            }
         }
     }
 

@@ -120,3 +120,36 @@ fn mistakes_are_noticed_on_an_indexed_table_too() {
         assert!(found.is_some(), "{bug:?} is not noticed");
     }
 }
+
+/// what is expired is gone for every request, and for good once it is swept.
+#[test]
+fn an_expiring_table_holds_for_two_hundred_seeds() {
+    let mut total = Report::default();
+    for seed in 0..200 {
+        let plan = Plan { workload: Workload::Expiring, ..Plan::of_seed(seed) };
+        match run(plan) {
+            Ok(report) => total += report,
+            Err(failure) => panic!("seed {seed}, {plan:?}: {failure}"),
+        }
+    }
+    assert!(total.calls > 8_000 && total.undecided < 20, "{total:?}");
+}
+
+/// A table that forgets nothing is noticed where entities expire: they do, in these runs.
+#[test]
+fn readers_notice_that_entities_expire() {
+    let noticed = (0..50).any(|seed| {
+        let plan = Plan { workload: Workload::Expiring, ..Plan::of_seed(seed) };
+        let world = play(plan).unwrap();
+        judge(Workload::Mix, &world.history.calls()).is_err()
+    });
+    assert!(noticed);
+}
+
+#[test]
+fn mistakes_are_noticed_on_an_expiring_table_too() {
+    for bug in [Bug::StaleView, Bug::TornCommit, Bug::LostCommit, Bug::UnindexedCommit] {
+        let found = seeds_until_noticed(bug, Workload::Expiring);
+        assert!(found.is_some(), "{bug:?} is not noticed");
+    }
+}
