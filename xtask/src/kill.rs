@@ -8,11 +8,14 @@
 //! - deleted entities stay deleted;
 //! - a request in doubt happened entirely or not at all, even if it was a batch;
 //! - ETags of one row only increase, even across deletion and restart;
+//! - entities that are expired when they are written are gone at once, whether they are swept or not;
+//! - an entity and a message of one transaction are both there, or neither;
 //! - the indexes of the table, one of which is built again in each round, agree with the entities.
 //!
 //! The seed is printed; it fixes what the writers do and when the kill comes, counted in
 //! acknowledged requests. How the requests interleave depends on the machine.
 
+mod outbox;
 mod queues;
 
 use crate::tally::Tally;
@@ -23,7 +26,8 @@ use clap::Args;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::server::Server;
-use lazuli_testkit::{acknowledged, feeds, indexes, table};
+use lazuli_testkit::{acknowledged, expiry, feeds, indexes, table};
+use outbox::Outbox;
 use queues::Queues;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -115,6 +119,7 @@ struct Trial<'a> {
     random: Seeded,
     writers: Vec<Writer>,
     queues: Queues,
+    outbox: Outbox,
 }
 
 impl<'a> Trial<'a> {
@@ -124,17 +129,19 @@ impl<'a> Trial<'a> {
         let writers = (0..writers)
             .map(|n| {
                 let partition = format!("writer-{n}");
-                Writer::new(TABLE, partition, u32::MAX, random.stream(n as u64))
+                Writer::new(TABLE, partition, u32::MAX, random.stream(n as u64)).expiring()
             })
             .collect();
         let server = Server::start(binary, data.path(), &[])?;
         table::create(&mut server.connect()?, TABLE)?.done()?;
         indexes::declare(&mut server.connect()?, TABLE, INDEXES)?.done()?;
         feeds::turn_on(&mut server.connect()?, TABLE)?.done()?;
+        expiry::turn_on(&mut server.connect()?, TABLE)?.done()?;
+        let outbox = Outbox::new(&server)?;
         // The first crash may come right after the table was acknowledged.
         server.kill()?;
         let queues = Queues::new(random.stream(u64::MAX));
-        Ok(Self { binary, data, random, writers, queues })
+        Ok(Self { binary, data, random, writers, queues, outbox })
     }
 
     /// Starts, compares with what is known, writes until the kill.
@@ -172,6 +179,7 @@ impl<'a> Trial<'a> {
         let stored = acknowledged::read_all(&mut connection)?;
         feeds::replay(&mut connection, TABLE, &stored)?;
         self.queues.check(&server)?;
+        self.outbox.check(&server)?;
         Ok(server)
     }
 
@@ -211,6 +219,7 @@ impl<'a> Trial<'a> {
         let acknowledged = AtomicUsize::new(0);
         let (reached, wait_for_target) = channel();
         let mut queue = self.queues.begin(&server)?;
+        let outbox_line = server.connect()?;
         let connections: Vec<_> =
             self.writers.iter().map(|_| server.connect()).collect::<Result<_, _>>()?;
         std::thread::scope(|scope| {
@@ -226,6 +235,8 @@ impl<'a> Trial<'a> {
                 let acknowledge = acknowledge.clone();
                 scope.spawn(move || writer.write_until_cut_off(connection, acknowledge))
             }));
+            let (outbox, send) = (&mut self.outbox, acknowledge.clone());
+            threads.push(scope.spawn(move || outbox.send_until_cut_off(outbox_line, send)));
             drop(acknowledge);
             let reached = wait_for_target.recv_timeout(PATIENCE);
             pause(wait);

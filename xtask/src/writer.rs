@@ -5,6 +5,7 @@ use lazuli_model::{ETag, Timestamp};
 use lazuli_testkit::acknowledged::{
     Acknowledged, Entries, Name, Step, Stored, parse_entity, parse_etag, read_entities,
 };
+use lazuli_testkit::expiry;
 use lazuli_testkit::http::{Connection, Operation, Request};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::table::{self, Outcome};
@@ -20,6 +21,8 @@ pub(crate) struct Writer {
     partition: String,
     /// Rows that it writes to repeatedly.
     rows_max: u32,
+    /// Whether entities of its table expire at the time that they say.
+    expires: bool,
     random: Seeded,
     acknowledged: Acknowledged,
     next_row: u32,
@@ -35,11 +38,17 @@ impl Writer {
             table: table.to_owned(),
             partition,
             rows_max,
+            expires: false,
             random,
             acknowledged: Acknowledged::default(),
             next_row: 0,
             next_value: 0,
         }
+    }
+
+    /// Entities of its table expire by [`expiry::turn_on`].
+    pub(crate) fn expiring(self) -> Self {
+        Self { expires: true, ..self }
     }
 
     pub(crate) fn rows_present(&self) -> usize {
@@ -225,7 +234,13 @@ impl Writer {
     fn choose_operation(&mut self, row: &str) -> Change {
         self.next_value += 1;
         let property = |name: &str| Map::from_iter([(name.to_owned(), self.next_value.into())]);
-        let (replaced, merged) = (property("replaced"), property("merged"));
+        let (mut replaced, mut merged) = (property("replaced"), property("merged"));
+        // An entity that is expired when it is written is as good as deleted.
+        if self.expires && self.random.one_in(4) {
+            let expires = expiry::property(self.random.one_in(2));
+            replaced.extend([expires.clone()]);
+            merged.extend([expires]);
+        }
         let choice = self.random.below(4);
         let stored = self.stored(row);
         let etag = stored.and_then(|stored| stored.etag.clone());
@@ -238,8 +253,9 @@ impl Writer {
             (Some(_), _) => ("PATCH", Some("*".to_owned()), merged),
         };
         let kept = stored.filter(|_| method == "PATCH").map(|stored| stored.properties.clone());
-        let properties = kept.into_iter().flatten().chain(sent.clone()).collect();
-        let after = (method != "DELETE").then_some(Stored { etag: None, properties });
+        let properties: Map<_, _> = kept.into_iter().flatten().chain(sent.clone()).collect();
+        let is_gone = method == "DELETE" || self.expires && expiry::is_over(&properties);
+        let after = (!is_gone).then_some(Stored { etag: None, properties });
         (self.operation(method, row, condition, sent), (self.name(row), after))
     }
 
@@ -260,6 +276,7 @@ impl Writer {
         if properties.is_empty() {
             return Operation { method, path, headers, body: String::new() };
         }
+        expiry::add_type(&mut properties);
         properties.insert("PartitionKey".to_owned(), self.partition.as_str().into());
         properties.insert("RowKey".to_owned(), row.into());
         Operation { method, path, headers, body: Value::Object(properties).to_string() }

@@ -5,10 +5,10 @@ mod queues;
 use crate::bench::Lines;
 use anyhow::Result;
 use lazuli_testkit::acknowledged::{Entries, Name, Step, Stored};
-use lazuli_testkit::http::Operation;
+use lazuli_testkit::http::{Connection, Operation};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::table::{self, Outcome};
-use lazuli_testkit::{feeds, indexes};
+use lazuli_testkit::{expiry, feeds, indexes};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -32,6 +32,8 @@ pub struct Workload {
     tables: Vec<String>,
     /// Tables whose indexes are not yet declared.
     unindexed: Vec<String>,
+    /// Tables whose entities expire at the time that they say.
+    expiring: BTreeSet<String>,
     tables_made: usize,
     rows: usize,
     values: u32,
@@ -69,6 +71,7 @@ impl Workload {
             random: random.stream(client as u64),
             tables: Vec::new(),
             unindexed: Vec::new(),
+            expiring: BTreeSet::new(),
             tables_made: 0,
             rows: 0,
             values: 0,
@@ -135,11 +138,11 @@ impl Workload {
             Asked::CreateTable(table) => return table::create(&mut lines.tables, table),
             Asked::DeleteTable(table) => return table::delete(&mut lines.tables, table),
             Asked::DeclareIndexes(table) => {
-                // Both are settings of the table, which a fault may leave with either or none.
-                return match indexes::declare(&mut lines.tables, table, INDEXES)? {
-                    Outcome::Done => feeds::turn_on(&mut lines.tables, table),
-                    failed => Ok(failed),
-                };
+                let outcome = declare(&mut lines.tables, table)?;
+                if matches!(outcome, Outcome::Done) {
+                    self.expiring.insert(table.clone());
+                }
+                return Ok(outcome);
             }
             Asked::OfQueue(request) => return self.queues.send(request, &mut lines.queues),
             Asked::Write(operations, names) => (operations, names),
@@ -164,6 +167,7 @@ impl Workload {
             if name.entity.is_none() {
                 self.tables.retain(|table| *table != name.table);
                 self.unindexed.retain(|table| *table != name.table);
+                self.expiring.remove(&name.table);
             }
         }
     }
@@ -186,6 +190,7 @@ impl Workload {
     fn delete_table(&mut self, table: &str, entries: &Entries) -> Chosen {
         self.tables.retain(|kept| kept != table);
         self.unindexed.retain(|kept| kept != table);
+        self.expiring.remove(table);
         let of_table = entries.keys().filter(|name| name.table == table);
         let step = of_table.map(|name| (name.clone(), None)).collect();
         Chosen { request: Asked::DeleteTable(table.to_owned()), step }
@@ -245,11 +250,11 @@ impl Workload {
         // Not in the order of time, so that new rows land between old ones.
         let row = format!("{:02}-{:05}", self.random.below(100), self.rows);
         self.rows += 1;
-        let properties = self.properties("n");
+        let properties = self.properties("n", table);
         let body = self.body(Some(&row), &properties);
         let headers = vec![("Prefer", "return-no-content".to_owned())];
         let operation = Operation { method: "POST", path: format!("/{table}"), headers, body };
-        (operation, (Name::entity(table, PARTITION, &row), Some(Stored { etag: None, properties })))
+        (operation, (Name::entity(table, PARTITION, &row), left(properties)))
     }
 
     /// Replaces, merges or deletes, with or without the row's ETag.
@@ -260,19 +265,19 @@ impl Workload {
         let headers = vec![("If-Match", etag.unwrap_or_else(|| "*".to_owned()))];
         let (method, properties) = match self.random.below(3) {
             0 => ("DELETE", None),
-            1 => ("PUT", Some(self.properties("n"))),
-            _ => ("PATCH", Some(self.properties("m"))),
+            1 => ("PUT", Some(self.properties("n", &name.table))),
+            _ => ("PATCH", Some(self.properties("m", &name.table))),
         };
         let body = properties.as_ref().map_or_else(String::new, |new| self.body(None, new));
-        let after = properties.map(|new| {
+        let after = properties.and_then(|new| {
             let old = if method == "PATCH" { stored.properties.clone() } else { Map::new() };
-            Stored { etag: None, properties: old.into_iter().chain(new).collect() }
+            left(old.into_iter().chain(new).collect())
         });
         (Operation { method, path, headers, body }, (name, after))
     }
 
     /// A number that no other write has, and some text, now and then long.
-    fn properties(&mut self, name: &str) -> Map<String, Value> {
+    fn properties(&mut self, name: &str, table: &str) -> Map<String, Value> {
         self.values += 1;
         let bytes = match self.random.below(10) {
             0 => 2000 + self.random.below(12_000),
@@ -280,14 +285,19 @@ impl Workload {
             _ => self.random.below(30),
         };
         let text: String = (0..bytes).map(|at| letter(self.values as usize + at / 7)).collect();
-        Map::from_iter([
+        let mut properties = Map::from_iter([
             (name.to_owned(), Value::from(self.values)),
             (format!("{name}Text"), Value::from(text)),
-        ])
+        ]);
+        if self.expiring.contains(table) && self.random.one_in(4) {
+            properties.extend([expiry::property(self.random.one_in(2))]);
+        }
+        properties
     }
 
     fn body(&self, row: Option<&str>, properties: &Map<String, Value>) -> String {
         let mut body = properties.clone();
+        expiry::add_type(&mut body);
         if let Some(row) = row {
             body.insert("PartitionKey".to_owned(), PARTITION.into());
             body.insert("RowKey".to_owned(), row.into());
@@ -302,6 +312,26 @@ impl Chosen {
         let names = changes.iter().map(|(name, _)| name.clone()).collect();
         Self { request: Asked::Write(operations, names), step: changes.into_iter().collect() }
     }
+}
+
+/// Gives a table all its settings, of which a fault may leave it some or none.
+fn declare(connection: &mut Connection, table: &str) -> Result<Outcome> {
+    for set in [
+        |connection: &mut _, table: &_| indexes::declare(connection, table, INDEXES),
+        feeds::turn_on,
+        expiry::turn_on,
+    ] {
+        match set(connection, table)? {
+            Outcome::Done => {}
+            failed => return Ok(failed),
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// What a write leaves. An entity that is expired when it is written is gone.
+fn left(properties: Map<String, Value>) -> Option<Stored> {
+    (!expiry::is_over(&properties)).then_some(Stored { etag: None, properties })
 }
 
 fn entity_path(table: &str, row: &str) -> String {

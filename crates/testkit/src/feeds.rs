@@ -1,6 +1,7 @@
 //! Change feeds of tables on a running server: turned on, and replayed.
 
 use crate::acknowledged::{Entries, Keys, Name};
+use crate::expiry;
 use crate::http::{Connection, Request};
 use crate::table::{Outcome, expect, send};
 use anyhow::{Context, Result, bail, ensure};
@@ -22,7 +23,7 @@ pub fn turn_on(connection: &mut Connection, table: &str) -> Result<Outcome> {
 /// Replays the feed of a table, if it has one: the last change of each entity left it as it is among
 /// `stored`.
 pub fn replay(connection: &mut Connection, table: &str, stored: &Entries) -> Result<()> {
-    let mut last: BTreeMap<Keys, Option<String>> = BTreeMap::new();
+    let mut last: BTreeMap<Keys, Option<Image>> = BTreeMap::new();
     let (mut after, mut revision) = (String::new(), String::new());
     loop {
         let path = format!("/{table}?comp=lazuli-changes{after}");
@@ -43,11 +44,14 @@ pub fn replay(connection: &mut Connection, table: &str, stored: &Entries) -> Res
             let was_there = last.get(&keys).map(Option::is_some);
             let is_insert = change.operation == "insert";
             ensure!(was_there.is_none_or(|was| was != is_insert), "{table}: {keys:?} {is_insert}");
-            last.insert(keys, change.new.map(|new| new.etag));
+            last.insert(keys, change.new);
         }
         after = format!("&after={}", page.next);
     }
-    for (keys, etag) in last {
+    for (keys, image) in last {
+        // An expired entity is gone before it is swept.
+        let image = image.filter(|image| image.at.as_deref() != Some(expiry::PAST));
+        let etag = image.map(|image| image.etag);
         let name = Name::entity(table, &keys.partition, &keys.row);
         let found = stored.get(&name).map(|stored| stored.etag.clone().unwrap_or_default());
         ensure!(found == etag, "{name} is {found:?}, and its last change left {etag:?}");
@@ -76,4 +80,6 @@ struct Change {
 struct Image {
     #[serde(rename = "odata.etag")]
     etag: String,
+    #[serde(rename = "At")]
+    at: Option<String>,
 }

@@ -174,8 +174,23 @@ impl<S: Read + Write> Connection<S> {
 
     /// Sends the operations as one entity group transaction.
     pub fn send_batch(&mut self, operations: &[Operation]) -> io::Result<BatchResponse> {
+        self.send_parts(operations, &[])
+    }
+
+    /// Sends operations on several tables and queues as one transaction.
+    pub fn send_transaction(&mut self, operations: &[Operation]) -> io::Result<BatchResponse> {
+        let headers = [("x-lazuli-extensions", "on"), ("x-lazuli-transaction", "any")];
+        self.send_parts(operations, &headers)
+    }
+
+    fn send_parts(
+        &mut self,
+        operations: &[Operation],
+        headers: &[(&str, &str)],
+    ) -> io::Result<BatchResponse> {
         let body = batch_body(&self.host, &self.segment, operations);
         let request = Request {
+            headers,
             content_type: BATCH_CONTENT_TYPE,
             body: body.as_bytes(),
             ..Request::new("POST", "/$batch")
@@ -350,7 +365,8 @@ pub fn batch_body(host: &str, segment: &str, operations: &[Operation]) -> String
         for (name, value) in &operation.headers {
             let _ = write!(body, "{name}: {value}\r\n");
         }
-        if !operation.body.is_empty() {
+        let is_typed = operation.headers.iter().any(|(name, _)| *name == "Content-Type");
+        if !operation.body.is_empty() && !is_typed {
             body.push_str("Content-Type: application/json\r\n");
         }
         let _ = write!(body, "\r\n{}\r\n", operation.body);

@@ -7,6 +7,8 @@ pub mod acknowledged;
 #[cfg(feature = "server")]
 pub mod azurite;
 pub mod engine_suite;
+#[cfg(feature = "acknowledged")]
+pub mod expiry;
 #[cfg(feature = "tables")]
 pub mod expiry_histories;
 #[cfg(feature = "tables")]

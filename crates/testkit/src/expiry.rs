@@ -1,0 +1,42 @@
+//! Entities that expire on a running server. Nobody can move its clock, so an entity says in a
+//! property when it expires: long ago, and it is gone as soon as it is written; or in a time that no
+//! test sees.
+
+use crate::http::{Connection, Request};
+use crate::table::{Outcome, expect, send};
+use anyhow::Result;
+use serde_json::{Map, Value};
+
+const HEADERS: &[(&str, &str)] = &[("x-lazuli-extensions", "on")];
+/// The property.
+pub const PROPERTY: &str = "At";
+/// A moment that is over.
+pub const PAST: &str = "2001-01-01T00:00:00Z";
+const FUTURE: &str = "2999-01-01T00:00:00Z";
+
+/// Entities of a table expire at the time that they say.
+pub fn turn_on(connection: &mut Connection, table: &str) -> Result<Outcome> {
+    let path = format!("/{table}?comp=lazuli-ttl");
+    let body = format!("{{\"property\":\"{PROPERTY}\"}}");
+    match send(connection, &Request::new("PUT", &path).headers(HEADERS).json(&body)) {
+        Ok(answer) => expect(&answer, 200, || format!("let entities of {table} expire")),
+        Err(outcome) => Ok(outcome),
+    }
+}
+
+/// The property of an entity that is expired, or that expires some day.
+pub fn property(is_over: bool) -> (String, Value) {
+    (PROPERTY.to_owned(), if is_over { PAST } else { FUTURE }.into())
+}
+
+/// Whether an entity with these properties is expired.
+pub fn is_over(properties: &Map<String, Value>) -> bool {
+    properties.get(PROPERTY).and_then(Value::as_str) == Some(PAST)
+}
+
+/// Says what type the property has, as a body must.
+pub fn add_type(body: &mut Map<String, Value>) {
+    if body.contains_key(PROPERTY) {
+        body.insert(format!("{PROPERTY}@odata.type"), "Edm.DateTime".into());
+    }
+}
