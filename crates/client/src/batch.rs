@@ -6,7 +6,7 @@ mod send;
 
 pub use atomically::Atomically;
 #[cfg(feature = "patterns")]
-pub(crate) use atomically::{seal, send_spanning};
+pub(crate) use atomically::{Spanning, seal};
 pub use change_set::{BatchError, BatchFault, WriteOp};
 pub(crate) use change_set::{ChangeSet, Operation, Prepared, Refused, grouped, refusal};
 #[cfg(feature = "patterns")]
@@ -19,6 +19,7 @@ use crate::entity::{ETag, Loaded, TableEntity};
 use crate::error::Error;
 use crate::key::IntoKey;
 use crate::options::Request;
+use crate::queue::SentMessage;
 use crate::table::Table;
 use crate::write::{Merge, Proof};
 use lazuli_model::TableName;
@@ -41,12 +42,13 @@ pub struct Batch<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     etags: Vec<Option<ETag>>,
+    messages: Vec<SentMessage>,
     proof: Proof,
 }
 
 impl Committed {
     fn nothing() -> Self {
-        Self { etags: Vec::new(), proof: Proof::Answered }
+        Self { etags: Vec::new(), messages: Vec::new(), proof: Proof::Answered }
     }
 
     /// How it is known.
@@ -60,7 +62,12 @@ impl Committed {
         self.etags.get(index)?.as_ref()
     }
 
-    /// How many operations there were.
+    /// The messages that [`Atomically::send`] put into queues, in their order; none if the answer was lost.
+    pub fn messages(&self) -> &[SentMessage] {
+        &self.messages
+    }
+
+    /// How many writes there were, messages not counted.
     pub fn len(&self) -> usize {
         self.etags.len()
     }

@@ -47,6 +47,8 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// Whether it changes nothing.
     pub(crate) is_read: bool,
+    /// Whether it is not sent again once it may have been carried out: a second time would do harm.
+    pub(crate) is_once: bool,
     pub(crate) answer_bytes_max: usize,
     pub(crate) options: CallOptions,
     pub(crate) about: About,
@@ -149,6 +151,9 @@ impl Account {
                 Verdict::AtOnce => continue,
                 Verdict::Again { pause, may_be_done, price } => {
                     state.is_lost |= may_be_done && !call.is_read;
+                    if state.is_lost && call.is_once {
+                        return Err(state.give_up(call, outcome, client_request_id));
+                    }
                     let failed = failed(state.attempts, &outcome, pause);
                     if let Some(throttle) = &call.options.throttle
                         && is_throttled(&outcome)

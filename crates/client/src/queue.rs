@@ -20,6 +20,7 @@ mod verbs;
 
 pub use message::{Message, MessageEncoding, PeekedMessage, Receipt, SentMessage};
 pub use queues::Queues;
+pub(crate) use verbs::MessagePart;
 pub use verbs::{Receive, SendMessage, UpdateMessage};
 
 use crate::account::Account;

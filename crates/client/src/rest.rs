@@ -29,6 +29,7 @@ pub(crate) fn call(
         service,
         operation,
         is_read: matches!(method, Method::GET | Method::HEAD),
+        is_once: false,
         method,
         path,
         query: query.0,

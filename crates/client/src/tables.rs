@@ -316,6 +316,7 @@ pub(crate) fn read(operation: &'static str, path: String, query: String) -> Call
         headers: HeaderMap::new(),
         body: Bytes::new(),
         is_read: true,
+        is_once: false,
         answer_bytes_max: ANSWER_BYTES_MAX,
         options: CallOptions::default(),
         about: About::default(),

@@ -78,9 +78,10 @@ impl LiveServer {
         let LiveOptions { clock, accounts, tables: table_options } = options;
         let (tables, queues) = services(engine, &clock);
         let shared = Arc::new(Shared::new(accounts, clock, FrontOptions::default()));
-        let queue_api = QueueApi::new(&shared, queues, tables.clone(), QueueOptions::default());
-        let table_front =
-            Arc::new(Front::new(shared.clone(), TableApi::new(&shared, tables, table_options)));
+        let queue_api =
+            QueueApi::new(&shared, queues.clone(), tables.clone(), QueueOptions::default());
+        let table_api = TableApi::new(&shared, tables, table_options).with_queues(queues);
+        let table_front = Arc::new(Front::new(shared.clone(), table_api));
         let queue_front = Arc::new(Front::new(shared, queue_api));
         let listen = ListenOptions::default;
         let address =

@@ -1,7 +1,7 @@
 //! Transactions over partitions and tables, which only a Lazuli server has (C-11.7, X-4.6).
 
 use super::change_set::{BatchFault, ChangeSet, Operation, WriteOp, refusal};
-use super::send::{place, send};
+use super::send::{mark, place, send};
 use super::{Commit, Committed};
 use crate::account::Account;
 use crate::call::CallOptions;
@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::extensions::{EXTENSIONS, TRANSACTION};
 use crate::key::IntoKey;
 use crate::options::Request;
+use crate::queue::{MessagePart, SendMessage};
 use crate::table::Table;
 use crate::tables;
 use crate::write::Merge;
@@ -36,7 +37,7 @@ impl Account {
     /// # }
     /// ```
     pub fn atomically(&self) -> Atomically {
-        Atomically { account: self.clone(), writes: Vec::new() }
+        Atomically { account: self.clone(), writes: Vec::new(), messages: Vec::new() }
     }
 }
 
@@ -46,6 +47,7 @@ impl Account {
 pub struct Atomically {
     account: Account,
     writes: Vec<TableWrite>,
+    messages: Vec<SendMessage>,
 }
 
 /// A write, and the table that it is of.
@@ -112,14 +114,36 @@ impl Atomically {
         self
     }
 
-    /// How many writes there are.
+    /// Puts a message into a queue of the account, if and only if the writes are carried out:
+    /// `.send(mails.send_json(&thanks).delay(minute))`. Its timeout is that of the transaction.
+    ///
+    /// A transaction with messages has a write too; messages count among its 100 operations, after the writes. One of its rows
+    /// remembers the transaction (`_WriteIds`), so that a lost answer can be resolved: a message itself leaves no trace. Without
+    /// an insert, or a write of a version that was read, it is not sent a second time, and a lost answer is
+    /// [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown). If an inserted row is deleted by others before the
+    /// second time, row and message are there again: like any message, it can be delivered twice.
+    ///
+    /// ```no_run
+    /// # use lazuli_client::prelude::*;
+    /// # async fn run(account: Account, order: Entity) -> Result<(), Error> {
+    /// let (orders, mails) = (account.tables().table("Orders")?, account.queues().queue("mails")?);
+    /// account.atomically().insert(&orders, &order).send(mails.send("thank them")).commit().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn send(mut self, message: SendMessage) -> Self {
+        self.messages.push(message);
+        self
+    }
+
+    /// How many writes and messages there are.
     pub fn len(&self) -> usize {
-        self.writes.len()
+        self.writes.len() + self.messages.len()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.is_empty() && self.messages.is_empty()
     }
 
     /// Sends the transaction. One without writes is carried out at once.
@@ -128,7 +152,8 @@ impl Atomically {
     }
 
     async fn run(self, options: CallOptions) -> Result<Committed, Error> {
-        let mut operations = Vec::with_capacity(self.writes.len());
+        let writes = self.writes.len();
+        let mut operations = Vec::with_capacity(writes);
         for (index, write) in self.writes.into_iter().enumerate() {
             let TableWrite { account, table, write } = write;
             if !Arc::ptr_eq(&account.0, &self.account.0) {
@@ -141,8 +166,14 @@ impl Atomically {
             let operation = write.0.map_err(invalid)?;
             operations.push(seal(&account, operation.of_table(&table)).await.map_err(invalid)?);
         }
+        let messages = parts(&self.account, self.messages, writes)?;
+        let own = match messages.is_empty() {
+            true => None,
+            false => Some(self.account.0.env.guid()).filter(|own| mark(&mut operations, *own)),
+        };
         let trusts_content = self.account.0.retry.trusts_content();
-        send_spanning(&self.account, operations, None, trusts_content, options).await
+        let whole = Spanning { operations, messages, own, trusts_content };
+        whole.send(&self.account, options).await
     }
 }
 
@@ -158,24 +189,56 @@ pub(crate) async fn seal(account: &Account, mut operation: Operation) -> Result<
     Ok(operation.with_copies(copies))
 }
 
-/// Sends writes that name their tables as one transaction. `own` is an id that one of them carries.
-pub(crate) async fn send_spanning(
+/// The parts of the messages, which follow so many writes.
+fn parts(
     account: &Account,
-    operations: Vec<Operation>,
-    own: Option<Guid>,
-    trusts_content: bool,
-    options: CallOptions,
-) -> Result<Committed, Error> {
-    let Some(table) = operations.first().and_then(|operation| operation.table.clone()) else {
-        return Ok(Committed::nothing());
+    messages: Vec<SendMessage>,
+    writes: usize,
+) -> Result<Vec<MessagePart>, Error> {
+    if writes == 0 && !messages.is_empty() {
+        let error = Error::config("a transaction of messages alone has no write");
+        return Err(error.with(|context| context.hint = Some("send them to the queue".into())));
+    }
+    let part = |(number, message): (usize, SendMessage)| {
+        if !Arc::ptr_eq(&message.account().0, &account.0) {
+            return Err(Error::config("a transaction has one account"));
+        }
+        message.into_part().map_err(|error| {
+            let reason = BatchFault::Write(Box::new(error.kind().clone()));
+            refusal(writes + number, reason, None)
+        })
     };
-    // What is to be encrypted is.
-    let account = account.unprotected();
-    let changes = ChangeSet::spanning(&account, &table, operations);
-    let changes = changes.map_err(|error| place(error, &table))?;
-    let prepared = changes.finish().await.map_err(|error| place(error, &table))?;
-    require(&account).await.map_err(|error| place(error, &table))?;
-    send(&account, &table, &prepared, own, trusts_content, options).await
+    messages.into_iter().enumerate().map(part).collect()
+}
+
+/// Writes that name their tables, and messages, which are one transaction.
+pub(crate) struct Spanning {
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) messages: Vec<MessagePart>,
+    /// An id that one of the writes carries.
+    pub(crate) own: Option<Guid>,
+    pub(crate) trusts_content: bool,
+}
+
+impl Spanning {
+    /// Sends the transaction. What is to be encrypted is.
+    pub(crate) async fn send(
+        self,
+        account: &Account,
+        options: CallOptions,
+    ) -> Result<Committed, Error> {
+        let Self { operations, messages, own, trusts_content } = self;
+        let Some(table) = operations.first().and_then(|operation| operation.table.clone()) else {
+            return Ok(Committed::nothing());
+        };
+        let (account, writes) = (account.unprotected(), operations.len());
+        let changes = ChangeSet::spanning(&account, &table, operations);
+        let changes = changes.and_then(|changes| changes.with_messages(writes, messages));
+        let changes = changes.map_err(|error| place(error, &table))?;
+        let prepared = changes.finish().await.map_err(|error| place(error, &table))?;
+        require(&account).await.map_err(|error| place(error, &table))?;
+        send(&account, &table, &prepared, own, trusts_content, options).await
+    }
 }
 
 /// Fails unless the service has transactions over partitions. Another one would ignore the header that asks for them, and might

@@ -7,6 +7,7 @@ use crate::entity::{Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::index::{self, CopyMark};
 use crate::key::IntoKey;
+use crate::queue::MessagePart;
 use crate::table::write_entity_path;
 use crate::write::{Merge, WriteVerb};
 use crate::write_ids::WriteIds;
@@ -195,6 +196,8 @@ pub(crate) struct ChangeSet {
     /// Not closed yet.
     body: Vec<u8>,
     operations: Vec<Operation>,
+    /// Follow the writes in the body.
+    messages: Vec<MessagePart>,
     /// The head of an insert in the body. All inserts into one table have the same.
     insert_head: Option<Range<usize>>,
     /// Where among them the one with the greatest row key is.
@@ -222,6 +225,7 @@ impl ChangeSet {
             request,
             body,
             operations: Vec::new(),
+            messages: Vec::new(),
             insert_head: None,
             greatest: 0,
             spans: false,
@@ -262,6 +266,30 @@ impl ChangeSet {
         operations: impl IntoIterator<Item = Operation>,
     ) -> Result<Self, Error> {
         Self { spans: true, ..Self::new(account, table)? }.with(operations)
+    }
+
+    /// Adds messages behind all writes. `first` is the number of the first of them.
+    pub(crate) fn with_messages(
+        mut self,
+        first: usize,
+        messages: Vec<MessagePart>,
+    ) -> Result<Self, Error> {
+        for (number, message) in messages.into_iter().enumerate() {
+            let refused = |fault| refusal(first + number, fault, None);
+            if self.operations.len() + self.messages.len() >= BATCH_OPERATIONS_MAX {
+                return Err(refused(BatchFault::TooManyOperations));
+            }
+            let target = |out: &mut Vec<u8>| out.extend_from_slice(message.target.as_bytes());
+            let headers = [("Content-Type", &b"application/xml"[..])];
+            let body = |out: &mut Vec<u8>| out.extend_from_slice(&message.body);
+            self.request.part(&mut self.body, Method::POST.as_str(), target, headers, body);
+            let bytes = self.bytes();
+            if bytes > self.dialect.batch_bytes_max() {
+                return Err(refused(BatchFault::TooLarge { bytes }));
+            }
+            self.messages.push(message);
+        }
+        Ok(self)
     }
 
     fn with(self, operations: impl IntoIterator<Item = Operation>) -> Result<Self, Error> {
@@ -427,8 +455,9 @@ impl ChangeSet {
         let content_type = self.request.content_type();
         let content_type = HeaderValue::try_from(content_type).map_err(Error::protocol)?;
         self.request.finish(&mut self.body);
-        let (body, operations, spans) = (self.body.into(), self.operations, self.spans);
-        Ok(Prepared { content_type, body, operations, wants_tags: true, spans })
+        let Self { body, operations, messages, spans, .. } = self;
+        let body = body.into();
+        Ok(Prepared { content_type, body, operations, messages, wants_tags: true, spans })
     }
 }
 
@@ -437,10 +466,24 @@ pub(crate) struct Prepared {
     pub(crate) content_type: HeaderValue,
     pub(crate) body: Bytes,
     pub(crate) operations: Vec<Operation>,
+    /// What it puts into queues.
+    pub(crate) messages: Vec<MessagePart>,
     /// Whether anybody looks at the new versions.
     pub(crate) wants_tags: bool,
     /// Whether it spans partitions or tables, which is asked for.
     pub(crate) spans: bool,
+}
+
+impl Prepared {
+    /// Whether it must not be sent again once it may have been carried out: nothing in it would make the second time fail,
+    /// and there would be two messages for one. An insert fails the second time, and so does a write of a known version.
+    pub(crate) fn is_once(&self) -> bool {
+        let fails_again = |operation: &Operation| {
+            let is_insert = operation.verb == Some(WriteVerb::Insert);
+            is_insert || operation.if_match.as_deref().is_some_and(|version| version != "*")
+        };
+        !self.messages.is_empty() && !self.operations.iter().any(fails_again)
+    }
 }
 
 /// A write, and those of its copies.

@@ -7,6 +7,7 @@ use crate::entity::{ETag, Entity, Loaded};
 use crate::error::{Error, ErrorAnswer, ErrorKind};
 use crate::extensions::{EXTENSIONS, TRANSACTION};
 use crate::index::violation;
+use crate::queue::SentMessage;
 use crate::write::{self, Proof, WriteVerb};
 use crate::write_ids::{Fate, WRITE_IDS, WriteIds};
 use crate::{table, tables};
@@ -54,10 +55,13 @@ pub(crate) async fn send(
             // A copy that should be removed is not there: somebody else removed it. The rest is sent again
             // without it (P-1.7). Ends: each round has one write less.
             Err(Failure { missing_copy: Some(rest), .. }) => {
+                let first = rest.iter().filter(|operation| operation.copy.is_none()).count();
                 let changes = match prepared.spans {
                     true => ChangeSet::spanning(account, table, rest),
                     false => ChangeSet::of(account, table, rest),
                 };
+                let messages = prepared.messages.clone();
+                let changes = changes.and_then(|changes| changes.with_messages(first, messages));
                 let changes = changes.map_err(|error| place(error, table))?;
                 again = Some(changes.finish().await.map_err(|error| place(error, table))?);
             }
@@ -87,7 +91,7 @@ async fn send_once(
     trusts_content: bool,
     options: CallOptions,
 ) -> Result<Committed, Failure> {
-    let Prepared { content_type, body, operations, wants_tags, spans } = prepared;
+    let Prepared { content_type, body, operations, spans, .. } = prepared;
     let count = operations.len();
     if count == 0 {
         return Ok(Committed::nothing());
@@ -105,7 +109,8 @@ async fn send_once(
     }
     call.options = options;
     call.about.table = Some(table.as_str().to_owned());
-    call.about.operations = count;
+    call.about.operations = count + prepared.messages.len();
+    call.is_once = prepared.is_once();
     #[cfg(feature = "patterns")]
     {
         let keys = operations.iter().map(|operation| (operation.name(), &operation.key));
@@ -113,9 +118,10 @@ async fn send_once(
     }
     let answer = account.exchange(&call).await.map_err(|error| place(error, table))?;
     let is_after_lost = answer.is_after_lost;
-    let (error, failed) = match read_answer(answer, operations, *wants_tags) {
-        Ok(etags) => {
-            return Ok(Committed { etags: of_entities(etags), proof: Proof::Answered });
+    let (error, failed) = match read_answer(answer, prepared) {
+        Ok((etags, messages)) => {
+            let etags = of_entities(etags);
+            return Ok(Committed { etags, messages, proof: Proof::Answered });
         }
         Err((error, part)) => {
             let is_missing_copy = |op: &Operation| op.copy.is_some() && op.verb.is_none();
@@ -146,7 +152,7 @@ async fn send_once(
         if let (Some(slot), Some(found)) = (etags.get_mut(index), &found) {
             *slot = Some(found.etag().clone());
         }
-        Ok(Committed { etags: of_entities(etags), proof })
+        Ok(Committed { etags: of_entities(etags), messages: Vec::new(), proof })
     };
     let is_as_read =
         |row: &Loaded<Entity>| operation.if_match.as_deref() == Some(row.etag().as_str());
@@ -155,7 +161,9 @@ async fn send_once(
         (Some(row), _) if is_as_read(row) => {
             Err(error.with(|context| context.may_have_been_applied = false))
         }
-        (None, None) => done(Proof::State),
+        // That the row is gone is what a deletion wants, but it does not tell who deleted it, and so nothing of messages.
+        (None, None) if prepared.messages.is_empty() => done(Proof::State),
+        (None, None) => Err(error),
         (None, Some(_)) | (Some(_), None) => Err(error),
         (Some(row), Some(verb)) => {
             match own.map(|own| row.write_ids().fate_of(own, &operation.base)) {
@@ -170,7 +178,12 @@ async fn send_once(
             }
         }
     };
-    outcome.map_err(Failure::from)
+    // A message leaves no trace that could be looked up: only a proof counts.
+    let is_open = |error: &Error| error.may_have_been_applied() && !prepared.messages.is_empty();
+    outcome.map_err(|error| match is_open(&error) {
+        true => error.with_kind(ErrorKind::OutcomeUnknown).into(),
+        false => error.into(),
+    })
 }
 
 /// The operation whose row tells most: an insert, else another write, else a deletion. That the row of a
@@ -195,18 +208,16 @@ pub(crate) fn mark(operations: &mut [Operation], own: Guid) -> bool {
     true
 }
 
-/// The versions of what was written, if they are wanted; or the error, and which part of the request failed.
-fn read_answer(
-    answer: Answer,
-    operations: &[Operation],
-    wants_tags: bool,
-) -> Result<Vec<Option<ETag>>, (Error, Option<usize>)> {
+/// What was written, if that is wanted; or the error, and which part of the request failed.
+fn read_answer(answer: Answer, prepared: &Prepared) -> Result<Answered, (Error, Option<usize>)> {
+    let Prepared { operations, messages, wants_tags, .. } = prepared;
+    let count = operations.len() + messages.len();
     let fault = |error| (error, None);
     if answer.status != StatusCode::ACCEPTED {
         return Err(fault(answer.into_error("batch")));
     }
-    if !wants_tags && is_all_done(&answer.body, operations.len()) {
-        return Ok(Vec::new());
+    if !wants_tags && is_all_done(&answer.body, count) {
+        return Ok(Answered::default());
     }
     let content_type = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let boundary = content_type.and_then(boundary);
@@ -214,33 +225,46 @@ fn read_answer(
     let parts = parse_batch_response(&answer.body, boundary)
         .map_err(|error| fault(Error::protocol(error)))?;
     if let Some(failed) = parts.iter().find(|part| part.status >= 300) {
-        return Err(failure(failed, &answer, operations));
+        return Err(failure(failed, &answer, prepared));
     }
-    if parts.len() != operations.len() {
+    if parts.len() != count {
         let error = "the answer has another number of parts than the request";
         return Err(fault(Error::protocol(error)));
     }
     if !wants_tags {
-        return Ok(Vec::new());
+        return Ok(Answered::default());
     }
+    let (parts, messages) = parts.split_at(operations.len());
     let etag = |part: &ResponsePart<'_>| Ok(part.split()?.0.get("etag").map(ETag::new));
     let etags: Result<_, MultipartError> = parts.iter().map(etag).collect();
-    etags.map_err(|error| fault(Error::protocol(error)))
+    let etags = etags.map_err(|error| fault(Error::protocol(error)))?;
+    let message = |part: &ResponsePart<'_>| {
+        let (_, body) = part.split().map_err(Error::protocol)?;
+        SentMessage::read(body)
+    };
+    let messages: Result<_, Error> = messages.iter().map(message).collect();
+    Ok((etags, messages.map_err(fault)?))
 }
+
+/// The versions of what was written, and the messages that were put.
+type Answered = (Vec<Option<ETag>>, Vec<SentMessage>);
 
 /// The error of the one operation that failed the transaction (C-11.2).
 fn failure(
     part: &ResponsePart<'_>,
     answer: &Answer,
-    operations: &[Operation],
+    prepared: &Prepared,
 ) -> (Error, Option<usize>) {
+    let Prepared { operations, messages, .. } = prepared;
     let body = part.split().map_or(&[][..], |(_, body)| body);
     let mut text = ErrorText::read(body).unwrap_or_default();
     let failed = text.take_index();
     // Copies follow the write of their entity, which is what the caller counts.
     let index = failed.map(|failed| {
         let before = operations.iter().take(failed.saturating_add(1));
-        before.filter(|operation| operation.copy.is_none()).count().saturating_sub(1)
+        let writes = before.filter(|operation| operation.copy.is_none()).count();
+        // Messages follow the writes.
+        (writes + (failed + 1).saturating_sub(operations.len())).saturating_sub(1)
     });
     let status = StatusCode::from_u16(part.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let operation = failed.and_then(|failed| operations.get(failed));
@@ -263,7 +287,10 @@ fn failure(
         context.answer = Some(answered);
         context.batch_index = index;
         context.key = operation.map(|operation| operation.key.clone());
-        context.hint = operation.map(|operation| format!("the operation was {}", operation.name()));
+        let message = failed.and_then(|failed| messages.get(failed.checked_sub(operations.len())?));
+        let name = operation.map(|operation| operation.name().to_owned());
+        let name = name.or_else(|| Some(format!("a message to the queue {}", message?.queue)));
+        context.hint = name.map(|name| format!("the operation was {name}"));
         context.attempts = answer.attempts;
         context.client_request_id = Some(answer.client_request_id.clone());
         context.may_have_been_applied = answer.is_after_lost;

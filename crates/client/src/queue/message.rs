@@ -132,7 +132,14 @@ pub struct SentMessage {
 }
 
 impl SentMessage {
-    pub(super) fn from_answer(message: AnsweredMessage) -> Result<Self, Error> {
+    /// The message that the answer to a put describes.
+    pub(crate) fn read(body: &[u8]) -> Result<Self, Error> {
+        let message = xml::read_messages(body).map_err(Error::protocol)?.pop();
+        let message = message.ok_or_else(|| Error::protocol("the answer has no message"))?;
+        Self::from_answer(message)
+    }
+
+    fn from_answer(message: AnsweredMessage) -> Result<Self, Error> {
         let Message { id, receipt, inserted, expires, next_visible, .. } =
             Message::from_answer(message, MessageEncoding::Text)?;
         Ok(Self { id, receipt, inserted, expires, next_visible })

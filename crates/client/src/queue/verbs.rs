@@ -3,13 +3,15 @@
 use super::message::{self, Message, Receipt, SentMessage};
 use super::{Queue, check_count};
 use crate::BoxFuture;
+use crate::account::Account;
 use crate::call::{CallOptions, header};
 use crate::error::Error;
 use crate::rest::{self, Parameters};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
-use lazuli_model::{PutTimes, TimeToLive, VisibilityTimeout};
+use lazuli_model::{PutTimes, QueueName, TimeToLive, VisibilityTimeout};
+use lazuli_wire::connection_string::StorageService;
 use std::future::IntoFuture;
 use std::time::Duration;
 
@@ -23,7 +25,18 @@ fn seconds(duration: Duration) -> i64 {
     i64::try_from(whole).unwrap_or(i64::MAX)
 }
 
+/// A message that a transaction puts into a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct MessagePart {
+    pub(crate) queue: QueueName,
+    /// The whole address that the message is posted to.
+    pub(crate) target: String,
+    /// The queue's own XML.
+    pub(crate) body: Bytes,
+}
+
 /// The sending of a message.
+#[derive(Debug)]
 #[must_use = "nothing is sent before `.await`"]
 pub struct SendMessage {
     queue: Queue,
@@ -63,30 +76,56 @@ impl SendMessage {
         self
     }
 
-    async fn run(self) -> Result<SentMessage, Error> {
-        let queue = self.queue;
-        let place = |error| queue.place("send", error);
-        let body = self.body.map_err(place)?;
+    /// The message as a part of a transaction: the queue, and what the part says.
+    pub(crate) fn into_part(self) -> Result<MessagePart, Error> {
+        let queue = &self.queue;
+        let query = self.query().map_err(|error| queue.place("send", error))?;
+        let endpoint = queue.account.0.endpoint(StorageService::Queue);
+        let endpoint = endpoint.ok_or_else(|| {
+            queue.place("send", Error::config("the account has no queue endpoint"))
+        })?;
+        let call = queue.messages_call("send", Method::POST, query);
+        let mut target = format!("{}{}", endpoint.primary, call.path);
+        if !call.query.is_empty() {
+            target = format!("{target}?{}", call.query);
+        }
+        let body = self.body.map_err(|error| queue.place("send", error))?;
+        let queue = queue.name.clone();
+        Ok(MessagePart { queue, target, body })
+    }
+
+    /// The account of the queue.
+    pub(crate) fn account(&self) -> &Account {
+        &self.queue.account
+    }
+
+    /// The parameters of the request.
+    fn query(&self) -> Result<Parameters, Error> {
         let delay = VisibilityTimeout::of_put_or_update(seconds(self.delay))
-            .ok_or_else(|| place(Error::config("a message is hidden for at most 7 days")))?;
+            .ok_or_else(|| Error::config("a message is hidden for at most 7 days"))?;
         let life = self.time_to_live.unwrap_or_default();
-        PutTimes::new(delay, life).map_err(|error| place(Error::config(error.to_string())))?;
+        PutTimes::new(delay, life).map_err(|error| Error::config(error.to_string()))?;
         let life = self.time_to_live.map(|life| match life {
             TimeToLive::Seconds(seconds) => seconds.to_string(),
             TimeToLive::Never => "-1".to_owned(),
         });
         let delay = (delay.seconds() > 0).then(|| delay.seconds().to_string());
-        let query = Parameters::new()
+        Ok(Parameters::new()
             .and_if("visibilitytimeout", delay.as_deref())
-            .and_if("messagettl", life.as_deref());
+            .and_if("messagettl", life.as_deref()))
+    }
+
+    async fn run(self) -> Result<SentMessage, Error> {
+        let query = self.query().map_err(|error| self.queue.place("send", error))?;
+        let queue = self.queue;
+        let place = |error| queue.place("send", error);
+        let body = self.body.map_err(place)?;
         let mut call = queue.messages_call("send", Method::POST, query);
         call.headers.insert(CONTENT_TYPE, XML);
         call.body = body;
         call.options = self.options;
         let answer = queue.exchange(call).await?;
-        let mut messages = queue.read_messages("send", &answer)?;
-        let sent = messages.pop().ok_or_else(|| Error::protocol("the answer has no message"));
-        sent.and_then(SentMessage::from_answer).map_err(place)
+        SentMessage::read(&answer.body).map_err(place)
     }
 }
 

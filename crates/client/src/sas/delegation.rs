@@ -143,6 +143,7 @@ fn call(
         service,
         operation,
         is_read: false,
+        is_once: false,
         method: Method::POST,
         path: "/".to_owned(),
         query: QUERY.to_owned(),

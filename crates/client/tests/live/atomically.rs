@@ -120,7 +120,13 @@ async fn a_service_without_such_transactions_is_asked_and_gets_no_write() {
     let error = account.atomically().insert(&table, &row("a", "1")).commit().await.unwrap_err();
     assert!(error.to_string().contains("no transactions over partitions"), "{error}");
     assert!(error.to_string().contains("hint: a Lazuli server has"), "{error}");
+    // With a message the same.
+    let mails = account.queues().create_if_missing("mails").await.unwrap();
+    let message = account.atomically().insert(&table, &row("a", "1")).send(mails.send("hello"));
+    let error = message.commit().await.unwrap_err();
+    assert!(error.to_string().contains("hint: a Lazuli server has"), "{error}");
     assert!(table.get(("a", "1")).await.unwrap().is_none());
+    assert!(mails.peek(1).await.unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod atomically;
 mod batches;
 mod bulks;
 mod faults;
+mod messages;
 mod queries;
 mod queues;
 mod reading;
