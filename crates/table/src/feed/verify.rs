@@ -7,7 +7,7 @@
 use crate::error::TableError;
 use crate::index::verify::{ComparedRow, Comparison, DisagreementKind, FEED};
 use crate::service::TableService;
-use lazuli_engine::{Key, Revision, View, Visit};
+use lazuli_engine::{Key, Revision, ScanEnd, View, Visit};
 use lazuli_layout::feed::{ChangeRecord, FeedRecord};
 use lazuli_layout::key::index::split_entity;
 use lazuli_layout::{CorruptRecord, FeedId};
@@ -54,6 +54,26 @@ impl Comparison {
         let Some(RecordedFeed { id, from }) = self.feed else { return Ok(()) };
         for row in rows.iter().filter(|row| row.revision >= from) {
             let (_, entity) = split_entity(&row.key)?;
+            let is_recorded = self.is_recorded(id, entity, row).await?;
+            if !is_recorded {
+                self.disagree_in(FEED.to_owned(), entity, DisagreementKind::Missing)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a change of the transaction that wrote an entity is that of the entity. The changes of
+    /// one transaction may be more than a step reads.
+    async fn is_recorded(
+        &self,
+        id: FeedId,
+        entity: &[u8],
+        row: &ComparedRow,
+    ) -> Result<bool, TableError> {
+        let (start, end) = (row.revision.0, row.revision.0.saturating_add(1));
+        let range = id.entries_from(start).start..id.entries_before(end).end;
+        let mut next = Some(key_range(range));
+        while let Some(range) = next.take() {
             let mut is_recorded = false;
             let mut visit = |_: &[u8], value: &[u8], _: Revision| {
                 let change = ChangeRecord::decode(value)?;
@@ -61,14 +81,15 @@ impl Comparison {
                 is_recorded |= change.entity == entity && writes(change.operation) && is_same;
                 Ok(if is_recorded { Visit::StopBefore } else { Visit::Continue })
             };
-            let (start, end) = (row.revision.0, row.revision.0.saturating_add(1));
-            let range = id.entries_from(start).start..id.entries_before(end).end;
-            step(&*self.view, key_range(range), Rows::expecting(1), &mut visit).await?;
-            if !is_recorded {
-                self.disagree_in(FEED.to_owned(), entity, DisagreementKind::Missing)?;
+            let end = step(&*self.view, range, Rows::expecting(1), &mut visit).await?;
+            if is_recorded {
+                return Ok(true);
+            }
+            if let ScanEnd::More(rest) = end {
+                next = Some(rest);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// No change is newer than its entity.
