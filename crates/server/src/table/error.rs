@@ -100,6 +100,16 @@ pub(crate) fn snapshot_error(error: TableError) -> ApiError {
     }
 }
 
+/// A change that is within the limits of the protocol, but rewrites and records more than one commit
+/// may hold (X-1.4). Nothing was done, and nothing will be if it is repeated.
+fn too_large(what: &str, max: usize, got: usize) -> ApiError {
+    let text = format!(
+        "The change with all that the table records of it has {got} {what}, and at most {max} are \
+         possible. Send fewer operations at once."
+    );
+    ApiError { text: Some(text.into()), ..ApiError::at_execution(ErrorCode::InvalidInput) }
+}
+
 impl From<TableError> for ApiError {
     fn from(error: TableError) -> Self {
         match error {
@@ -137,6 +147,7 @@ impl From<TableError> for ApiError {
             TableError::Engine(EngineError::Unavailable(reason)) => {
                 Self::caused_by(ErrorCode::ServerBusy, reason)
             }
+            TableError::TooLarge { what, max, got } => too_large(what, max, got),
             other => Self::caused_by(ErrorCode::InternalError, other),
         }
     }

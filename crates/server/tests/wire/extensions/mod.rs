@@ -6,6 +6,7 @@ mod explain;
 mod feeds;
 mod functions;
 mod indexes;
+mod large;
 mod selections;
 mod snapshots;
 mod switch;
