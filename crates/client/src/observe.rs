@@ -115,8 +115,6 @@ impl Account {
 
     /// Counts a page of entities.
     pub(crate) fn observe_page(&self, call: &Call, answer: &Answer, entities: usize) {
-        #[cfg(feature = "patterns")]
-        self.advise_query(call, entities);
         answer.span.record("lazuli.pages", 1);
         answer.span.record("lazuli.entities", entities);
         self.0.counters.count(call.table().unwrap_or_default(), call.operation, |counts| {

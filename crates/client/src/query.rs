@@ -377,6 +377,8 @@ impl<T: Send + 'static> Query<T> {
         let source = Source {
             shown_filter,
             #[cfg(feature = "patterns")]
+            empty_pages: Default::default(),
+            #[cfg(feature = "patterns")]
             facts: self.account.is_watched().then(|| {
                 crate::patterns::advisor::FilterFacts::of(
                     self.filter.as_ref().map(|filter| &filter.0),

@@ -428,7 +428,7 @@ pub(crate) async fn read_point(
     let place = |error: Error| error.at("get", Some(table.as_str()), Some(key));
     let about = About { expected: Some(StatusCode::NOT_FOUND), ..About::default() };
     #[cfg(feature = "patterns")]
-    let about = About { subjects: account.subjects([("get", key)]), ..about };
+    let about = About { subjects: account.subjects([("get", key, None)]), ..about };
     let call = Call { options, about, ..tables::read("get", entity_path(table, key), query) };
     let answer = account.exchange(&call).await.map_err(place)?;
     if answer.status == StatusCode::OK {

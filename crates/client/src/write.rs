@@ -247,7 +247,7 @@ impl Write {
         call.options = self.options;
         #[cfg(feature = "patterns")]
         {
-            call.about.subjects = self.account.subjects([(operation, &key)]);
+            call.about.subjects = self.account.subjects([(operation, &key, Some(&properties))]);
         }
         // Done twice, these leave what they leave done once.
         call.about.is_idempotent = match self.verb {

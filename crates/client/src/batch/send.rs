@@ -113,7 +113,10 @@ async fn send_once(
     call.is_once = prepared.is_once();
     #[cfg(feature = "patterns")]
     {
-        let keys = operations.iter().map(|operation| (operation.name(), &operation.key));
+        let keys = operations.iter().map(|operation| {
+            let written = operation.verb.map(|_| &operation.properties);
+            (operation.name(), &operation.key, written)
+        });
         call.about.subjects = account.subjects(keys);
     }
     let answer = account.exchange(&call).await.map_err(|error| place(error, table))?;

@@ -2,13 +2,27 @@
 
 use crate::account::Account;
 use crate::call::{Answer, Call};
+use crate::entity::Properties;
+use crate::write_ids::WRITE_IDS;
 use http::header::IF_MATCH;
-use lazuli_advice::{Advisor, Class, QueryFacts, Sample, Verb};
-use lazuli_model::EntityKey;
+use lazuli_advice::{
+    Advisor, Class, FINGERPRINT_PLACES, Fingerprint, QueryFacts, Sample, SizeFacts, Verb,
+};
+use lazuli_model::entity::size_bytes;
+use lazuli_model::key_text::fnv1a;
+use lazuli_model::{EntityKey, ValueRef};
+use lazuli_wire::odata::json;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use lazuli_advice::FilterFacts;
 pub use lazuli_advice::{Code, Finding, Thresholds};
+
+/// Entities whose versions are compared (ADV-18).
+const LARGE_BYTES: usize = 4 * 1024;
+/// Texts of a read entity that may be the key of another one, and their bytes (ADV-16).
+const VALUES_MAX: usize = 8;
+const VALUE_BYTES: std::ops::RangeInclusive<usize> = 2..=40;
 
 /// Watches the traffic of an account. Dropped, it stops.
 ///
@@ -69,7 +83,101 @@ fn lock(advisor: &Mutex<Advisor>) -> MutexGuard<'_, Advisor> {
 
 /// The keys that a call reads or writes, with the verb of each: more than one for a batch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Subjects(Vec<(&'static str, EntityKey)>);
+pub(crate) struct Subjects(Vec<Subject>);
+
+#[derive(Clone, Debug)]
+struct Subject {
+    verb: &'static str,
+    key: EntityKey,
+    /// Of a write.
+    size: Option<SizeFacts>,
+    /// Of a write of a whole large entity.
+    fingerprint: Option<Box<Fingerprint>>,
+}
+
+impl Subject {
+    fn new(verb: &'static str, key: &EntityKey, properties: Option<&Properties>) -> Self {
+        let size = properties.map(|properties| size(key, properties));
+        let is_whole = matches!(verb, "replace" | "overwrite" | "upsert" | "insert");
+        let is_large = size.is_some_and(|size| size.entity_bytes >= LARGE_BYTES);
+        let fingerprint = properties.filter(|_| is_whole && is_large).map(fingerprint);
+        Self { verb, key: key.clone(), size, fingerprint }
+    }
+}
+
+fn size(key: &EntityKey, properties: &Properties) -> SizeFacts {
+    let values = properties.iter().map(|(_, value)| value.size_bytes());
+    SizeFacts {
+        entity_bytes: size_bytes(key, properties.iter()),
+        property_bytes: values.max().unwrap_or(0),
+        properties: properties.len(),
+        list_percent: 0,
+    }
+}
+
+/// A number for each property, in a place that its name chooses. Ids of writes are no property of the caller's.
+fn fingerprint(properties: &Properties) -> Box<Fingerprint> {
+    let mut places = Box::new([0; FINGERPRINT_PLACES]);
+    for (name, value) in properties.iter().filter(|(name, _)| *name != WRITE_IDS) {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        match value {
+            ValueRef::String(text) => text.hash(&mut hasher),
+            ValueRef::Binary(bytes) => bytes.hash(&mut hasher),
+            other => format!("{other:?}").hash(&mut hasher),
+        }
+        let place = fnv1a(name.as_bytes()) as usize % FINGERPRINT_PLACES;
+        if let Some(place) = places.get_mut(place) {
+            *place ^= hasher.finish() as u32;
+        }
+    }
+    places
+}
+
+/// What is seen of an entity that was read by its keys.
+#[derive(Default)]
+struct Seen {
+    properties: u64,
+    /// Hashes of its texts.
+    values: Vec<u64>,
+}
+
+impl Seen {
+    fn of(answer: &Answer) -> Self {
+        let Ok(entity) = json::read_answered_entity(&answer.body) else { return Self::default() };
+        let texts = entity.body.properties.iter().filter_map(|(_, value)| match value.as_ref() {
+            ValueRef::String(text) if VALUE_BYTES.contains(&text.len()) => {
+                Some(fnv1a(text.as_bytes()))
+            }
+            _ => None,
+        });
+        let properties = entity.body.properties.len() as u64;
+        Self { properties, values: texts.take(VALUES_MAX).collect() }
+    }
+}
+
+/// A page of a query.
+pub(crate) struct Page {
+    pub(crate) returned: usize,
+    /// Whether it is not the last.
+    pub(crate) has_more: bool,
+    /// Pages without entities just before it.
+    pub(crate) empty_before: u32,
+}
+
+/// Properties of all entities of a page.
+fn properties_of(answer: &Answer) -> u64 {
+    let mut properties = 0;
+    let read = json::read_feed(&answer.body, |entity| {
+        properties += entity.body.properties.len() as u64;
+    });
+    read.map_or(0, |()| properties)
+}
+
+/// Whether whole entities were asked for.
+fn is_whole(call: &Call) -> bool {
+    !call.query.contains("select=")
+}
 
 impl Account {
     /// Whether somebody wants advice: nothing is gathered otherwise.
@@ -80,12 +188,13 @@ impl Account {
     /// The subjects of a call; none if nobody wants advice.
     pub(crate) fn subjects<'k>(
         &self,
-        keys: impl IntoIterator<Item = (&'static str, &'k EntityKey)>,
+        keys: impl IntoIterator<Item = (&'static str, &'k EntityKey, Option<&'k Properties>)>,
     ) -> Subjects {
         if !self.is_watched() {
             return Subjects::default();
         }
-        Subjects(keys.into_iter().map(|(verb, key)| (verb, key.clone())).collect())
+        let subjects = keys.into_iter();
+        Subjects(subjects.map(|(verb, key, written)| Subject::new(verb, key, written)).collect())
     }
 
     /// Shows a call on entities, and its answer, to the advisor.
@@ -93,9 +202,21 @@ impl Account {
         let (Some(advisor), Some(table)) = (&*self.0.advisor.load(), call.table()) else { return };
         let is_batched = call.about.operations > 0;
         let if_match = call.headers.get(IF_MATCH);
-        for (verb, key) in &call.about.subjects.0 {
+        for Subject { verb, key, size, fingerprint } in &call.about.subjects.0 {
             let Some(verb) = verb_of(verb) else { continue };
+            let is_read = verb == Verb::Get && answer.status.is_success();
+            let seen = if is_read { Seen::of(answer) } else { Seen::default() };
+            let query = (is_read && is_whole(call)).then(|| QueryFacts {
+                returned: 1,
+                bytes: answer.body.len() as u64,
+                whole_properties: Some(seen.properties),
+                ..QueryFacts::new(Class::Point)
+            });
             let sample = Sample {
+                size: *size,
+                fingerprint: fingerprint.as_deref(),
+                values: &seen.values,
+                query,
                 status: answer.status.as_u16(),
                 is_batched,
                 is_conditional: if_match.is_some_and(|value| value != "*"),
@@ -107,7 +228,7 @@ impl Account {
     }
 
     /// Shows a page of a query to the advisor.
-    pub(crate) fn advise_query(&self, call: &Call, returned: usize) {
+    pub(crate) fn advise_query(&self, call: &Call, answer: &Answer, page: &Page) {
         let (Some(advisor), Some(table)) = (&*self.0.advisor.load(), call.table()) else { return };
         let (Some(facts), Some(class)) = (&call.about.facts, call.about.query_class) else {
             return;
@@ -117,7 +238,12 @@ impl Account {
             is_on_time: facts.is_on_time,
             has_or_of_keys: facts.has_or_of_keys,
             has_row_alone: facts.has_row_alone,
-            returned: u32::try_from(returned).unwrap_or(u32::MAX),
+            returned: u32::try_from(page.returned).unwrap_or(u32::MAX),
+            has_more: page.has_more,
+            empty_pages: (page.returned == 0 && page.has_more).into(),
+            empty_pages_before: page.empty_before,
+            bytes: answer.body.len() as u64,
+            whole_properties: is_whole(call).then(|| properties_of(answer)),
             ..QueryFacts::new(class_of(class))
         };
         let sample = Sample::new(self.0.env.now(), table, Verb::Query).with_query(query);

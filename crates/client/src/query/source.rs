@@ -62,6 +62,9 @@ pub(super) struct Source<T> {
     pub(super) class: &'static str,
     #[cfg(feature = "patterns")]
     pub(super) facts: Option<crate::patterns::advisor::FilterFacts>,
+    /// Pages without entities since the last one that had some.
+    #[cfg(feature = "patterns")]
+    pub(super) empty_pages: std::sync::atomic::AtomicU32,
     pub(super) decode: Decode<T>,
     pub(super) skips_bad: bool,
     /// What the type of the table declares.
@@ -211,10 +214,13 @@ impl<T: Send + 'static> Source<T> {
         } else {
             read_items(&answer.body, |entity| self.item(entity, None))?
         };
-        self.account.observe_page(&call, &answer, items.len());
         let next = |name| header(&answer.headers, name).map(str::to_owned);
         let next = Position { partition: next(&NEXT_PARTITION_KEY), row: next(&NEXT_ROW_KEY) };
-        Ok(Fetched { items, next: (next != Position::default()).then_some(next) })
+        let next = (next != Position::default()).then_some(next);
+        #[cfg(feature = "patterns")]
+        self.advise(&call, &answer, items.len(), next.is_some());
+        self.account.observe_page(&call, &answer, items.len());
+        Ok(Fetched { items, next })
     }
 
     /// Options of a request.
@@ -223,6 +229,18 @@ impl<T: Send + 'static> Source<T> {
             Some(snapshot) => snapshot.reading(&self.account, &self.table, &self.options).await,
             None => Ok(self.options.clone()),
         }
+    }
+
+    /// Shows a page to the advisor, with the empty pages before it.
+    #[cfg(feature = "patterns")]
+    fn advise(&self, call: &Call, answer: &crate::call::Answer, returned: usize, has_more: bool) {
+        use std::sync::atomic::Ordering;
+        let before = match returned {
+            0 if has_more => self.empty_pages.fetch_add(1, Ordering::Relaxed),
+            _ => self.empty_pages.swap(0, Ordering::Relaxed),
+        };
+        let page = crate::patterns::advisor::Page { returned, has_more, empty_before: before };
+        self.account.advise_query(call, answer, &page);
     }
 
     fn call(&self, query: &str, position: Option<Position>, wanted: Option<usize>) -> Call {

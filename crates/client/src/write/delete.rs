@@ -80,7 +80,7 @@ impl Delete {
         };
         #[cfg(feature = "patterns")]
         {
-            call.about.subjects = self.account.subjects([(operation, &key)]);
+            call.about.subjects = self.account.subjects([(operation, &key, None)]);
         }
         if self.etag.is_none() {
             call.about.is_idempotent = true;
