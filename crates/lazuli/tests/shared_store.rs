@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use lazuli_testkit::http::Request;
+use lazuli_testkit::outbox;
 use lazuli_testkit::server::Server;
 use lazuli_testkit::stores::postgres::{self, fresh_address, in_name_space};
 use lazuli_testkit::wire_cut::{Weather, WireCut};
@@ -93,6 +94,17 @@ fn gateways_share_one_store() {
     ] {
         assert!(metrics.contains(line), "{line} in {metrics}");
     }
+}
+
+/// an entity and a message are written in one commit, whichever gateway is asked.
+#[test]
+fn transaction_with_a_message_is_seen_whole_through_the_other_gateway() {
+    if !postgres::is_there() {
+        return;
+    }
+    let address = fresh_address();
+    let (one, other) = (start(&address, &[]), start(&address, &["--gateway-id", "second"]));
+    outbox::check_on_gateways(&one, &other).unwrap();
 }
 
 /// K-8.6, K-8.7: 503 within the wait, then everything goes on without a restart.

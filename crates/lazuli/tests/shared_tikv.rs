@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use lazuli_testkit::http::Request;
+use lazuli_testkit::outbox;
 use lazuli_testkit::server::Server;
 use lazuli_testkit::stores::tikv::StandIn;
 use std::process::Command;
@@ -48,6 +49,14 @@ fn gateways_share_one_cluster() {
     assert_eq!(String::from_utf8_lossy(&page.body).matches("kept").count(), 2);
     // It says what it is.
     later.wait_for_log("not on a cluster").unwrap();
+}
+
+/// an entity and a message are written in one commit, whichever gateway is asked.
+#[test]
+fn transaction_with_a_message_is_seen_whole_through_the_other_gateway() {
+    let cluster = StandIn::start();
+    let (one, other) = (start(&cluster), start(&cluster));
+    outbox::check_on_gateways(&one, &other).unwrap();
 }
 
 /// K-11.8: with three gateways on one table, an operation asks the region of the catalog once at most.

@@ -28,6 +28,8 @@ pub mod issuer;
 pub mod layer;
 #[cfg(feature = "live")]
 pub mod live;
+#[cfg(feature = "acknowledged")]
+pub mod outbox;
 pub mod processes;
 #[cfg(feature = "acknowledged")]
 pub mod queue;

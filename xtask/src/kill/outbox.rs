@@ -4,16 +4,11 @@
 
 use anyhow::{Context, Result, ensure};
 use lazuli_testkit::acknowledged::{Entries, read_entities};
-use lazuli_testkit::http::{Connection, Operation};
+use lazuli_testkit::http::Connection;
+use lazuli_testkit::outbox::{self, TABLE};
 use lazuli_testkit::server::Server;
 use lazuli_testkit::table::Outcome;
-use lazuli_testkit::{queue, table};
 use std::collections::BTreeSet;
-
-const TABLE: &str = "Outbox";
-const QUEUE: &str = "outbox";
-/// Longer than any run: a message that was taken out does not come back.
-const HIDDEN_SECONDS: u32 = 7 * 24 * 3600;
 
 /// The transactions so far.
 #[derive(Debug, Default)]
@@ -26,8 +21,7 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(crate) fn new(server: &Server) -> Result<Self> {
-        table::create(&mut server.connect()?, TABLE)?.done()?;
-        queue::create(&mut queues(server)?, QUEUE)?.done()?;
+        outbox::create(server)?;
         Ok(Self::default())
     }
 
@@ -40,7 +34,7 @@ impl Outbox {
         loop {
             self.sent += 1;
             let row = format!("{:06}", self.sent);
-            let Ok(answer) = connection.send_transaction(&[insert(&row), put(&row)]) else {
+            let Ok(answer) = outbox::send(&mut connection, &row) else {
                 return Ok(());
             };
             let is_done = answer.parts.iter().map(|(status, _)| *status).eq([204, 201]);
@@ -52,15 +46,9 @@ impl Outbox {
 
     /// Takes all messages out, and compares them with the entities.
     pub(crate) fn check(&mut self, server: &Server) -> Result<()> {
-        let mut connection = queues(server)?;
-        loop {
-            match queue::get(&mut connection, QUEUE, HIDDEN_SECONDS)? {
-                Ok(Some((_, row))) => {
-                    ensure!(self.messages.insert(row.clone()), "message {row} came twice");
-                }
-                Ok(None) => break,
-                Err(outcome) => outcome.done()?,
-            }
+        let mut connection = outbox::queues(server)?;
+        while let Some(row) = outbox::next(&mut connection)? {
+            ensure!(self.messages.insert(row.clone()), "message {row} came twice");
         }
         let rows = rows(&mut server.connect()?)?;
         let alone: Vec<_> = rows.symmetric_difference(&self.messages).collect();
@@ -78,21 +66,4 @@ fn rows(connection: &mut Connection) -> Result<BTreeSet<String>> {
         outcome => outcome.done().context("read the entities of transactions")?,
     }
     Ok(found.into_keys().filter_map(|name| Some(name.entity?.row)).collect())
-}
-
-fn insert(row: &str) -> Operation {
-    let body = format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"{row}\"}}");
-    let headers = vec![("Prefer", "return-no-content".to_owned())];
-    Operation { method: "POST", path: format!("/{TABLE}"), headers, body }
-}
-
-fn put(row: &str) -> Operation {
-    let body = format!("<QueueMessage><MessageText>{row}</MessageText></QueueMessage>");
-    let headers = vec![("Content-Type", "application/xml".to_owned())];
-    Operation { method: "POST", path: format!("/{QUEUE}/messages"), headers, body }
-}
-
-fn queues(server: &Server) -> Result<Connection> {
-    let address = server.queue().context("the server has no queues")?;
-    Ok(Connection::open(address)?.of_queues())
 }
