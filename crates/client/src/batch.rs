@@ -2,6 +2,8 @@
 
 mod atomically;
 mod change_set;
+#[cfg(not(feature = "queue"))]
+mod no_messages;
 mod send;
 
 pub use atomically::Atomically;
@@ -19,10 +21,13 @@ use crate::entity::{ETag, Loaded, TableEntity};
 use crate::error::Error;
 use crate::key::IntoKey;
 use crate::options::Request;
-use crate::queue::SentMessage;
+#[cfg(feature = "queue")]
+use crate::queue as messages;
 use crate::table::Table;
 use crate::write::{Merge, Proof};
 use lazuli_model::TableName;
+#[cfg(not(feature = "queue"))]
+use no_messages as messages;
 use send::place;
 use std::marker::PhantomData;
 
@@ -42,7 +47,7 @@ pub struct Batch<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Committed {
     etags: Vec<Option<ETag>>,
-    messages: Vec<SentMessage>,
+    messages: Vec<messages::SentMessage>,
     proof: Proof,
 }
 
@@ -62,8 +67,9 @@ impl Committed {
         self.etags.get(index)?.as_ref()
     }
 
+    #[cfg(feature = "queue")]
     /// The messages that [`Atomically::send`] put into queues, in their order; none if the answer was lost.
-    pub fn messages(&self) -> &[SentMessage] {
+    pub fn messages(&self) -> &[messages::SentMessage] {
         &self.messages
     }
 

@@ -1,6 +1,7 @@
 //! Transactions over partitions and tables, which only a Lazuli server has (C-11.7, X-4.6).
 
 use super::change_set::{BatchFault, ChangeSet, Operation, WriteOp, refusal};
+use super::messages::{MessagePart, SendMessage};
 use super::send::{mark, place, send};
 use super::{Commit, Committed};
 use crate::account::Account;
@@ -10,7 +11,6 @@ use crate::error::Error;
 use crate::extensions::{EXTENSIONS, TRANSACTION};
 use crate::key::IntoKey;
 use crate::options::Request;
-use crate::queue::{MessagePart, SendMessage};
 use crate::table::Table;
 use crate::tables;
 use crate::write::Merge;
@@ -114,6 +114,7 @@ impl Atomically {
         self
     }
 
+    #[cfg(feature = "queue")]
     /// Puts a message into a queue of the account, if and only if the writes are carried out:
     /// `.send(mails.send_json(&thanks).delay(minute))`. Its timeout is that of the transaction.
     ///

@@ -1,13 +1,13 @@
 //! The writes of a transaction and the body of its request, which grow together: the size is known after
 //! each write (C-11.1, C-11.5).
 
+use super::messages::MessagePart;
 use crate::account::Account;
 use crate::dialect::Dialect;
 use crate::entity::{Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::index::{self, CopyMark};
 use crate::key::IntoKey;
-use crate::queue::MessagePart;
 use crate::table::write_entity_path;
 use crate::write::{Merge, WriteVerb};
 use crate::write_ids::WriteIds;

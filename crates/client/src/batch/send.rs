@@ -1,5 +1,6 @@
 //! A transaction on its way, and what its answer means for each write (C-11.2, C-11.3, C-13).
 
+use super::messages::SentMessage;
 use super::{ChangeSet, Committed, Operation, Prepared};
 use crate::account::Account;
 use crate::call::{Answer, CallOptions, kind_of};
@@ -7,7 +8,6 @@ use crate::entity::{ETag, Entity, Loaded};
 use crate::error::{Error, ErrorAnswer, ErrorKind};
 use crate::extensions::{EXTENSIONS, TRANSACTION};
 use crate::index::violation;
-use crate::queue::SentMessage;
 use crate::write::{self, Proof, WriteVerb};
 use crate::write_ids::{Fate, WRITE_IDS, WriteIds};
 use crate::{table, tables};
