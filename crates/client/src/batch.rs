@@ -67,8 +67,8 @@ impl Committed {
         self.etags.get(index)?.as_ref()
     }
 
-    #[cfg(feature = "queue")]
     /// The messages that [`Atomically::send`] put into queues, in their order; none if the answer was lost.
+    #[cfg(feature = "queue")]
     pub fn messages(&self) -> &[messages::SentMessage] {
         &self.messages
     }

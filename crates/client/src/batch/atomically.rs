@@ -114,7 +114,6 @@ impl Atomically {
         self
     }
 
-    #[cfg(feature = "queue")]
     /// Puts a message into a queue of the account, if and only if the writes are carried out:
     /// `.send(mails.send_json(&thanks).delay(minute))`. Its timeout is that of the transaction.
     ///
@@ -132,6 +131,7 @@ impl Atomically {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(feature = "queue")]
     pub fn send(mut self, message: SendMessage) -> Self {
         self.messages.push(message);
         self
