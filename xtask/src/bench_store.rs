@@ -144,7 +144,7 @@ impl<'a> Bench<'a> {
     fn gateway_costs(&self) -> Result<()> {
         let data = tempfile::tempdir()?;
         let quiet = ["--access-log", "off"];
-        let local = [Server::start(self.workspace.binary()?, data.path(), &quiet)?];
+        let local = [Server::start(self.workspace.dist_binary()?, data.path(), &quiet)?];
         fill(&local[0], ROWS)?;
         let on = |servers: &[Server], step: Step<'_>| -> Result<f64> {
             let cpu = || cpu_of_servers(servers);
@@ -254,6 +254,6 @@ fn plain_insert() -> String {
 fn start_gateway(workspace: &Workspace, store: SocketAddr) -> Result<Server> {
     let engine = format!("postgres://lazuli@{store}/postgres");
     let arguments = ["--access-log", "off"];
-    let command = Command::new(workspace.binary()?);
+    let command = Command::new(workspace.dist_binary()?);
     Server::start_gateway(command, &engine, &arguments).context("start a gateway")
 }

@@ -32,10 +32,10 @@ pub(crate) fn run(workspace: &Workspace, seconds: u64) -> Result<Tally> {
     let cluster = StandIn::start();
     let quiet = ["--access-log", "off"];
     let start = || {
-        let command = Command::new(workspace.binary()?);
+        let command = Command::new(workspace.dist_binary()?);
         Server::start_gateway(command, &cluster.engine(), &quiet).context("start a gateway")
     };
-    let local = Server::start(workspace.binary()?, data.path(), &quiet)?;
+    let local = Server::start(workspace.dist_binary()?, data.path(), &quiet)?;
     let mut gateways = vec![start()?];
     for server in gateways.iter().chain([&local]) {
         fill(server, ROWS)?;
