@@ -3,7 +3,7 @@
 //! Entries of an index change in the commit of their entity, by a function that the engine runs
 //! when it orders commits (`derive.rs`). A query reads entries instead of entities where that reads
 //! less (`access.rs` decides, `read.rs` reads by `stream.rs` and `collect.rs`). Building goes through the table
-//! in steps while writes go on (`build.rs`). `verify.rs` compares entries with entities.
+//! in steps while writes go on (`build.rs`, `fill.rs`). `verify.rs` compares entries with entities.
 //!
 //! # Invariants
 //!
@@ -18,6 +18,7 @@ pub(crate) mod access;
 pub(crate) mod build;
 pub(crate) mod collect;
 pub(crate) mod derive;
+pub(crate) mod fill;
 pub(crate) mod meter;
 pub(crate) mod read;
 pub(crate) mod stream;

@@ -6,7 +6,7 @@
 use crate::derive::Derivation;
 use crate::error::TableError;
 use crate::feed::news::News;
-use crate::index::build::Pace as BuildPace;
+use crate::index::fill::Pace as BuildPace;
 use crate::index::meter::BuildMeter;
 use crate::known_tables::{DeletionGuard, KnownTables, Moment};
 use crate::statistics::Statistics;

@@ -5,34 +5,24 @@
 //! on the condition that these entities have not changed since, so that an entry never outlives the
 //! value it is for. Progress is part of the same commit.
 
-use super::derive::{Indexed, Ownership, entry_of};
+use super::fill::{Build, Duplicate, Filled, Gathered, Target};
 use crate::error::TableError;
-use crate::expiry::moment;
 use crate::index::IndexConflict;
-use crate::service::{OpenTable, TableService, opened};
+use crate::service::{TableService, opened};
 use crate::settings::drop_index;
 use bytes::Bytes;
 use lazuli_engine::{
     Check, Commit, CommitError, Expect, Found, Key, KeyRange, Reclaimed, Revision, ScanEnd, View,
     Visit, Write, Writers,
 };
-use lazuli_layout::key::index::{builds, decode_build, join_entity, owner, split_entity};
-use lazuli_layout::settings::{
-    BuildRecord, ENTRY, IndexState, TableIndex, TableSettings, decode_owner,
-};
-use lazuli_layout::{CorruptRecord, EntityRecord, IndexId, key};
+use lazuli_layout::key::index::{builds, decode_build, join_entity};
+use lazuli_layout::settings::{BuildRecord, IndexState, TableIndex, decode_owner};
+use lazuli_layout::{CorruptRecord, IndexId, key};
 use lazuli_meter::Counter;
-use lazuli_model::Expiry;
 use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_service::{Rows, key_range, step};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Entities per step. With the owner of unique values each needs two writes, and a check.
-const STEP_ENTITIES_MAX: usize = 2048;
-/// Entities per step at least, however many change while they are read.
-const STEP_ENTITIES_MIN: usize = 16;
 /// Entities counted per step.
 const STEP_COUNTED_MAX: u64 = 64 * 1024;
 /// On a store with other writers a write may finish this long after the index was declared without
@@ -42,73 +32,6 @@ pub(crate) const SETTLES_MS: u64 = REQUEST_MS_MAX + 10_000;
 const BUILDS_PER_STEP: usize = 16;
 /// Duplicates named when an index cannot be unique.
 const DUPLICATES_NAMED: usize = 3;
-
-/// How many entities the next step reads: fewer after a step that met a change.
-pub(crate) struct Pace(AtomicUsize);
-
-impl Default for Pace {
-    fn default() -> Self {
-        Self(AtomicUsize::new(STEP_ENTITIES_MAX))
-    }
-}
-
-impl Pace {
-    fn entities(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn went_well(&self) {
-        self.0.store((self.entities() * 2).min(STEP_ENTITIES_MAX), Ordering::Relaxed);
-    }
-
-    fn met_a_change(&self) {
-        self.0.store((self.entities() / 4).max(STEP_ENTITIES_MIN), Ordering::Relaxed);
-    }
-}
-
-/// An index being built, as found in one snapshot.
-struct Build {
-    id: IndexId,
-    record: BuildRecord,
-    /// The revision of the record.
-    revision: Revision,
-    table: OpenTable,
-    /// The revision of the catalog record.
-    declared: Revision,
-    target: Target,
-}
-
-/// What is built.
-enum Target {
-    Index(TableIndex),
-    /// The moments at which entities expire.
-    Moments(Expiry),
-}
-
-impl Target {
-    /// What `settings` says is to be built under `number`.
-    fn of(settings: &TableSettings, number: u32) -> Option<Self> {
-        if let Some(expiry) = settings.expiry.as_ref().filter(|expiry| expiry.number == number) {
-            return Some(Self::Moments(expiry.expiry.clone()));
-        }
-        let is_built =
-            |index: &&TableIndex| index.number == number && index.state == IndexState::Building;
-        settings.indexes.iter().find(is_built).cloned().map(Self::Index)
-    }
-}
-
-/// Two entities with the same unique values, by their keys without the table.
-type Duplicate = (Box<[u8]>, Box<[u8]>);
-
-/// What a step found.
-#[derive(Default)]
-struct Gathered {
-    entities: Vec<Check>,
-    entries: Vec<Write>,
-    owners: BTreeMap<Key, (Box<[u8]>, Write)>,
-    /// Two entities of this step with the same unique values.
-    duplicate: Option<Duplicate>,
-}
 
 impl TableService {
     /// Takes one step of building an index. Returns [`Reclaimed::Fully`] if there is nothing to do
@@ -152,13 +75,21 @@ impl TableService {
             return self.abandon(id, found.revision).await;
         };
         let revision = found.revision;
-        let build = Build { id, record, revision, table, declared, target };
+        let mut build = Build { id, record, revision, table, declared, target };
         if !self.has_settled(&build).await? {
             return Ok(Reclaimed::Fully);
         }
         match &build.record.count_from {
             Some(from) => self.count(view, &build, from.clone()).await,
-            None => self.fill(view, &build).await,
+            None => match self.fill(view, &mut build).await? {
+                Filled::Partly => Ok(Reclaimed::Partly),
+                Filled::Whole { examined } => self.finish(&build, examined).await,
+                Filled::Duplicate(duplicate) => self.fail(&build, &[duplicate]).await,
+                Filled::Taken(owners) => {
+                    let duplicates = self.duplicates(&build, &owners).await?;
+                    self.fail(&build, &duplicates).await
+                }
+            },
         }
     }
 
@@ -173,7 +104,7 @@ impl TableService {
         if waited >= self.index_settles_ms.unwrap_or(SETTLES_MS) * TICKS_PER_MS {
             return Ok(true);
         }
-        self.progress(build, build.record.clone(), Gathered::default()).await?;
+        self.commit_step(build, build.record.clone(), Gathered::default()).await?;
         Ok(false)
     }
 
@@ -202,86 +133,7 @@ impl TableService {
             count_from: next.map(|rest| rest.start),
             ..build.record.clone()
         };
-        self.progress(build, record, Gathered::default()).await
-    }
-
-    /// Adds the entries of some entities.
-    async fn fill(&self, view: &dyn View, build: &Build) -> Result<Reclaimed, TableError> {
-        let all = key::table_range(build.id.table);
-        let mut next = Some(KeyRange::new(build.record.from.clone().max(all.start), all.end));
-        let mut gathered = Gathered::default();
-        let entities = self.build_pace.entities();
-        while let Some(range) = next.take_if(|_| gathered.entities.len() < entities) {
-            let rows = Rows::at_most(entities - gathered.entities.len());
-            let mut visit = |key: &[u8], value: &[u8], revision: Revision| {
-                gathered.add(build, key, value, revision)?;
-                Ok(Visit::Continue)
-            };
-            if let ScanEnd::More(rest) = step(view, range, rows, &mut visit).await? {
-                next = Some(rest);
-            }
-        }
-        if let Some((first, second)) = gathered.duplicate {
-            return self.fail(build, &[(first, second)]).await;
-        }
-        let is_last = next.is_none();
-        let record = BuildRecord {
-            done: build.record.done + gathered.entities.len() as u64,
-            from: next.map_or_else(Vec::new, |rest| rest.start),
-            ..build.record.clone()
-        };
-        if is_last && gathered.entities.is_empty() {
-            return self.finish(build, record.done).await;
-        }
-        // The end of the range is where the last step finds nothing.
-        let record = match is_last {
-            true => BuildRecord { from: key::table_range(build.id.table).end, ..record },
-            false => record,
-        };
-        let owners: Vec<Key> = gathered.owners.keys().cloned().collect();
-        match self.progress(build, record, gathered).await {
-            Err(TableError::IndexConflict(_)) => {
-                let duplicates = self.duplicates(build, &owners).await?;
-                self.fail(build, &duplicates).await
-            }
-            other => other,
-        }
-    }
-
-    /// Commits a step.
-    async fn progress(
-        &self,
-        build: &Build,
-        record: BuildRecord,
-        gathered: Gathered,
-    ) -> Result<Reclaimed, TableError> {
-        let key = Key::from(build.id.build());
-        let own = Check { key: key.clone(), expect: Expect::At(build.revision) };
-        let added = gathered.entries.len() as u64;
-        let owners = gathered.owners.into_values().map(|(_, write)| write);
-        let writes = gathered.entries.into_iter().chain(owners);
-        let commit = Commit {
-            guards: vec![build.table.lives.clone()],
-            checks: [own].into_iter().chain(gathered.entities).collect(),
-            ..Commit::new(
-                self.store.now(),
-                writes.chain([Write::Put(key, record.encode().into())]).collect(),
-            )
-        };
-        match self.store.engine.commit(commit).await {
-            Ok(_) => {
-                self.build_pace.went_well();
-                self.builds.entries.add(added);
-            }
-            // The table or an entity changed, or another process builds too: read again.
-            Err(
-                CommitError::GuardFailed { .. }
-                | CommitError::CheckFailed { .. }
-                | CommitError::Conflict
-                | CommitError::Undetermined(_),
-            ) => self.build_pace.met_a_change(),
-            Err(error) => return Err(error.into()),
-        }
+        self.commit_step(build, record, Gathered::default()).await?;
         Ok(Reclaimed::Partly)
     }
 
@@ -406,50 +258,6 @@ impl TableService {
             }
         }
         Ok(duplicates)
-    }
-}
-
-impl Gathered {
-    fn add(
-        &mut self,
-        build: &Build,
-        key: &[u8],
-        value: &[u8],
-        revision: Revision,
-    ) -> Result<(), CorruptRecord> {
-        let (_, entity) = split_entity(key)?;
-        self.entities.push(Check { key: key.to_vec().into(), expect: Expect::At(revision) });
-        let index = match &build.target {
-            Target::Index(index) => index,
-            Target::Moments(expiry) => {
-                if let Some(moment) = moment(expiry, &EntityRecord::parse(value)?, revision) {
-                    let entry = key::expiry::moment(build.id, moment.bucket(), entity);
-                    self.entries.push(Write::Put(entry.into(), Bytes::from_static(ENTRY)));
-                }
-                return Ok(());
-            }
-        };
-        let Some(indexed) = Indexed::parse(key, Some(value))? else { return Ok(()) };
-        let definition = &index.definition;
-        let Some(values) = indexed.values(definition) else { return Ok(()) };
-        let entry = entry_of(build.id.table, index, &values, entity);
-        self.entries.push(Write::Put(entry, Bytes::from_static(ENTRY)));
-        if !definition.is_unique() {
-            return Ok(());
-        }
-        let Some(owner) = owner(build.id, values) else { return Ok(()) };
-        let ownership = Ownership {
-            table: build.id.table,
-            index: definition.name().clone(),
-            taken_by: Some(entity.into()),
-            given_up_by: Vec::new(),
-        };
-        let owner = Key::from(owner);
-        let write = Write::Modify(owner.clone(), Arc::new(ownership));
-        if let Some((earlier, _)) = self.owners.insert(owner, (entity.into(), write)) {
-            self.duplicate.get_or_insert((earlier, entity.into()));
-        }
-        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@ use lazuli_table::{
 };
 use lazuli_testkit::engine_suite::Fixture as Store;
 use lazuli_testkit::index_histories::an_index_changes_no_answer as an_index_changes_no_answer_on;
+use std::sync::atomic::Ordering;
 
 fn index(name: &str, on: &[&str], unique: bool) -> IndexDefinition {
     IndexDefinition::new(name, on, unique).unwrap()
@@ -292,6 +293,52 @@ async fn writes_go_on_while_an_index_is_built() {
     assert_eq!(fixture.stored(b'i').await, 99);
     assert_eq!(fixture.pages(query(eq("A", 50))).await, []);
     assert_eq!(fixture.pages(query(eq("A", -1))).await.len(), 1);
+}
+
+#[tokio::test]
+async fn steps_of_a_large_table_are_read_while_others_are_committed() {
+    // changes of entities that are read but not yet committed, a lost answer, and duplicates in
+    // different steps.
+    const ROWS: i32 = 9_000;
+    let fixture = Fixture::quick().await;
+    let key = |row: i32| format!("{row:05}");
+    for row in 0..ROWS {
+        fixture.put(("p", &key(row)), &[("A", Value::Int32(row))]).await.unwrap();
+    }
+    let change = |row: i32| {
+        let (other, service) = (fixture.clone(), fixture.elsewhere());
+        let changed = [("A", Value::Int32(-row))];
+        let changed = mutation(MutationKind::InsertOrReplace, ("p", &key(row)), &changed);
+        Fault::After(Box::pin(async move {
+            service.mutate(&other.account, &other.table, &changed).await.unwrap();
+        }))
+    };
+    fixture.declare(&[index("byA", &["A"], true)]).await;
+    fixture.service.build_some().await.unwrap();
+    let before = fixture.engine.trips.load(Ordering::Relaxed);
+    fixture.service.build_some().await.unwrap();
+    let trips = fixture.engine.trips.load(Ordering::Relaxed) - before;
+    assert_eq!(trips, 6, "a view, and five commits in one turn");
+    fixture.build().await;
+    assert_eq!(fixture.states().await, [IndexState::Ready]);
+    fixture.declare(&[]).await;
+    fixture.declare(&[index("byA", &["A"], true)]).await;
+    fixture.service.build_some().await.unwrap();
+    fixture.engine.plan([change(5_000), change(3_000), Fault::LoseAnswer, change(8_999)]);
+    fixture.build().await;
+    let status = fixture.service.indexes(&fixture.account, &fixture.table).await.unwrap();
+    assert_eq!((&status[0].state, status[0].done), (&IndexState::Ready, ROWS as u64));
+    assert_eq!(fixture.verify().await.found, []);
+    for row in [3_000, 5_000, 8_999] {
+        assert_eq!(fixture.pages(query(eq("A", row))).await, []);
+        assert_eq!(fixture.pages(query(eq("A", -row))).await.len(), 1);
+    }
+    fixture.declare(&[]).await;
+    fixture.put(("p", &key(7_000)), &[("A", Value::Int32(10))]).await.unwrap();
+    fixture.declare_and_build(&[index("byA", &["A"], true)]).await;
+    let states = fixture.states().await;
+    let [IndexState::Failed(reason)] = &states[..] else { panic!("{states:?}") };
+    assert!(reason.contains("RowKey='00010'") && reason.contains("RowKey='07000'"), "{reason}");
 }
 
 #[tokio::test]
