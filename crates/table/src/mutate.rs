@@ -11,7 +11,7 @@
 //!
 //! None of them reads the entity first: the engine decides when it orders the commit.
 
-use crate::derive::{Derivation, WriteKind, entity_of};
+use crate::derive::{Derivation, WriteKind};
 use crate::error::{BatchFailure, TableError};
 use crate::expiry::write::{Judged, JudgedEffect};
 use crate::index::IndexConflict;
@@ -147,7 +147,7 @@ impl TableService {
                 Attempt::Again
             }
             Err(error) => {
-                let failure = failure_of(steps, error);
+                let failure = failure_of(steps, &keys, expiring.as_slice(), error);
                 match self.frees_values(expiring.as_slice(), &failure).await {
                     true => Attempt::Again,
                     false => Attempt::Done(Err(failure)),
@@ -163,7 +163,7 @@ impl TableService {
         else {
             return false;
         };
-        let table = tables.iter().find(|table| entity_of(table.id, owner).is_some());
+        let table = tables.iter().find(|table| table.has_entity(owner));
         match table {
             Some(table) => self.sweep_one(table, owner).await.unwrap_or(false),
             None => false,
@@ -218,7 +218,7 @@ impl TableService {
 fn judge_in_commit(commit: &mut Commit, steps: &[Step<'_>], keys: &[Key], table: &OpenTable) {
     let Some(settings) = &table.settings else { return };
     let now = timestamp(commit.not_before);
-    let is_of_table = |key: &Key| entity_of(table.id, key.as_slice()).is_some();
+    let is_of_table = |key: &Key| table.has_entity(key.as_slice());
     commit.checks.retain(|check| !is_of_table(&check.key));
     let writes = commit.writes.iter_mut().zip(steps.iter().zip(keys));
     for (write, (step, key)) in writes.filter(|(_, (_, key))| is_of_table(key)) {
@@ -279,16 +279,25 @@ impl Derive for Both {
     }
 }
 
-/// Finds the step that made a commit fail: writes are the steps in order, checks are those of the
-/// steps that have one.
-///
-/// The checks of a table whose entities expire are part of its writes.
-pub(crate) fn failure_of(steps: &[Step<'_>], error: CommitError) -> BatchFailure {
+/// Finds the step that made a commit fail. Writes are the steps in order. Checks are those of the steps that
+/// have one, in order, without the steps of `expiring` tables, whose conditions are part of their writes.
+pub(crate) fn failure_of(
+    steps: &[Step<'_>],
+    keys: &[Key],
+    expiring: &[OpenTable],
+    error: CommitError,
+) -> BatchFailure {
     match error {
         CommitError::CheckFailed { index, found } => {
-            let mut checked = steps.iter().enumerate().filter(|(_, step)| step.expect.is_some());
+            let is_judged =
+                |key: &Key| expiring.iter().any(|table| table.has_entity(key.as_slice()));
+            let mut checked = steps
+                .iter()
+                .zip(keys)
+                .enumerate()
+                .filter(|(_, (step, key))| step.expect.is_some() && !is_judged(key));
             match checked.nth(index) {
-                Some((index, step)) => BatchFailure::new(index, step.check_error(found)),
+                Some((index, (step, _))) => BatchFailure::new(index, step.check_error(found)),
                 None => BatchFailure::new(0, TableError::Busy),
             }
         }

@@ -3,7 +3,7 @@
 //! The verbs are in other files: `tables.rs` creates and deletes tables and keeps their policies,
 //! `list.rs` lists them, `query.rs` reads entities, `mutate.rs` and `batch.rs` change them.
 
-use crate::derive::Derivation;
+use crate::derive::{Derivation, entity_of};
 use crate::error::TableError;
 use crate::feed::news::News;
 use crate::index::fill::Pace as BuildPace;
@@ -60,6 +60,11 @@ impl OpenTable {
     /// Whether its entities expire.
     pub(crate) fn expiring(&self) -> bool {
         self.settings.as_ref().is_some_and(|settings| settings.expiry.is_some())
+    }
+
+    /// Whether `key` is that of an entity of the table.
+    pub(crate) fn has_entity(&self, key: &[u8]) -> bool {
+        entity_of(self.id, key).is_some()
     }
 
     /// The feed of the table, if it has one.

@@ -91,7 +91,7 @@ impl TableService {
                 Attempt::Again
             }
             Err(error) => {
-                let failure = failure_of(&steps, error);
+                let failure = failure_of(&steps, &keys, &expiring, error);
                 match self.frees_values(&expiring, &failure).await {
                     true => Attempt::Again,
                     false => Attempt::Done(Err(failure)),

@@ -62,6 +62,23 @@ fn one_that_fails_undoes_all() {
     assert_eq!(lazuli.get("/Orders()").expect(200).row_keys(), "");
 }
 
+/// X-4.6, X-7.2: the failing index, where only some of the tables judge expiry in the commit.
+#[test]
+fn the_failing_index_is_right_beside_a_table_whose_entities_expire() {
+    let lazuli = server();
+    let ttl = asking("PUT", "/Orders?comp=lazuli-ttl").json(r#"{"property":"ExpiresAt"}"#);
+    lazuli.send(&ttl).expect(200);
+    lazuli.insert("Orders", r#"{"PartitionKey":"a","RowKey":"1"}"#).expect(201);
+    lazuli.insert("Other", r#"{"PartitionKey":"a","RowKey":"1"}"#).expect(201);
+    let taken = [insert("Orders", "b", "1"), insert("Orders", "c", "1"), insert("Other", "a", "1")];
+    let message = "2:The specified entity already exists.";
+    send(&lazuli, &taken).expect_error(409, "EntityAlreadyExists", message);
+    let taken = [insert("Other", "b", "1"), insert("Orders", "a", "1")];
+    let message = "1:The specified entity already exists.";
+    send(&lazuli, &taken).expect_error(409, "EntityAlreadyExists", message);
+    assert_eq!(lazuli.get("/Other()").expect(200).items("PartitionKey"), "a");
+}
+
 /// X-4.6: the same row key in another partition or table is another entity; 100 operations at most.
 #[test]
 fn the_other_rules_of_a_transaction_stay() {
