@@ -3,7 +3,7 @@
 use crate::Store;
 use crate::expected::revision;
 use crate::fault::Fault;
-use crate::session::Session;
+use crate::session::{Parameters, Session};
 use crate::statement::Statement;
 use crate::stored::split;
 use crate::view::PostgresView;
@@ -29,11 +29,13 @@ pub(crate) async fn scan(
     loop {
         let deadline = store.deadline();
         let open = view.open(deadline).await?;
-        let limit = progress.rows_wanted();
+        let rows = progress.rows_wanted();
+        let size = Size { rows, bytes: progress.bytes_wanted(rows) };
         let wait_max = deadline.saturating_duration_since(Instant::now());
-        let room = store.chunk_memory.take(progress.bytes_of(limit), wait_max).await?;
+        let room = Progress::room_of(size.rows, size.bytes);
+        let room = store.chunk_memory.take(room, wait_max).await?;
         let session = open.lease()?;
-        let chunk = open.ask(fetch(session, &rest, scan.direction, limit, deadline)).await?;
+        let chunk = open.ask(fetch(session, &rest, scan.direction, size, deadline)).await?;
         let room = room.keep(chunk.bytes());
         store.meter.fetched(chunk.rows.len());
         for row in &chunk.rows {
@@ -55,6 +57,13 @@ pub(crate) async fn scan(
     }
 }
 
+/// How much to fetch at most: so many rows, and none after the one that reaches so many bytes.
+#[derive(Clone, Copy)]
+struct Size {
+    rows: usize,
+    bytes: usize,
+}
+
 struct Chunk {
     rows: Vec<Row>,
     /// Nothing of the range follows.
@@ -62,6 +71,12 @@ struct Chunk {
 }
 
 impl Chunk {
+    fn new(rows: Vec<Row>, size: Size) -> Self {
+        let chunk = Self { rows, is_last: false };
+        let is_last = chunk.rows.len() < size.rows && chunk.bytes() < size.bytes;
+        Self { is_last, ..chunk }
+    }
+
     fn bytes(&self) -> usize {
         let bytes = |row: &Row| row.get::<_, &[u8]>(0).len() + row.get::<_, &[u8]>(3).len();
         self.rows.iter().map(bytes).sum()
@@ -73,20 +88,22 @@ async fn fetch(
     session: &Session,
     range: &KeyRange,
     direction: Direction,
-    limit: usize,
+    size: Size,
     deadline: Instant,
 ) -> Result<Chunk, Fault> {
-    let rows_max = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows_max = i64::try_from(size.rows).unwrap_or(i64::MAX);
+    let bytes_max = i64::try_from(size.bytes).unwrap_or(i64::MAX);
     let ((start, start_rest), (end, end_rest)) = (split(&range.start), split(&range.end));
     if start_rest.is_empty() && end_rest.is_empty() {
         let statement = match direction {
             Direction::Forward => Statement::ScanForward,
             Direction::Backward => Statement::ScanBackward,
         };
-        let mut rows = session.query(statement, &[&start, &end, &rows_max], deadline).await?;
+        let bounds: Parameters<'_> = &[&start, &end, &rows_max, &bytes_max];
+        let mut rows = session.query(statement, bounds, deadline).await?;
         let long = rows.iter().position(|row| !row.get::<_, &[u8]>(1).is_empty());
         match long {
-            None => return Ok(Chunk { is_last: rows.len() < limit, rows }),
+            None => return Ok(Chunk::new(rows, size)),
             Some(0) => {}
             Some(first) => {
                 rows.truncate(first);
@@ -98,9 +115,9 @@ async fn fetch(
         Direction::Forward => Statement::LongScanForward,
         Direction::Backward => Statement::LongScanBackward,
     };
-    let bounds: crate::session::Parameters<'_> = &[&start, &start_rest, &end, &end_rest, &rows_max];
+    let bounds: Parameters<'_> = &[&start, &start_rest, &end, &end_rest, &rows_max, &bytes_max];
     let rows = session.query(statement, bounds, deadline).await?;
-    Ok(Chunk { is_last: rows.len() < limit, rows })
+    Ok(Chunk::new(rows, size))
 }
 
 fn key_of(row: &Row) -> Cow<'_, [u8]> {

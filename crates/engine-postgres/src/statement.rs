@@ -110,25 +110,54 @@ macro_rules! answer_and_note {
     };
 }
 
-/// Entries of a range of which both bounds are within the index; $1 and $2 are the bounds.
-macro_rules! scan {
-    ($order:literal) => {
+/// The rows of `$rows` up to the one whose key and value reach `$bytes` bytes together. Lengths are known
+/// without the values: those are stored apart and uncompressed (K-3.4).
+macro_rules! bounded {
+    ($rows:expr, $order:literal, $bytes:literal) => {
         concat!(
-            "select k, x, r, v from lazuli_kv where k >= $1 and k < $2 and v is not null order by ",
+            "select k, x, r, v from (select found.*, octet_length(k) + octet_length(v) as bytes, \
+             sum(octet_length(k) + octet_length(v)) over (order by ",
             $order,
-            " limit $3"
+            " rows unbounded preceding) as so_far from (",
+            $rows,
+            ") found) counted where so_far - bytes < ",
+            $bytes,
+            "::bigint order by ",
+            $order
         )
     };
 }
 
-/// As [`scan`], of any range, in the order of whole keys: $1, $2 and $3, $4 are the bounds.
+/// Entries of a range of which both bounds are within the index; $1 and $2 are the bounds, $3 and $4 how
+/// many rows and bytes.
+macro_rules! scan {
+    ($order:literal) => {
+        bounded!(
+            concat!(
+                "select k, d, x, r, v from lazuli_kv where k >= $1 and k < $2 and v is not null \
+                 order by ",
+                $order,
+                " limit $3"
+            ),
+            $order,
+            "$4"
+        )
+    };
+}
+
+/// As [`scan`], of any range, in the order of whole keys: $1, $2 and $3, $4 are the bounds, $5 and $6 how
+/// many rows and bytes.
 macro_rules! long_scan {
     ($order:literal) => {
-        concat!(
-            "select k, x, r, v from lazuli_kv where (k, x) >= ($1, $2) and (k, x) < ($3, $4) \
-             and v is not null order by ",
+        bounded!(
+            concat!(
+                "select k, x, r, v from lazuli_kv where (k, x) >= ($1, $2) and (k, x) < ($3, $4) \
+                 and v is not null order by ",
+                $order,
+                " limit $5"
+            ),
             $order,
-            " limit $5"
+            "$6"
         )
     };
 }

@@ -6,19 +6,24 @@ pub use memory::{ChunkMemory, Room};
 
 use crate::Scan;
 
-/// Rows of the first chunk, because the size of a row is not known yet: 32 of the largest are 32 MiB.
+/// Rows of the first chunk, because the size of a row is not known yet: 32 entities are at most 32 MiB.
 const FIRST_ROWS_MAX: usize = 32;
 
 /// A chunk has at most this many times the rows of the chunk before.
 const GROWTH_MAX: usize = 4;
 
-/// The largest row of a table.
-const ROW_BYTES_MAX: usize = 1024 * 1024;
+/// The largest row of a table: an entry of a change feed that holds an entity before and after.
+const ROW_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// A chunk may have so many times the bytes that earlier rows let expect, and at least
+/// `CHUNK_BYTES_MIN`: rows that are a little larger do not cost more chunks.
+const BYTES_SLACK: usize = 2;
+const CHUNK_BYTES_MIN: usize = 1024 * 1024;
 
 /// How much of its store an engine fetches at once.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkLimits {
-    /// By the sizes of the rows fetched before.
+    /// By the sizes of the rows fetched before, or by those fetched now where the store counts.
     pub bytes_max: usize,
     pub rows_max: usize,
 }
@@ -57,10 +62,29 @@ impl Progress {
         rows_left.min(by_size).min(by_growth).clamp(1, self.limits.rows_max)
     }
 
-    /// The memory that a chunk of so many rows may need.
+    /// The memory to reserve for a chunk of so many rows from a store that does not count bytes. The rows
+    /// before say little about the next ones, so it has room for some of the largest.
     pub fn bytes_of(&self, rows: usize) -> usize {
-        let row_bytes = self.seen.map_or(ROW_BYTES_MAX, |(_, row_bytes)| row_bytes);
-        rows.saturating_mul(row_bytes)
+        let largest = rows.min(FIRST_ROWS_MAX).saturating_mul(ROW_BYTES_MAX);
+        self.bytes_expected(rows).map_or(largest, |bytes| bytes.max(largest))
+    }
+
+    /// How many bytes of a chunk to fetch from a store that counts them: it ends a chunk with the row that
+    /// reaches them. Never zero: the row after the last that is shown says whether any are left.
+    pub fn bytes_wanted(&self, rows: usize) -> usize {
+        let bytes_max = self.bytes_left.min(self.limits.bytes_max).max(1);
+        self.bytes_expected(rows).map_or(bytes_max, |bytes| {
+            bytes.saturating_mul(BYTES_SLACK).max(CHUNK_BYTES_MIN).min(bytes_max)
+        })
+    }
+
+    /// The memory to reserve for a chunk of so many rows that ends with the row that reaches so many bytes.
+    pub fn room_of(rows: usize, bytes: usize) -> usize {
+        bytes.saturating_add(ROW_BYTES_MAX).min(rows.saturating_mul(ROW_BYTES_MAX))
+    }
+
+    fn bytes_expected(&self, rows: usize) -> Option<usize> {
+        self.seen.map(|(_, row_bytes)| rows.saturating_mul(row_bytes))
     }
 
     /// A chunk has arrived.
@@ -119,11 +143,40 @@ mod tests {
 
         let mut large = progress(10_000, usize::MAX, 10_000);
         large.note_chunk(32, 32 << 20);
-        assert!(large.bytes_of(large.rows_wanted()) <= 40 << 20);
+        assert!(large.rows_wanted() << 20 <= 40 << 20);
         let mut nearly_full = progress(10_000, 4_000, 10_000);
         (0..32).for_each(|_| nearly_full.note_shown(100));
         nearly_full.note_chunk(32, 3_200);
         assert_eq!(nearly_full.rows_wanted(), 9);
+    }
+
+    /// K-3.4: rows of 100 bytes say nothing about the rows that follow.
+    #[test]
+    fn small_rows_before_large_ones_leave_chunks_bounded() {
+        let mut progress = progress(10_000, usize::MAX, 10_000);
+        let rows = progress.rows_wanted();
+        assert_eq!(progress.bytes_wanted(rows), LIMITS.bytes_max);
+        progress.note_chunk(rows, rows * 100);
+
+        let rows = progress.rows_wanted();
+        assert_eq!((rows, progress.bytes_wanted(rows)), (128, CHUNK_BYTES_MIN));
+        assert_eq!(progress.bytes_of(rows), FIRST_ROWS_MAX * ROW_BYTES_MAX);
+        assert_eq!(Progress::room_of(rows, CHUNK_BYTES_MIN), CHUNK_BYTES_MIN + ROW_BYTES_MAX);
+
+        // The largest chunk that the store may now send.
+        progress.note_chunk(2, 2 << 20);
+        let rows = progress.rows_wanted();
+        let room = Progress::room_of(rows, progress.bytes_wanted(rows));
+        assert!(rows == 8 && room <= 8 * ROW_BYTES_MAX, "{rows} rows, {room} bytes");
+    }
+
+    #[test]
+    fn a_chunk_is_not_larger_than_what_the_scan_may_show() {
+        let mut progress = progress(10_000, 4_000, 10_000);
+        assert_eq!(progress.bytes_wanted(32), 4_000);
+        progress.note_shown(4_000);
+        progress.note_chunk(1, 4_000);
+        assert_eq!((progress.rows_wanted(), progress.bytes_wanted(1)), (1, 1));
     }
 
     #[test]
