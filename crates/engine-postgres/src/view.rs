@@ -9,10 +9,12 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture as Sending, Shared};
 use lazuli_engine::meter::TimedCall;
 use lazuli_engine::{BoxFuture, EngineError, Found, Key, Scan, ScanEnd, View, Visitor};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tokio::sync::OnceCell;
-use tokio::time::Instant;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
 
 const BEGIN: &str = "begin isolation level repeatable read, read only";
 
@@ -20,10 +22,20 @@ const BEGIN: &str = "begin isolation level repeatable read, read only";
 pub(crate) struct PostgresView {
     store: Arc<Store>,
     begun_ms: u64,
-    open: OnceCell<Open>,
+    transaction: Arc<Mutex<Transaction>>,
+    /// Gives the connection back when the view expires, whoever still holds it.
+    expiry: OnceLock<AbortHandle>,
 }
 
-/// The transaction of a view.
+/// The transaction of a view, shared with its timer.
+enum Transaction {
+    NotBegun,
+    Open(Arc<Open>),
+    /// The view has expired.
+    Ended,
+}
+
+/// An open transaction. It ends when the last statement that uses it does.
 pub(crate) struct Open {
     lease: Option<Lease>,
     /// Whether the transaction has begun. The first statements are sent along with it, and believed when
@@ -35,31 +47,69 @@ pub(crate) struct Open {
 impl PostgresView {
     pub(crate) fn new(store: Arc<Store>) -> Self {
         let begun_ms = store.options.pace.now_ms();
-        Self { store, begun_ms, open: OnceCell::new() }
+        let transaction = Arc::new(Mutex::new(Transaction::NotBegun));
+        Self { store, begun_ms, transaction, expiry: OnceLock::new() }
     }
 
     /// The transaction, begun if this is the first read.
-    pub(crate) async fn open(&self, deadline: Instant) -> Result<&Open, EngineError> {
+    async fn open(&self, deadline: Instant) -> Result<Arc<Open>, EngineError> {
         let age_ms = self.store.options.pace.now_ms().saturating_sub(self.begun_ms);
-        if age_ms >= self.store.limits().view_ms_max {
+        let left_ms = self.store.limits().view_ms_max.saturating_sub(age_ms);
+        if left_ms == 0 {
             return Err(EngineError::Expired);
         }
-        self.open
-            .get_or_try_init(|| async {
+        let first = timeout_at(deadline, self.transaction.lock()).await;
+        let mut transaction = first.map_err(|_| crate::pool::all_in_use())?;
+        match &*transaction {
+            Transaction::Open(open) => Ok(open.clone()),
+            Transaction::Ended => Err(EngineError::Expired),
+            Transaction::NotBegun => {
                 let lease = self.store.pool.get(Use::View, deadline).await?;
-                Ok(Open::begin(lease))
-            })
-            .await
+                let open = Arc::new(Open::begin(lease));
+                *transaction = Transaction::Open(open.clone());
+                self.expiry.get_or_init(|| self.end_after(left_ms));
+                Ok(open)
+            }
+        }
+    }
+
+    /// Ends the transaction after some time, unless this is stopped before.
+    fn end_after(&self, ms: u64) -> AbortHandle {
+        let transaction = self.transaction.clone();
+        let expire = async move {
+            tokio::time::sleep(Duration::from_millis(ms)).await;
+            *transaction.lock().await = Transaction::Ended;
+        };
+        tokio::spawn(expire).abort_handle()
+    }
+
+    /// The answer to a statement of this view.
+    pub(crate) async fn ask<T, F: Future<Output = Result<T, Fault>>>(
+        &self,
+        deadline: Instant,
+        statement: impl Fn(Arc<Open>, Instant) -> F,
+    ) -> Result<T, EngineError> {
+        let open = self.open(deadline).await?;
+        open.ask(statement(open.clone(), deadline)).await.map_err(Fault::into_engine_error)
     }
 
     async fn read(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
         let deadline = self.store.deadline();
-        let open = self.open(deadline).await?;
         if keys.is_empty() {
+            self.open(deadline).await?;
             return Ok(Vec::new());
         }
-        let lease = open.lease()?;
-        open.ask(read(lease, keys, deadline)).await
+        let statement =
+            |open: Arc<Open>, deadline| async move { read(open.lease()?, keys, deadline).await };
+        self.ask(deadline, statement).await
+    }
+}
+
+impl Drop for PostgresView {
+    fn drop(&mut self) {
+        if let Some(expiry) = self.expiry.get() {
+            expiry.abort();
+        }
     }
 }
 
@@ -73,21 +123,18 @@ impl Open {
         Self { lease: Some(lease), begun, unanswered: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn lease(&self) -> Result<&Lease, EngineError> {
-        self.lease.as_ref().ok_or_else(crate::closed)
+    pub(crate) fn lease(&self) -> Result<&Lease, Fault> {
+        self.lease.as_ref().ok_or_else(|| Fault::lost(crate::closed()))
     }
 
     /// The answer to a statement, if it was in the transaction.
-    pub(crate) async fn ask<T>(
-        &self,
-        statement: impl Future<Output = Result<T, Fault>>,
-    ) -> Result<T, EngineError> {
+    async fn ask<T>(&self, statement: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
-        let found = statement.await.map_err(Fault::into_engine_error)?;
+        let found = statement.await?;
         self.unanswered.fetch_sub(1, Ordering::Relaxed);
         match self.begun.clone().await {
             true => Ok(found),
-            false => Err(EngineError::Unavailable("the snapshot could not be opened".into())),
+            false => Err(Fault::lost("the snapshot could not be opened")),
         }
     }
 }
