@@ -14,7 +14,11 @@ import (
 	"google.golang.org/grpc"
 )
 
-const messageBytesMax = 64 << 20
+const (
+	requestBytesMax = 64 << 20
+	// Longer answers are refused with ResourceExhausted. A cluster may have such a bound, or none.
+	answerBytesMax = 10 << 20
+)
 
 // A store is one of the three servers of the cluster. All share the data.
 type store struct {
@@ -103,8 +107,8 @@ func (s *store) stop() {
 func newServer(f *faults) *grpc.Server {
 	return grpc.NewServer(
 		grpc.UnaryInterceptor(f.intercept),
-		grpc.MaxRecvMsgSize(messageBytesMax),
-		grpc.MaxSendMsgSize(messageBytesMax),
+		grpc.MaxRecvMsgSize(requestBytesMax),
+		grpc.MaxSendMsgSize(answerBytesMax),
 	)
 }
 

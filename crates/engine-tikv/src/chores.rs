@@ -3,7 +3,7 @@
 use crate::engine::TikvEngine;
 use crate::patience::ClientError;
 use crate::proto::kv::{Mutation, Op};
-use crate::read::RangeRead;
+use crate::read::{CHUNK_BYTES_MAX, RangeRead};
 use crate::transaction::TransactionError;
 use bytes::Bytes;
 use lazuli_engine::{Direction, KeyRange, Reclaimed};
@@ -26,7 +26,7 @@ impl TikvEngine {
         let mut left = Some(range).filter(|range| !range.is_empty());
         while let Some(range) = left {
             let read = RangeRead { range, direction: Direction::Forward, at, keys_only: true };
-            let chunk = cluster.scan(&read, RECLAIM_KEYS, &mut patience).await?;
+            let chunk = cluster.scan(&read, RECLAIM_KEYS, CHUNK_BYTES_MAX, &mut patience).await?;
             if !chunk.entries.is_empty() {
                 let delete =
                     |(key, _)| Mutation { op: Op::Delete as i32, key, value: Bytes::new() };

@@ -1,7 +1,7 @@
 //! Sends requests to the regions that hold their keys, wherever those are now.
 
 use crate::driver::Driver;
-use crate::grpc::{Channel, RpcError};
+use crate::grpc::{Channel, MESSAGE_BYTES_MAX, RpcError};
 use crate::oracle::Oracle;
 use crate::patience::{ClientError, Patience};
 use crate::proto::error::RegionError;
@@ -48,6 +48,8 @@ pub(crate) enum SendError {
     Busy(u64, String),
     /// The request may have been executed.
     Lost(String),
+    /// The answer is too long: the request may have been executed.
+    TooLong(String),
     /// The request was not executed, and will not be.
     Failed(ClientError),
 }
@@ -159,6 +161,17 @@ impl Cluster {
         request: &mut Request,
         patience: &Patience,
     ) -> Result<Request::Response, SendError> {
+        self.send_within(region, request, MESSAGE_BYTES_MAX, patience).await
+    }
+
+    /// The same with an answer of at most `bytes_max` bytes.
+    pub(crate) async fn send_within<Request: RegionRequest>(
+        &self,
+        region: &Region,
+        request: &mut Request,
+        bytes_max: usize,
+        patience: &Patience,
+    ) -> Result<Request::Response, SendError> {
         request.set_context(region.context());
         let channel = match self.channel(region.store(), &mut patience.clone()).await {
             Ok(channel) => channel,
@@ -170,7 +183,7 @@ impl Cluster {
             Err(error) => return Err(SendError::Failed(error)),
         };
         let answer: Result<Request::Response, RpcError> =
-            channel.call(Request::PATH, request, patience.call_time()).await;
+            channel.call_within(Request::PATH, request, bytes_max, patience.call_time()).await;
         match answer {
             Ok(mut answer) => match answer.take_region_error() {
                 None => Ok(answer),
@@ -186,6 +199,7 @@ impl Cluster {
                 self.regions.forget(region);
                 Err(SendError::Lost(reason))
             }
+            Err(RpcError::TooLong(reason)) => Err(SendError::TooLong(reason)),
             Err(RpcError::Refused(reason)) => Err(SendError::Failed(ClientError::Refused(reason))),
         }
     }
@@ -254,9 +268,10 @@ impl SendError {
     /// Waits before the request is sent again, which must be allowed.
     pub(crate) async fn wait(self, patience: &mut Patience) -> Result<(), ClientError> {
         match self {
-            Self::Unsent(reason) | Self::Moved(reason) | Self::Lost(reason) => {
-                patience.pause(reason).await
-            }
+            Self::Unsent(reason)
+            | Self::Moved(reason)
+            | Self::Lost(reason)
+            | Self::TooLong(reason) => patience.pause(reason).await,
             Self::Busy(0, reason) => patience.pause(reason).await,
             Self::Busy(ms, reason) => patience.pause_for(ms, reason).await,
             Self::Failed(error) => Err(error),

@@ -21,8 +21,8 @@ use tokio::time::timeout;
 
 /// Every message is preceded by a flag (0: not compressed) and its length.
 const PREFIX_BYTES: usize = 5;
-/// The largest message that is accepted. Chunks of scans stay below it.
-const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The largest message that is accepted. A caller may set a lower bound.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
 const CONNECT_MAX: Duration = Duration::from_secs(2);
@@ -36,6 +36,9 @@ pub(crate) enum RpcError {
     /// The request may have been executed.
     #[error("no answer from {0}")]
     Lost(String),
+    /// The answer is longer than the caller or the server allows. The request may have been executed.
+    #[error("the answer of {0} is too long")]
+    TooLong(String),
     /// The server refused the request for a reason that does not pass by itself.
     #[error("refused by {0}")]
     Refused(String),
@@ -66,10 +69,21 @@ impl Channel {
         request: &impl Message,
         time: Duration,
     ) -> Result<Answer, RpcError> {
+        self.call_within(path, request, MESSAGE_BYTES_MAX, time).await
+    }
+
+    /// The same with a response of at most `bytes_max` bytes. A longer one is not received.
+    pub(crate) async fn call_within<Answer: Message + Default>(
+        &self,
+        path: &'static str,
+        request: &impl Message,
+        bytes_max: usize,
+        time: Duration,
+    ) -> Result<Answer, RpcError> {
         let body = Outgoing::One(Some(framed(request)));
         let answered = timeout(time, async {
             let response = self.send(path, body).await?;
-            self.one_message(response).await
+            self.one_message(response, bytes_max).await
         });
         match answered.await {
             Ok(Ok(message)) => Answer::decode(message).map_err(|error| self.lost(&error)),
@@ -166,17 +180,19 @@ impl Channel {
         *self.sender.lock().await = None;
     }
 
-    async fn one_message(&self, response: Response<Incoming>) -> Result<Bytes, RpcError> {
+    async fn one_message(
+        &self,
+        response: Response<Incoming>,
+        bytes_max: usize,
+    ) -> Result<Bytes, RpcError> {
         self.check_status(response.headers())?;
         let mut body = response.into_body();
-        let mut received = BytesMut::new();
+        let mut received = Received::new(bytes_max);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| self.lost(&error))?;
             match frame.into_data() {
-                Ok(data) if received.len() + data.len() > MESSAGE_BYTES_MAX => {
-                    return Err(self.lost(&"the message is too long"));
-                }
-                Ok(data) => received.put(data),
+                Ok(data) if received.add(&data) => {}
+                Ok(_) => return Err(RpcError::TooLong(self.address.clone())),
                 Err(frame) => {
                     if let Some(trailers) = frame.trailers_ref() {
                         self.check_status(trailers)?;
@@ -184,7 +200,7 @@ impl Channel {
                 }
             }
         }
-        next_message(&mut received)
+        next_message(&mut received.bytes)
             .map_err(|reason| self.lost(&reason))?
             .ok_or_else(|| self.lost(&"the message is cut off"))
     }
@@ -197,6 +213,8 @@ impl Channel {
         let reason = format!("{}: {reason}", self.address);
         match status.as_bytes() {
             b"0" => Ok(()),
+            // A bound of the server: of the length of a message, or of its memory.
+            b"8" => Err(RpcError::TooLong(reason)),
             // Wrong argument, permission denied, not implemented, not authenticated.
             b"3" | b"7" | b"12" | b"16" => Err(RpcError::Refused(reason)),
             _ => Err(RpcError::Lost(reason)),
@@ -205,6 +223,31 @@ impl Channel {
 
     fn lost(&self, reason: &dyn std::fmt::Display) -> RpcError {
         RpcError::Lost(format!("{}: {reason}", self.address))
+    }
+}
+
+/// The part of one message that has arrived.
+struct Received {
+    bytes: BytesMut,
+    /// Of the message without its prefix.
+    bytes_max: usize,
+}
+
+impl Received {
+    fn new(bytes_max: usize) -> Self {
+        Self { bytes: BytesMut::new(), bytes_max: bytes_max.min(MESSAGE_BYTES_MAX) }
+    }
+
+    /// False if the message is too long, which its prefix says before the rest has arrived.
+    fn add(&mut self, data: &[u8]) -> bool {
+        if self.bytes.len() + data.len() > PREFIX_BYTES + self.bytes_max {
+            return false;
+        }
+        self.bytes.put_slice(data);
+        match self.bytes.first_chunk() {
+            Some(&[_, a, b, c, d]) => u32::from_be_bytes([a, b, c, d]) as usize <= self.bytes_max,
+            None => true,
+        }
     }
 }
 
@@ -307,6 +350,17 @@ mod tests {
             }
         }
         assert_eq!(found, peers);
+    }
+
+    #[test]
+    fn message_that_is_too_long_is_known_by_its_prefix() {
+        let message = framed(&Peer { id: 7, store_id: 300 });
+        let length = message.len() - PREFIX_BYTES;
+        assert!(Received::new(length).add(&message));
+        assert!(!Received::new(length - 1).add(&message[..PREFIX_BYTES]));
+        let mut received = Received::new(length);
+        assert!(message.chunks(3).all(|part| received.add(part)));
+        assert!(!received.add(b"more"));
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub(crate) enum ClientError {
     /// The time is up.
     #[error("the TiKV cluster does not answer: {0}")]
     Unavailable(String),
+    /// The answer is too long. Less can be asked for.
+    #[error("an answer of the TiKV cluster is too long: {0}")]
+    TooLong(String),
     /// Trying again does not help.
     #[error("the TiKV cluster refused: {0}")]
     Refused(String),
@@ -27,7 +30,9 @@ pub(crate) enum ClientError {
 impl From<ClientError> for EngineError {
     fn from(error: ClientError) -> Self {
         match error {
-            ClientError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            ClientError::Unavailable(_) | ClientError::TooLong(_) => {
+                Self::Unavailable(error.to_string())
+            }
             ClientError::Refused(_) => Self::Io(Box::new(error)),
             ClientError::Corrupt(reason) => Self::Corrupt(reason),
         }

@@ -15,9 +15,11 @@ use std::sync::Arc;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-/// Keys of one request: with values of 1 MiB, the largest of a table, a response stays well below
-/// the largest message.
+/// Keys of one request. If the response is too long all the same, it is asked for in parts.
 pub(crate) const KEYS_PER_READ: usize = 32;
+
+/// The longest answer to a scan, which is more than one row with the largest key and value.
+pub(crate) const CHUNK_BYTES_MAX: usize = 10 * 1024 * 1024;
 
 /// What one request for keys found.
 #[derive(Debug, Default)]
@@ -123,7 +125,8 @@ impl Cluster {
         call.finish(keys, read)
     }
 
-    /// The values of keys of one region.
+    /// The values of keys of one region. If they are too long for one answer, it asks for half of the
+    /// keys, then for the other half.
     async fn get_some(
         &self,
         region: &Region,
@@ -131,10 +134,21 @@ impl Cluster {
         at: Timestamp,
         patience: &Patience,
     ) -> Result<Read, SendError> {
-        match keys {
-            [key] => self.get_one(region, key, at, patience).await,
-            _ => self.get_many(region, keys, at, patience).await,
+        let mut read = Read::default();
+        let mut parts = vec![keys];
+        while let Some(keys) = parts.pop() {
+            let part = match keys {
+                [key] => self.get_one(region, key, at, patience).await,
+                _ => self.get_many(region, keys, at, patience).await,
+            };
+            match part {
+                Err(SendError::TooLong(_)) if keys.len() > 1 => {
+                    parts.extend(<[_; 2]>::from(keys.split_at(keys.len() / 2)));
+                }
+                part => read.add(part?),
+            }
         }
+        Ok(read)
     }
 
     async fn get_one(
@@ -185,14 +199,16 @@ impl Cluster {
         Ok(read)
     }
 
-    /// The next entries of a range: at most `limit`, from one region.
+    /// The next entries of a range: at most `rows`, from one region, in an answer of at most
+    /// `bytes_max` bytes; [`ClientError::TooLong`] if they are longer than that.
     pub(crate) async fn scan(
         &self,
         read: &RangeRead,
-        limit: usize,
+        rows: usize,
+        bytes_max: usize,
         patience: &mut Patience,
     ) -> Result<Chunk, ClientError> {
-        let limit = u32::try_from(limit).unwrap_or(u32::MAX).max(1);
+        let limit = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
         loop {
             let (region, part) = self.part_of(read, patience).await?;
             let (start, end) = match read.direction {
@@ -208,8 +224,10 @@ impl Cluster {
                 end_key: Bytes::copy_from_slice(end),
                 ..ScanRequest::default()
             };
-            let answer = match self.send(&region, &mut request, patience).await {
+            let sent = self.send_within(&region, &mut request, bytes_max, patience);
+            let answer = match sent.await {
                 Ok(answer) => answer,
+                Err(SendError::TooLong(reason)) => return Err(ClientError::TooLong(reason)),
                 Err(error) => {
                     error.wait(patience).await?;
                     continue;
@@ -269,6 +287,12 @@ impl Read {
             self.locked.iter().filter(|key| keys.contains(key)).cloned().collect();
         let locks = if locked.is_empty() { Vec::new() } else { self.locks.clone() };
         Self { found: found.cloned().collect(), locked, locks }
+    }
+
+    fn add(&mut self, part: Self) {
+        self.found.extend(part.found);
+        self.locked.extend(part.locked);
+        self.locks.extend(part.locks);
     }
 
     fn note_lock(&mut self, error: KeyError, keys: &[Bytes]) -> Result<(), SendError> {

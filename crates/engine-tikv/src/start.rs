@@ -2,7 +2,7 @@
 
 use crate::engine::{TikvEngine, TikvOptions};
 use crate::patience::ClientError;
-use crate::read::RangeRead;
+use crate::read::{CHUNK_BYTES_MAX, RangeRead};
 use crate::timestamp::Timestamp;
 use bytes::Bytes;
 use lazuli_engine::{
@@ -179,7 +179,7 @@ impl TikvEngine {
         let mut left = Some(KeyRange::prefix(b"L"));
         while let Some(range) = left {
             let read = RangeRead { range, direction: Direction::Forward, at, keys_only: true };
-            let chunk = cluster.scan(&read, 1, &mut patience).await?;
+            let chunk = cluster.scan(&read, 1, CHUNK_BYTES_MAX, &mut patience).await?;
             let is_foreign = |(key, _): &&(Bytes, Bytes)| {
                 !key.starts_with(PROBE_PREFIX) && key.as_ref() != FORMAT_KEY
             };

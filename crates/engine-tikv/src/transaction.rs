@@ -209,7 +209,7 @@ impl Cluster {
                 Ok(answer) => answer,
                 Err(SendError::Unsent(reason)) => return Err(PrewriteError::Unsent(reason)),
                 Err(SendError::Moved(reason)) => return Err(PrewriteError::Moved(reason)),
-                Err(SendError::Lost(_)) => return Err(PrewriteError::Lost),
+                Err(SendError::Lost(_) | SendError::TooLong(_)) => return Err(PrewriteError::Lost),
                 Err(SendError::Failed(error)) => return Err(PrewriteError::Failed(error)),
                 Err(busy) => {
                     busy.wait(patience).await.map_err(PrewriteError::Failed)?;

@@ -1,11 +1,11 @@
 //! A snapshot: reads as of one timestamp, and scans in chunks.
 
 use crate::engine::Shared;
-use crate::patience::Patience;
-use crate::read::RangeRead;
+use crate::patience::{ClientError, Patience};
+use crate::read::{CHUNK_BYTES_MAX, Chunk, RangeRead};
 use crate::timestamp::Timestamp;
 use crate::value;
-use lazuli_engine::chunks::{ChunkLimits, Progress};
+use lazuli_engine::chunks::{ChunkLimits, Progress, Room};
 use lazuli_engine::meter::TimedCall;
 use lazuli_engine::{
     BoxFuture, Direction, EngineError, Found, Key, KeyRange, Scan, ScanEnd, View, Visit, Visitor,
@@ -15,6 +15,10 @@ use tokio::sync::{OnceCell, oneshot};
 use tokio::time::timeout;
 
 const LIMITS: ChunkLimits = ChunkLimits { bytes_max: 4 * 1024 * 1024, rows_max: 4096 };
+
+/// The memory that a chunk is given even if its rows are expected to be smaller: room for an entry of
+/// a change feed with both images.
+const ROOM_BYTES_MIN: usize = 2 * 1024 * 1024 + 64 * 1024;
 
 pub(crate) struct TikvView {
     shared: Arc<Shared>,
@@ -74,10 +78,7 @@ impl TikvView {
             self.at(&mut self.shared.cluster.patience()).await?;
             let mut patience = self.shared.cluster.patience();
             let read = RangeRead { range, direction: scan.direction, at, keys_only: false };
-            let rows = progress.rows_wanted();
-            let bytes = progress.bytes_of(rows);
-            let room = self.shared.chunks.take(bytes, patience.time_left()).await?;
-            let chunk = self.shared.cluster.scan(&read, rows, &mut patience).await?;
+            let (chunk, room) = self.fetch(&read, &progress, &mut patience).await?;
             let bytes = chunk.entries.iter().map(|(key, stored)| key.len() + stored.len()).sum();
             progress.note_chunk(chunk.entries.len(), bytes);
             let _room = room.keep(bytes);
@@ -102,6 +103,28 @@ impl TikvView {
         Ok(ScanEnd::Done)
     }
 
+    /// The next chunk, and the memory that it is in. The answer is never longer than that memory: if it
+    /// would be, it asks for half as many rows, and for a single row with room for the largest.
+    async fn fetch(
+        &self,
+        read: &RangeRead,
+        progress: &Progress,
+        patience: &mut Patience,
+    ) -> Result<(Chunk, Room), EngineError> {
+        let mut asked = Asked::new(progress);
+        loop {
+            let room = self.shared.chunks.take(asked.bytes, patience.time_left()).await?;
+            match self.shared.cluster.scan(read, asked.rows, asked.bytes, patience).await {
+                Err(ClientError::TooLong(reason)) => match asked.less() {
+                    Some(less) => asked = less,
+                    // The server may be short of memory.
+                    None => patience.pause(reason).await?,
+                },
+                chunk => return Ok((chunk?, room)),
+            }
+        }
+    }
+
     /// How a full scan ends: `Done` only if nothing is left.
     async fn end_of(
         &self,
@@ -113,13 +136,39 @@ impl TikvView {
         let mut left = Some(rest);
         while let Some(range) = left {
             let read = RangeRead { range, direction, at, keys_only: true };
-            let chunk = self.shared.cluster.scan(&read, 1, &mut patience).await?;
+            let chunk = self.shared.cluster.scan(&read, 1, CHUNK_BYTES_MAX, &mut patience).await?;
             if let Some((key, _)) = chunk.entries.first() {
                 return Ok(ScanEnd::More(read.range.starting_with(direction, key)));
             }
             left = chunk.rest;
         }
         Ok(ScanEnd::Done)
+    }
+}
+
+/// What one request of a scan asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    rows: usize,
+    /// The longest answer.
+    bytes: usize,
+}
+
+impl Asked {
+    fn new(progress: &Progress) -> Self {
+        let rows = progress.rows_wanted();
+        // Rows may be larger than those before, and each has a frame in the message.
+        let bytes = progress.bytes_of(rows).saturating_mul(2);
+        Self { rows, bytes: bytes.clamp(ROOM_BYTES_MIN, CHUNK_BYTES_MAX) }
+    }
+
+    /// After an answer that was too long.
+    fn less(self) -> Option<Self> {
+        match self {
+            Self { rows: 0 | 1, bytes } if bytes >= CHUNK_BYTES_MAX => None,
+            Self { rows: 0 | 1, .. } => Some(Self { rows: 1, bytes: CHUNK_BYTES_MAX }),
+            Self { rows, bytes } => Some(Self { rows: rows / 2, bytes }),
+        }
     }
 }
 
@@ -153,5 +202,43 @@ impl View for TikvView {
         visitor: &'a mut Visitor<'_>,
     ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
         Box::pin(self.shared.meter.timed(TimedCall::Scan, self.scan_chunks(scan, visitor)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress() -> Progress {
+        let range = KeyRange::prefix(b"L");
+        let scan = Scan {
+            range,
+            direction: Direction::Forward,
+            rows_max: 1000,
+            bytes_max: usize::MAX,
+            rows_expected: 1000,
+        };
+        Progress::new(&scan, LIMITS)
+    }
+
+    /// K-3.10
+    #[test]
+    fn answer_of_a_scan_has_a_bound_whatever_rows_came_before() {
+        let first = Asked::new(&progress());
+        assert_eq!(first, Asked { rows: 32, bytes: CHUNK_BYTES_MAX });
+        let mut small = progress();
+        small.note_chunk(32, 3_200);
+        assert_eq!(Asked::new(&small), Asked { rows: 128, bytes: ROOM_BYTES_MIN });
+    }
+
+    /// K-3.4
+    #[test]
+    fn less_is_asked_for_until_one_row_has_all_the_room() {
+        let asked = Asked { rows: 128, bytes: ROOM_BYTES_MIN };
+        let all: Vec<Asked> = std::iter::successors(Some(asked), |asked| asked.less()).collect();
+        let rows: Vec<usize> = all.iter().map(|asked| asked.rows).collect();
+        assert_eq!(rows, [128, 64, 32, 16, 8, 4, 2, 1, 1]);
+        assert_eq!(all.last().map(|asked| asked.bytes), Some(CHUNK_BYTES_MAX));
+        assert_eq!(all.last().and_then(|asked| asked.less()), None);
     }
 }
