@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use lazuli_cli::Exit;
 use lazuli_cli::failure::{self, with_hint};
 use lazuli_engine::Engine;
+use lazuli_model::SystemClock;
 use lazuli_service::transfer::{Comparison, Progress, Step, Transfer, compare, is_empty};
 use report::Report;
 use state::StateFile;
@@ -111,7 +112,8 @@ async fn copy(arguments: &CopyArguments) -> Result<Exit> {
     }
     let began = Instant::now();
     let progress = noted.unwrap_or_default();
-    let mut transfer = Transfer::new(source.clone(), target.clone(), progress);
+    let clock = Arc::new(SystemClock);
+    let mut transfer = Transfer::new(source.clone(), target.clone(), clock, progress);
     let copied = transfer_all(&mut transfer, state.as_mut(), &report).await;
     if let Some(state) = &state {
         state.save(&transfer.progress)?;

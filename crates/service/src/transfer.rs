@@ -10,6 +10,7 @@ use lazuli_engine::{
     Write,
 };
 use lazuli_layout::key;
+use lazuli_model::Clock;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ impl Default for Progress {
 pub struct Transfer {
     from: Arc<dyn Engine>,
     to: Arc<dyn Engine>,
+    clock: Arc<dyn Clock>,
     view: Option<Arc<dyn View>>,
     pub progress: Progress,
 }
@@ -66,9 +68,15 @@ pub enum Step {
 }
 
 impl Transfer {
-    /// A copy that begins, or goes on, at `progress`.
-    pub fn new(from: Arc<dyn Engine>, to: Arc<dyn Engine>, progress: Progress) -> Self {
-        Self { from, to, view: None, progress }
+    /// A copy that begins, or goes on, at `progress`. By `clock` a target without a clock of its own dates what
+    /// it stores.
+    pub fn new(
+        from: Arc<dyn Engine>,
+        to: Arc<dyn Engine>,
+        clock: Arc<dyn Clock>,
+        progress: Progress,
+    ) -> Self {
+        Self { from, to, clock, view: None, progress }
     }
 
     /// Copies some entries.
@@ -109,7 +117,8 @@ impl Transfer {
         let mut tries = 0;
         loop {
             let put = |row: &Row| Write::Put(Key::from(row.key.clone()), row.value.clone().into());
-            let commit = Commit::new(Revision(0), rows.iter().map(put).collect());
+            let not_before = Revision(self.clock.now().ticks());
+            let commit = Commit::new(not_before, rows.iter().map(put).collect());
             tries += 1;
             match self.to.commit(commit).await {
                 Ok(_) => return Ok(()),

@@ -7,6 +7,7 @@ use lazuli_engine::{
     ViewClock, Write,
 };
 use lazuli_layout::key;
+use lazuli_model::{Clock, SystemClock};
 use lazuli_service::transfer::{Comparison, Progress, Step, Transfer, compare, is_empty};
 use lazuli_testkit::layer::{Layer, Layered};
 use std::sync::Arc;
@@ -53,7 +54,8 @@ async fn compared(from: &dyn Engine, to: &dyn Engine) -> Comparison {
 async fn a_copy_is_the_same_and_says_how_much_it_was() {
     let (from, to) = (source().await, target());
     assert!(is_empty(&*to).await.unwrap() && !is_empty(&*from).await.unwrap());
-    let mut transfer = Transfer::new(from.clone(), to.clone(), Progress::default());
+    let mut transfer =
+        Transfer::new(from.clone(), to.clone(), Arc::new(SystemClock), Progress::default());
     let mut steps = 0;
     while transfer.step().await.unwrap() == Step::More {
         steps += 1;
@@ -74,8 +76,10 @@ async fn a_copy_that_ended_anywhere_goes_on() {
     let from = source().await;
     for killed_after in 0..50 {
         let to = target();
-        let (mut noted, mut first) =
-            (Progress::default(), Transfer::new(from.clone(), to.clone(), Progress::default()));
+        let (mut noted, mut first) = (
+            Progress::default(),
+            Transfer::new(from.clone(), to.clone(), Arc::new(SystemClock), Progress::default()),
+        );
         for step in 0..killed_after {
             first.step().await.unwrap();
             // The state file is some steps old when the process dies.
@@ -84,17 +88,30 @@ async fn a_copy_that_ended_anywhere_goes_on() {
             }
         }
         drop(first);
-        let mut second = Transfer::new(from.clone(), to.clone(), noted);
+        let mut second = Transfer::new(from.clone(), to.clone(), Arc::new(SystemClock), noted);
         while second.step().await.unwrap() == Step::More {}
         assert_eq!(second.progress.entries, ENTRIES);
         assert_eq!(compared(&*from, &*to).await.differences(), 0, "{killed_after}");
     }
 }
 
+/// O-12.5: the target dates what it stores by the clock, not by the beginning of time.
+#[tokio::test]
+async fn what_is_copied_is_as_young_as_the_copy() {
+    let (from, to) = (source().await, target());
+    let before = SystemClock.now().ticks();
+    let mut transfer =
+        Transfer::new(from.clone(), to.clone(), Arc::new(SystemClock), Progress::default());
+    while transfer.step().await.unwrap() == Step::More {}
+    let found = to.view().await.unwrap().get(&key_of(3)).await.unwrap().unwrap();
+    assert!(found.revision.0 >= before, "{} {before}", found.revision.0);
+}
+
 #[tokio::test]
 async fn differences_are_found_and_named() {
     let (from, to) = (source().await, target());
-    let mut transfer = Transfer::new(from.clone(), to.clone(), Progress::default());
+    let mut transfer =
+        Transfer::new(from.clone(), to.clone(), Arc::new(SystemClock), Progress::default());
     while transfer.step().await.unwrap() == Step::More {}
     put(&*to, key_of(3), "changed").await;
     put(&*to, key_of(ENTRIES + 1), "extra").await;
@@ -116,7 +133,8 @@ async fn a_copy_outlives_the_snapshots_of_its_source() {
     for number in 0..ENTRIES {
         put(&*from, key_of(number), "x").await;
     }
-    let mut transfer = Transfer::new(from.clone(), to.clone(), Progress::default());
+    let mut transfer =
+        Transfer::new(from.clone(), to.clone(), Arc::new(SystemClock), Progress::default());
     while transfer.step().await.unwrap() == Step::More {}
     assert!(transfer.progress.views > 1, "{}", transfer.progress.views);
     assert_eq!(compared(&*from, &*to).await.differences(), 0);
@@ -152,7 +170,8 @@ impl Layer for Shaky {
 async fn a_target_that_stumbles_gets_everything_once() {
     let (from, to) = (source().await, target());
     let shaky = Layered::new(Shaky { inner: to.clone(), commits: AtomicU64::new(0) });
-    let mut transfer = Transfer::new(from.clone(), Arc::new(shaky), Progress::default());
+    let mut transfer =
+        Transfer::new(from.clone(), Arc::new(shaky), Arc::new(SystemClock), Progress::default());
     while transfer.step().await.unwrap() == Step::More {}
     assert_eq!(compared(&*from, &*to).await.differences(), 0);
 }

@@ -202,6 +202,10 @@ fn entities_are_deleted_by_key_version_and_filter() {
     lazuli.ok("entities put People PartitionKey=Marketing RowKey=00001 --merge A=1");
     let stale = ["entities", "delete", "People", "Marketing", "00001", "--if-match", &etag(&don)];
     lazuli.run(&stale).failed(6, &["412"]);
+    lazuli.run(&[&stale[..], &["--dry-run"]].concat()).failed(6, &["another version"]);
+    let dry = lazuli.ok("entities delete People Marketing 00001 --dry-run --json");
+    assert_eq!(dry, "{\"deleted\":1,\"skipped\":0,\"dryRun\":true}\n");
+    lazuli.fails("entities delete People Marketing nobody --dry-run", 3, &[]);
     let gone = lazuli.ok("entities delete People Marketing 00001 --json");
     assert_eq!(gone, "{\"deleted\":1,\"skipped\":0,\"dryRun\":false}\n");
     let minors = ["entities", "delete", "People", "--filter", "Age lt 30"];

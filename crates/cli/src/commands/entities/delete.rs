@@ -37,8 +37,8 @@ pub(crate) struct DeleteArguments {
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
 
-    /// With --filter: count the entities and delete nothing
-    #[arg(long, requires = "filter")]
+    /// Count the entities and delete nothing
+    #[arg(long)]
     dry_run: bool,
 
     #[command(flatten)]
@@ -59,11 +59,31 @@ pub(super) async fn run(session: &Session, arguments: &DeleteArguments) -> Resul
     match (&arguments.partition_key, &arguments.row_key, &arguments.filter) {
         (Some(partition_key), Some(row_key), _) => {
             let etag = arguments.if_match.as_deref().map(ETag::new);
-            one(session, &table, (partition_key, row_key), etag.as_ref()).await
+            let key = (&**partition_key, &**row_key);
+            match arguments.dry_run {
+                true => would_delete(session, &table, key, etag.as_ref()).await,
+                false => one(session, &table, key, etag.as_ref()).await,
+            }
         }
         (_, _, Some(filter)) => selected(session, &table, filter, arguments).await,
         _ => Err(usage("what to delete is missing", "give both keys, or --filter")),
     }
+}
+
+/// Whether the entity is there, and of the version asked for.
+async fn would_delete(
+    session: &Session,
+    table: &Table,
+    key: (&str, &str),
+    etag: Option<&ETag>,
+) -> Result<Exit> {
+    let entity = table.get(key).required().await?;
+    if etag.is_some_and(|etag| etag != entity.etag()) {
+        let problem = format!("({}, {}) is of another version", key.0, key.1);
+        return Err(ending(Exit::Conflict, problem, "read the entity again for its ETag"));
+    }
+    session.out.done(&Report { deleted: 1, skipped: 0, dry_run: true }, "would delete 1 entity")?;
+    Ok(Exit::Done)
 }
 
 async fn one(
