@@ -54,12 +54,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use view::PostgresView;
 
-/// Keys up to 4 KiB: those of the services have at most 3.1 KiB.
+/// Keys up to 4 KiB: those of the services have at most 3.1 KiB. Views live for two requests.
 const LIMITS: Limits =
     Limits { key_bytes_max: 4 * 1024, commit_bytes_max: 64 * 1024 * 1024, ..Limits::DEFAULT };
-
-/// Clients may keep one in so many of the connections that queries may use: others must go on.
-const KEPT_SHARE: usize = 4;
 
 /// How long an answer about the store's health holds (K-8.6).
 const HEALTH_MS: u64 = 1_000;
@@ -83,8 +80,6 @@ pub struct PostgresOptions {
     pub connect_max: Option<Duration>,
     /// Memory of the chunks of all scans.
     pub chunk_bytes: usize,
-    /// How long a view may be used. Its transaction keeps a connection as long.
-    pub view_life: Duration,
     /// How long deleted rows are kept.
     pub deleted_kept: Duration,
     /// How long after the floor was raised every commit is sure to know it.
@@ -105,7 +100,6 @@ impl PostgresOptions {
             settle_max: Duration::from_secs(10),
             connect_max: None,
             chunk_bytes: 256 * 1024 * 1024,
-            view_life: Duration::from_secs(60),
             deleted_kept: Duration::from_secs(3600),
             floor_settles: Duration::from_secs(60),
             accept_unsafe: false,
@@ -124,7 +118,6 @@ pub struct PostgresEngine {
 
 /// What all parts of an engine use.
 pub(crate) struct Store {
-    limits: Limits,
     pub(crate) options: Arc<PostgresOptions>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) chunk_memory: ChunkMemory,
@@ -136,7 +129,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn limits(&self) -> &Limits {
-        &self.limits
+        &LIMITS
     }
 
     /// By when a call that begins now must have its answer.
@@ -167,17 +160,8 @@ impl PostgresEngine {
         let meter = StoreMeter::default();
         let in_lanes = options.connections.get() as usize / LANES_SHARE;
         let (lanes, commit_lanes) = (Lanes::new(in_lanes), CommitLanes::new(in_lanes));
-        let limits = limits(&options);
-        let store = Arc::new(Store {
-            limits,
-            options,
-            pool,
-            chunk_memory,
-            meter,
-            connections,
-            lanes,
-            commit_lanes,
-        });
+        let store = Store { options, pool, chunk_memory, meter, connections, lanes, commit_lanes };
+        let store = Arc::new(store);
         let committer = Arc::new(Committer::new(store.clone()));
         Self { store, committer, healthy_ms: AtomicU64::new(0) }
     }
@@ -199,15 +183,6 @@ impl PostgresEngine {
     }
 }
 
-fn limits(options: &PostgresOptions) -> Limits {
-    let for_views = pool::for_views(options.connections);
-    Limits {
-        view_ms_max: u64::try_from(options.view_life.as_millis()).unwrap_or(u64::MAX),
-        views_kept_max: (for_views / KEPT_SHARE).max(1),
-        ..LIMITS
-    }
-}
-
 pub(crate) fn closed() -> EngineError {
     EngineError::Unavailable("it is closed".into())
 }
@@ -220,7 +195,7 @@ impl lazuli_meter::Source for PostgresEngine {
 
 impl Engine for PostgresEngine {
     fn limits(&self) -> &Limits {
-        self.store.limits()
+        &LIMITS
     }
 
     fn nature(&self) -> Nature {

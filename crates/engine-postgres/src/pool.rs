@@ -5,7 +5,6 @@ use crate::fault::{Fault, chain};
 use crate::meter::ConnectionMeter;
 use crate::session::Session;
 use lazuli_engine::EngineError;
-use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,16 +41,10 @@ pub(crate) struct Lease {
     _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
-/// How many of the connections views may hold.
-pub(crate) fn for_views(connections: NonZeroU32) -> usize {
-    let connections = connections.get() as usize;
-    (connections - connections / 4).max(1)
-}
-
 impl Pool {
     pub(crate) fn new(options: Arc<PostgresOptions>, meter: Arc<ConnectionMeter>) -> Self {
         let connections = options.connections.get() as usize;
-        let for_views = for_views(options.connections);
+        let for_views = (connections - connections / 4).max(1);
         Self {
             options,
             meter,
@@ -132,12 +125,10 @@ async fn permit(
     match timeout_at(deadline, semaphore.clone().acquire_owned()).await {
         Ok(Ok(permit)) => Ok(permit),
         Ok(Err(_)) => Err(crate::closed()),
-        Err(_) => Err(all_in_use()),
+        Err(_) => {
+            Err(EngineError::Unavailable("every connection to the database is in use".into()))
+        }
     }
-}
-
-pub(crate) fn all_in_use() -> EngineError {
-    EngineError::Unavailable("every connection to the database is in use".into())
 }
 
 impl Lease {

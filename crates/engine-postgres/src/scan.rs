@@ -6,11 +6,10 @@ use crate::fault::Fault;
 use crate::session::{Parameters, Session};
 use crate::statement::Statement;
 use crate::stored::split;
-use crate::view::{Open, PostgresView};
+use crate::view::PostgresView;
 use lazuli_engine::chunks::{ChunkLimits, Progress};
 use lazuli_engine::{Direction, EngineError, KeyRange, Scan, ScanEnd, Visit, Visitor};
 use std::borrow::Cow;
-use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
@@ -29,16 +28,14 @@ pub(crate) async fn scan(
     let mut progress = Progress::new(&scan, LIMITS);
     loop {
         let deadline = store.deadline();
+        let open = view.open(deadline).await?;
         let rows = progress.rows_wanted();
         let size = Size { rows, bytes: progress.bytes_wanted(rows) };
         let wait_max = deadline.saturating_duration_since(Instant::now());
         let room = Progress::room_of(size.rows, size.bytes);
         let room = store.chunk_memory.take(room, wait_max).await?;
-        let (range, direction) = (&rest, scan.direction);
-        let fetch = |open: Arc<Open>, deadline| async move {
-            fetch(open.lease()?, range, direction, size, deadline).await
-        };
-        let chunk = view.ask(deadline, fetch).await?;
+        let session = open.lease()?;
+        let chunk = open.ask(fetch(session, &rest, scan.direction, size, deadline)).await?;
         let room = room.keep(chunk.bytes());
         store.meter.fetched(chunk.rows.len());
         for row in &chunk.rows {

@@ -9,12 +9,10 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture as Sending, Shared};
 use lazuli_engine::meter::TimedCall;
 use lazuli_engine::{BoxFuture, EngineError, Found, Key, Scan, ScanEnd, View, Visitor};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-use tokio::sync::Mutex;
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 const BEGIN: &str = "begin isolation level repeatable read, read only";
 
@@ -22,20 +20,10 @@ const BEGIN: &str = "begin isolation level repeatable read, read only";
 pub(crate) struct PostgresView {
     store: Arc<Store>,
     begun_ms: u64,
-    transaction: Arc<Mutex<Transaction>>,
-    /// Gives the connection back when the view expires, whoever still holds it.
-    expiry: OnceLock<AbortHandle>,
+    open: OnceCell<Open>,
 }
 
-/// The transaction of a view, shared with its timer.
-enum Transaction {
-    NotBegun,
-    Open(Arc<Open>),
-    /// The view has expired.
-    Ended,
-}
-
-/// An open transaction. It ends when the last statement that uses it does.
+/// The transaction of a view.
 pub(crate) struct Open {
     lease: Option<Lease>,
     /// Whether the transaction has begun. The first statements are sent along with it, and believed when
@@ -47,69 +35,31 @@ pub(crate) struct Open {
 impl PostgresView {
     pub(crate) fn new(store: Arc<Store>) -> Self {
         let begun_ms = store.options.pace.now_ms();
-        let transaction = Arc::new(Mutex::new(Transaction::NotBegun));
-        Self { store, begun_ms, transaction, expiry: OnceLock::new() }
+        Self { store, begun_ms, open: OnceCell::new() }
     }
 
     /// The transaction, begun if this is the first read.
-    async fn open(&self, deadline: Instant) -> Result<Arc<Open>, EngineError> {
+    pub(crate) async fn open(&self, deadline: Instant) -> Result<&Open, EngineError> {
         let age_ms = self.store.options.pace.now_ms().saturating_sub(self.begun_ms);
-        let left_ms = self.store.limits().view_ms_max.saturating_sub(age_ms);
-        if left_ms == 0 {
+        if age_ms >= self.store.limits().view_ms_max {
             return Err(EngineError::Expired);
         }
-        let first = timeout_at(deadline, self.transaction.lock()).await;
-        let mut transaction = first.map_err(|_| crate::pool::all_in_use())?;
-        match &*transaction {
-            Transaction::Open(open) => Ok(open.clone()),
-            Transaction::Ended => Err(EngineError::Expired),
-            Transaction::NotBegun => {
+        self.open
+            .get_or_try_init(|| async {
                 let lease = self.store.pool.get(Use::View, deadline).await?;
-                let open = Arc::new(Open::begin(lease));
-                *transaction = Transaction::Open(open.clone());
-                self.expiry.get_or_init(|| self.end_after(left_ms));
-                Ok(open)
-            }
-        }
-    }
-
-    /// Ends the transaction after some time, unless this is stopped before.
-    fn end_after(&self, ms: u64) -> AbortHandle {
-        let transaction = self.transaction.clone();
-        let expire = async move {
-            tokio::time::sleep(Duration::from_millis(ms)).await;
-            *transaction.lock().await = Transaction::Ended;
-        };
-        tokio::spawn(expire).abort_handle()
-    }
-
-    /// The answer to a statement of this view.
-    pub(crate) async fn ask<T, F: Future<Output = Result<T, Fault>>>(
-        &self,
-        deadline: Instant,
-        statement: impl Fn(Arc<Open>, Instant) -> F,
-    ) -> Result<T, EngineError> {
-        let open = self.open(deadline).await?;
-        open.ask(statement(open.clone(), deadline)).await.map_err(Fault::into_engine_error)
+                Ok(Open::begin(lease))
+            })
+            .await
     }
 
     async fn read(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
         let deadline = self.store.deadline();
+        let open = self.open(deadline).await?;
         if keys.is_empty() {
-            self.open(deadline).await?;
             return Ok(Vec::new());
         }
-        let statement =
-            |open: Arc<Open>, deadline| async move { read(open.lease()?, keys, deadline).await };
-        self.ask(deadline, statement).await
-    }
-}
-
-impl Drop for PostgresView {
-    fn drop(&mut self) {
-        if let Some(expiry) = self.expiry.get() {
-            expiry.abort();
-        }
+        let lease = open.lease()?;
+        open.ask(read(lease, keys, deadline)).await
     }
 }
 
@@ -123,18 +73,21 @@ impl Open {
         Self { lease: Some(lease), begun, unanswered: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn lease(&self) -> Result<&Lease, Fault> {
-        self.lease.as_ref().ok_or_else(|| Fault::lost(crate::closed()))
+    pub(crate) fn lease(&self) -> Result<&Lease, EngineError> {
+        self.lease.as_ref().ok_or_else(crate::closed)
     }
 
     /// The answer to a statement, if it was in the transaction.
-    async fn ask<T>(&self, statement: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+    pub(crate) async fn ask<T>(
+        &self,
+        statement: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, EngineError> {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
-        let found = statement.await?;
+        let found = statement.await.map_err(Fault::into_engine_error)?;
         self.unanswered.fetch_sub(1, Ordering::Relaxed);
         match self.begun.clone().await {
             true => Ok(found),
-            false => Err(Fault::lost("the snapshot could not be opened")),
+            false => Err(EngineError::Unavailable("the snapshot could not be opened".into())),
         }
     }
 }

@@ -32,7 +32,6 @@ const LIMITS: Limits = Limits {
     commit_bytes_max: 64 * 1024 * 1024,
     commit_writes_max: 8 * 1024,
     view_ms_max: 120_000,
-    views_kept_max: usize::MAX,
 };
 
 /// Commits at the same time; more wait for a place.

@@ -59,8 +59,6 @@ pub struct Limits {
     pub commit_writes_max: usize,
     /// How long a view may be used, in milliseconds.
     pub view_ms_max: u64,
-    /// Views that clients may keep between their requests, at one time: a view may occupy what queries need.
-    pub views_kept_max: usize,
 }
 
 impl Limits {
@@ -73,7 +71,6 @@ impl Limits {
         commit_bytes_max: 128 * 1024 * 1024,
         commit_writes_max: 8 * 1024,
         view_ms_max: 60_000,
-        views_kept_max: usize::MAX,
     };
 
     /// Refuses a commit that exceeds these limits whatever its functions return.

@@ -4,26 +4,17 @@ use crate::error::TableError;
 use crate::expiry::Judge;
 use crate::query::{EntityQuery, EntityRef, QueryEnd, StoredEntity, stored};
 use crate::service::{TableService, TableView};
-use lazuli_engine::{View, Writers};
+use lazuli_engine::View;
 use lazuli_layout::key;
 use lazuli_model::{AccountName, EntityKey, TableName, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 /// One state of all tables. While it is held, no space of a dropped table is reclaimed.
 pub struct Snapshot {
     pub(crate) entries: Arc<dyn View>,
     at: Timestamp,
     held: Arc<AtomicUsize>,
-}
-
-/// What the store lets clients keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SnapshotLimits {
-    pub kept_max: usize,
-    /// A snapshot ends after so long, used or not.
-    pub life: Option<Duration>,
 }
 
 impl Snapshot {
@@ -40,16 +31,6 @@ impl Drop for Snapshot {
 }
 
 impl TableService {
-    /// A store that others write to keeps old states for so long and no longer.
-    pub fn snapshot_limits(&self) -> SnapshotLimits {
-        let engine = &self.store.engine;
-        let life = match engine.nature().writers {
-            Writers::Sole => None,
-            Writers::Many => Some(Duration::from_millis(engine.limits().view_ms_max)),
-        };
-        SnapshotLimits { kept_max: engine.limits().views_kept_max, life }
-    }
-
     /// The state of all tables now.
     pub async fn snapshot(&self) -> Result<Snapshot, TableError> {
         // Counted before the view exists, so that nothing it shows is reclaimed.
