@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(first, Asked { rows: 32, bytes: CHUNK_BYTES_MAX });
         let mut small = progress();
         small.note_chunk(32, 3_200);
-        assert_eq!(Asked::new(&small), Asked { rows: 128, bytes: ROOM_BYTES_MIN });
+        assert_eq!(Asked::new(&small), Asked { rows: 128, bytes: CHUNK_BYTES_MAX });
     }
 
     /// K-3.4
