@@ -46,8 +46,14 @@ impl Prices {
     }
 
     pub(crate) fn of_transactions(&self, transactions: u64) -> f64 {
-        transactions as f64 * self.per_10000_transactions / 10_000.0
+        without_noise(transactions as f64 * self.per_10000_transactions / 10_000.0)
     }
+}
+
+/// The number in twelve digits: what arithmetic with binary fractions leaves behind them, as in
+/// 3.6000000000000005e-8, is no part of a price.
+fn without_noise(price: f64) -> f64 {
+    format!("{price:.11e}").parse().unwrap_or(price)
 }
 
 impl Default for Prices {
@@ -72,6 +78,17 @@ mod tests {
         assert_eq!(prices, Prices::default());
         assert!(prices.of_transactions(10_000) > 0.0);
         assert_eq!(prices.dated.len(), "2026-01-01".len());
+    }
+
+    #[test]
+    fn a_price_has_no_more_digits_than_the_table_gives_it() {
+        let prices = Prices { per_10000_transactions: 0.00036, ..Prices::default() };
+        let text = |transactions| prices.of_transactions(transactions).to_string();
+        assert_eq!(text(1), "0.000000036");
+        assert_eq!(text(7), "0.000000252");
+        assert_eq!(text(123_457), "0.004444452");
+        assert_eq!(text(0), "0");
+        assert!(prices.of_transactions(u64::MAX).is_finite());
     }
 
     #[test]
