@@ -113,6 +113,11 @@ impl<'a> Target<'a> {
             None => Self { path: after_authority, query: None },
         }
     }
+
+    /// The host and port of an absolute URI.
+    pub fn authority(text: &'a str) -> Option<&'a str> {
+        after_scheme(text)?.split(['/', '?']).next()
+    }
 }
 
 /// What follows `scheme://`; `None` when the text does not begin so.

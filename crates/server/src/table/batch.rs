@@ -1,6 +1,7 @@
 //! Entity group transactions: parts in, one commit, parts out.
 
 mod queue_message;
+mod queue_target;
 mod step;
 
 use crate::auth::permit::Principal;

@@ -1,5 +1,6 @@
 //! One part of a batch: read once, and named through the router that lone requests pass.
 
+use super::queue_target::{self, QueueTarget};
 use crate::error::{ApiError, ApiResult, Stage};
 use crate::headers::{CallHeaders, TUNNEL};
 use crate::http::reply::Reply;
@@ -68,12 +69,19 @@ impl<'a> Step<'a> {
         // An unreadable query string is ignored.
         let query = Query::parse_lenient(target.query.unwrap_or_default()).unwrap_or_default();
         let takes_messages = batch.asked.is_some_and(|asked| asked.any_transaction);
-        let queue = queue_of(target.path, &context.account.name).filter(|_| takes_messages);
-        let (request, outcome) = match queue {
-            Some(_) => (None, Ok(())),
-            None => match resolve(context, part, &headers, target.path, &query) {
-                Ok(request) => (Some(request), Ok(())),
-                Err(error) => (None, Err(error)),
+        let addressed = match takes_messages {
+            true => queue_target::read(part.target, &context.account.name, context.path_style),
+            false => QueueTarget::None,
+        };
+        let (queue, request, outcome) = match addressed {
+            QueueTarget::Messages(queue) => (Some(queue), None, Ok(())),
+            QueueTarget::OfOtherAccount => {
+                let text = "A transaction puts messages into queues of its own account.";
+                (None, None, Err(ApiError::invalid_input(text)))
+            }
+            QueueTarget::None => match resolve(context, part, &headers, target.path, &query) {
+                Ok(request) => (None, Some(request), Ok(())),
+                Err(error) => (None, None, Err(error)),
             },
         };
         (Self { part, headers, query, request, queue }, outcome)
@@ -131,16 +139,6 @@ fn resolve(
     // What extensions add to routes are requests of their own.
     let marks = Marks { has_if_match, extensions: false };
     route::resolve(verb, ResourcePath::parse(&path), query, account, marks)
-}
-
-/// The queue of a path `{queue}/messages`, behind the account or not.
-fn queue_of<'a>(path: &'a str, account: &AccountName) -> Option<&'a str> {
-    let resource = path.trim_start_matches('/').strip_suffix("/messages")?;
-    match resource.split_once('/') {
-        None => Some(resource),
-        Some((name, queue)) if name == account.as_str() && !queue.contains('/') => Some(queue),
-        Some(_) => None,
-    }
 }
 
 /// Inner URIs repeat the account segment in path style, as often as the client does, and have none

@@ -205,3 +205,32 @@ fn messages_need_a_right_on_queues() {
     assert!(with("qt", "a").contains("HTTP/1.1 201 "));
     assert_eq!(lazuli.messages("mails"), ["qt"]);
 }
+
+/// X-4.6: a table may have the name of what a queue has, in each style of addresses.
+#[test]
+fn a_table_called_messages_is_not_a_queue() {
+    let lazuli = with_queues();
+    lazuli.create_table("messages");
+    let path_style = format!("http://127.0.0.1/{ACCOUNT}/messages");
+    let host_style = format!("https://{ACCOUNT}.table.core.windows.net/messages");
+    let targets = [path_style, host_style, "messages".to_owned(), "/messages".to_owned()];
+    for (row, target) in targets.iter().enumerate() {
+        let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"}}"#);
+        let part = Op::at("POST", target, &body);
+        send(&lazuli, &[part, message("mails", &row.to_string())]).expect(&[201, 201]);
+    }
+    assert_eq!(lazuli.get("/messages()").expect(200).row_keys(), "0 1 2 3");
+    assert_eq!(lazuli.messages("mails"), ["0", "1", "2", "3"]);
+    let body = "<QueueMessage><MessageText>x</MessageText></QueueMessage>";
+    for target in [
+        format!("http://127.0.0.1:10001/{ACCOUNT}/my-jobs/messages"),
+        format!("https://{ACCOUNT}.queue.core.windows.net/my-jobs/messages"),
+    ] {
+        let part = Op::at("POST", &target, body).with("Content-Type", "application/xml");
+        send(&lazuli, &[part]).expect(&[201]);
+    }
+    assert_eq!(lazuli.messages("my-jobs"), ["x", "x"]);
+    let other = Op::at("POST", "http://127.0.0.1:10001/other/my-jobs/messages", body);
+    let text = "0:A transaction puts messages into queues of its own account.";
+    send(&lazuli, &[other]).expect_error(400, "InvalidInput", text);
+}

@@ -10,6 +10,8 @@ pub(crate) struct Op {
     target: String,
     headers: Vec<(String, String)>,
     body: String,
+    /// Whether the target is written as it is.
+    is_verbatim: bool,
 }
 
 impl Op {
@@ -20,8 +22,14 @@ impl Op {
             target: target.to_owned(),
             headers: vec![accept],
             body: body.to_owned(),
+            is_verbatim: false,
         };
         if body.is_empty() { op } else { op.with("Content-Type", "application/json") }
+    }
+
+    /// An operation whose request line has this target: a URI, a path or a relative reference.
+    pub(crate) fn at(method: &str, target: &str, body: &str) -> Self {
+        Self { is_verbatim: true, ..Self::new(method, target, body) }
     }
 
     /// An insert into `Orders`, in partition `p`.
@@ -49,7 +57,8 @@ impl Op {
     fn text(&self, base: &str) -> String {
         let headers: String =
             self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        format!("{} {base}/{} HTTP/1.1\r\n{headers}\r\n{}", self.method, self.target, self.body)
+        let base = if self.is_verbatim { String::new() } else { format!("{base}/") };
+        format!("{} {base}{} HTTP/1.1\r\n{headers}\r\n{}", self.method, self.target, self.body)
     }
 }
 
