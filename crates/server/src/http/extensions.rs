@@ -57,6 +57,11 @@ impl Used {
         }
     }
 
+    /// The header of `reply`, if it has one: the part of a batch has it, and the answer shows it.
+    pub(crate) fn header_of(reply: &Reply) -> Option<(&'static str, String)> {
+        reply.more.iter().find(|(header, _)| *header == USED).cloned()
+    }
+
     /// Names them in `reply`, if there are any.
     pub(crate) fn mark(self, reply: &mut Reply) {
         if !self.0.is_empty() {

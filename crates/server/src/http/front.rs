@@ -227,6 +227,8 @@ impl<S: Service> Front<S> {
         B::Error: Send,
     {
         let (shared, options) = (&*self.shared, &self.shared.options);
+        let extensions = extensions::are_asked_for(headers.extensions, options.extensions);
+        response.asks_extensions = !matches!(extensions, Ok(false));
         let query = Query::parse(parts.uri.query().unwrap_or_default())
             .map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
         let suffixes = self.service.host_suffixes();
@@ -265,7 +267,7 @@ impl<S: Service> Front<S> {
 
         let path = uri::percent_decode(path).map_err(|_| ErrorCode::RequestUrlFailedToParse)?;
         let verb = Verb::parse(parts.method.as_str()).tunnelled(headers.tunnels())?;
-        let extensions = extensions::are_asked_for(headers.extensions, options.extensions)?;
+        let extensions = extensions?;
         let unrouted = Unrouted {
             verb,
             path: &path,

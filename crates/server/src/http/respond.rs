@@ -55,6 +55,8 @@ pub(crate) struct ResponseContext {
     pub(crate) is_authenticated: bool,
     /// Whether the account is one of ours, and the request is not a preflight.
     pub(crate) is_addressed: bool,
+    /// Whether the request asks for extensions, rightly or not.
+    pub(crate) asks_extensions: bool,
     /// Whether the request is a HEAD, whose response has no body.
     pub(crate) is_head: bool,
     /// Bytes of the request's body that were read.
@@ -94,6 +96,7 @@ impl ResponseContext {
             signing_key: None,
             is_authenticated: false,
             is_addressed: false,
+            asks_extensions: false,
             is_head: *method == Method::HEAD,
             bytes_in: 0,
             received: None,

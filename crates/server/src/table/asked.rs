@@ -3,6 +3,7 @@
 
 use crate::error::{ApiError, ApiResult};
 use crate::headers::RequestHeaders;
+use crate::table::operation::Operation;
 use lazuli_wire::error_code::ErrorCode;
 
 const EXPLAIN: &str = "x-lazuli-explain";
@@ -11,6 +12,12 @@ const TRANSACTION: &str = "x-lazuli-transaction";
 
 const SNAPSHOT_VALUES: &str =
     "The value of x-lazuli-snapshot must be 'new', the name of a snapshot, or 'NAME;end'.";
+
+const EXPLAIN_WHERE: &str =
+    "x-lazuli-explain is for queries, point reads, counts and deletions by filter.";
+
+const SNAPSHOT_WHERE: &str =
+    "x-lazuli-snapshot is for queries, point reads and counts of entities.";
 
 /// What a request asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +72,27 @@ impl Asked {
         };
         Ok(Self { explain, snapshot, any_transaction })
     }
+
+    /// Refuses what `operation` cannot do. To ignore it would write where the client wants a plan,
+    /// or show another state than the one it names.
+    pub(crate) fn check(&self, operation: Operation) -> ApiResult<()> {
+        let reads = reads_entities(operation);
+        if self.explain.is_some() && !reads && operation != Operation::DeleteEntities {
+            return Err(invalid(EXPLAIN_WHERE));
+        }
+        if self.snapshot.is_some() && !reads {
+            return Err(invalid(SNAPSHOT_WHERE));
+        }
+        Ok(())
+    }
+}
+
+/// Whether an operation can read a snapshot.
+pub(crate) fn reads_entities(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::QueryEntity | Operation::QueryEntities | Operation::CountEntities
+    )
 }
 
 fn invalid(text: &'static str) -> ApiError {

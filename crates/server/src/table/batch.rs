@@ -12,6 +12,7 @@ use crate::http::reply::{Reply, Work};
 use crate::http::request::RequestContext;
 use crate::queue::messages::put_reply;
 use crate::table::api::TableApi;
+use crate::table::asked::Asked;
 use crate::table::batch_answer::{self, Answered, PART_BYTES_EXPECTED};
 use crate::table::call::Call;
 use crate::table::error_reply::{ErrorForm, error_reply};
@@ -227,8 +228,12 @@ async fn answer_query(
             step.error_reply(context, &error, Some(0))
         }
     };
-    let work = reply.work;
-    Ok(Reply { work, ..batch_answer::reply(context, &[step.answered(reply)], false) })
+    let (work, used) = (reply.work, Used::header_of(&reply));
+    Ok(Reply {
+        work,
+        more: used.into_iter().collect(),
+        ..batch_answer::reply(context, &[step.answered(reply)], false)
+    })
 }
 
 /// Parses the parts of a change set, up to and including the first that names no operation.
@@ -439,7 +444,10 @@ async fn query(
     match &step.request {
         Some((operation @ (Operation::QueryEntity | Operation::QueryEntities), resource)) => {
             principal.permit(operation.facts(), resource)?;
-            handlers::handle(api, context, &step.call(*operation, resource), principal).await
+            // Headers of extensions are for the whole request; syntax is for its query.
+            let asked = context.extensions.then(Asked::default);
+            let call = Call { asked: asked.as_ref(), ..step.call(*operation, resource) };
+            handlers::handle(api, context, &call, principal).await
         }
         _ => Err(ErrorCode::NotImplemented.into()),
     }

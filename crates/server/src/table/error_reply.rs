@@ -5,7 +5,6 @@ use crate::headers::{CallHeaders, DataServiceVersion};
 use crate::http::reply::Reply;
 use crate::http::service::Failed;
 use crate::http::trailer::Trailer;
-use crate::operation::Answer;
 use crate::table::request::Preference;
 use lazuli_wire::error_body::{self, Shape};
 use lazuli_wire::error_code::ErrorCode;
@@ -27,8 +26,16 @@ pub(crate) fn of_request(failed: &Failed<'_>) -> Reply {
 fn written(failed: &Failed<'_>) -> Reply {
     let Failed { error, request, headers, context } = *failed;
     let query = Query::parse(request.uri.query().unwrap_or_default()).unwrap_or_default();
+    let comp = query.get("comp");
+    // Resources of extensions are JSON, for those who ask for extensions.
+    let is_extension =
+        context.asks_extensions && comp.is_some_and(|comp| comp.starts_with("lazuli-"));
     let accepted = media::negotiate(headers.accept, query.get("$format"));
-    let is_xml = query.contains("comp") || query.contains("restype");
+    let accepted = match accepted {
+        Accepted::Any | Accepted::Absent if is_extension => Accepted::Json(MetadataLevel::Minimal),
+        accepted => accepted,
+    };
+    let is_xml = !is_extension && (comp.is_some() || query.contains("restype"));
     let is_preflight = request.method == http::Method::OPTIONS;
     let is_unread = error.code == ErrorCode::RequestBodyTooLarge;
     let is_stranger = context.is_addressed && !context.is_authenticated;
@@ -36,11 +43,8 @@ fn written(failed: &Failed<'_>) -> Reply {
     if is_preflight || is_unread || is_stranger || is_unaddressed {
         return early_reply(error, accepted, is_xml, context.trailer());
     }
-    // Settings of extensions are JSON both ways.
-    let is_json = context.operation.is_some_and(|facts| facts.answer == Answer::Json);
     let form = match context.version {
         None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::MarkedXml,
-        _ if is_json => ErrorForm::Json(MetadataLevel::Minimal),
         _ if is_xml => ErrorForm::PrefixedXml,
         _ => ErrorForm::of(accepted, context.version.as_ref().map(|version| version.parsed)),
     };

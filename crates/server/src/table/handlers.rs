@@ -3,6 +3,7 @@
 use crate::auth::permit::Principal;
 use crate::error::{ApiError, ApiResult};
 use crate::headers::CallHeaders;
+use crate::http::extensions::Used;
 use crate::http::reply::{Reply, Work};
 use crate::http::request::RequestContext;
 use crate::operation::Plan;
@@ -130,6 +131,8 @@ async fn query_tables(
         }
     };
     let (filter, top) = (filter(api, context, call.query)?, top(call.query, &context.tolerance)?);
+    let mut used = Used::default();
+    queries::name_used(&mut used, filter.as_ref(), None);
     let query = TablesQuery { filter, top, from, rows_read_max: api.page_rows() };
     let mut tables = encoder.tables(select(call.query, context.version)?.as_ref());
     let end = api
@@ -141,6 +144,7 @@ async fn query_tables(
         let token = continuation::encode_table(next.name.lower(), next.created);
         reply.more.push(("x-ms-continuation-nexttablename", token));
     }
+    used.mark(&mut reply);
     Ok(reply)
 }
 

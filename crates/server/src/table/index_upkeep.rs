@@ -38,7 +38,8 @@ pub(crate) async fn rebuild(
     if call.operation != Operation::SetTableSetting {
         return Err(ErrorCode::UnsupportedHttpVerb.into());
     }
-    let name = call.query.get("index").unwrap_or_default();
+    let name = call.query.get("index").filter(|name| !name.is_empty());
+    let name = name.ok_or(ErrorCode::MissingRequiredQueryParameter)?;
     let unknown = || {
         let text = format!("The table has no index '{name}'.");
         ApiError::with_text(ErrorCode::ResourceNotFound, text)

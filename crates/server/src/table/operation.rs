@@ -85,6 +85,17 @@ pub(crate) enum Setting {
 }
 
 impl Setting {
+    /// The word by which an answer names it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Indexes => "indexes",
+            Self::Ttl => "ttl",
+            Self::Feed => "feed",
+            Self::Verify => "verify",
+            Self::Rebuild => "rebuild",
+        }
+    }
+
     pub(crate) fn of_comp(comp: &str) -> Option<Self> {
         match comp {
             "lazuli-indexes" => Some(Self::Indexes),

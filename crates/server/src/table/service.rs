@@ -75,8 +75,10 @@ impl Service for TableApi {
             true => Some(Asked::read(request.headers)?),
             false => None,
         };
+        if let Some(asked) = &asked {
+            asked.check(request.operation)?;
+        }
         let wanted = asked.as_ref().and_then(|asked| asked.snapshot.as_ref());
-        let wanted = wanted.filter(|_| reads_entities(request.operation));
         let snapshot = match wanted {
             None => None,
             Some(wanted) => Some(open_snapshot(self, context, wanted).await?),
@@ -148,14 +150,6 @@ impl Service for TableApi {
     fn counts(&self) -> &Counts {
         self.analytics.counts()
     }
-}
-
-/// Whether an operation can read a snapshot.
-fn reads_entities(operation: Operation) -> bool {
-    matches!(
-        operation,
-        Operation::QueryEntity | Operation::QueryEntities | Operation::CountEntities
-    )
 }
 
 async fn open_snapshot(

@@ -26,13 +26,16 @@ pub(crate) async fn handle(
         _ => return Err(ErrorCode::UnsupportedHttpVerb.into()),
     };
     principal.permit_whole_table()?;
-    match setting {
-        Setting::Indexes => index_settings::handle(api, &context.account.name, table, call).await,
-        Setting::Verify => index_upkeep::verify(api, &context.account.name, table, call).await,
-        Setting::Rebuild => index_upkeep::rebuild(api, &context.account.name, table, call).await,
-        Setting::Feed => feed_settings::handle(api, &context.account.name, table, call).await,
-        Setting::Ttl => ttl_settings::handle(api, &context.account.name, table, call).await,
-    }
+    let account = &context.account.name;
+    let mut reply = match setting {
+        Setting::Indexes => index_settings::handle(api, account, table, call).await,
+        Setting::Verify => index_upkeep::verify(api, account, table, call).await,
+        Setting::Rebuild => index_upkeep::rebuild(api, account, table, call).await,
+        Setting::Feed => feed_settings::handle(api, account, table, call).await,
+        Setting::Ttl => ttl_settings::handle(api, account, table, call).await,
+    }?;
+    Used::also(&mut reply, setting.name());
+    Ok(reply)
 }
 
 /// `GET /?comp=lazuli-advice`: what could be better about the tables of the account.

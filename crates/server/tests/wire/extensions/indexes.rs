@@ -187,7 +187,7 @@ fn indexes_are_verified_and_rebuilt_on_request() {
         lazuli.send(&asking("PUT", &target).json(""))
     };
     rebuild("byX").refused(404, "ResourceNotFound", "byX");
-    rebuild("").refused(404, "ResourceNotFound", "no index");
+    rebuild("").refused(400, "MissingRequiredQueryParameter", "");
     let shown = rebuild("byn").expect(202);
     assert!(shown.text().contains(r#""state":"building""#), "{}", shown.text());
     lazuli.build_indexes();

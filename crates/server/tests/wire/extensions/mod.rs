@@ -1,6 +1,7 @@
 //! What the server adds to the service's dialect, for those who ask (the rules X).
 
 mod advice;
+mod answers;
 mod auto_index;
 mod explain;
 mod feeds;

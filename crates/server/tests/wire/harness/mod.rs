@@ -322,10 +322,14 @@ impl Lazuli {
 
     /// Sends a batch of one query.
     pub(crate) fn batch_query(&self, target: &str) -> BatchAnswer {
+        BatchAnswer::parse(self.send_query(&Request::new("POST", "/$batch"), target))
+    }
+
+    /// The same; `request` gives address, version and credential.
+    pub(crate) fn send_query(&self, request: &Request, target: &str) -> Response {
         let base = format!("http://{}/{ACCOUNT}", self.address);
         let body = batch::lone_query(&base, target);
-        let request = Request::new("POST", "/$batch");
-        BatchAnswer::parse(self.send(&request.body("multipart/mixed; boundary=batch_a1", &body)))
+        self.send(&request.clone().body("multipart/mixed; boundary=batch_a1", &body))
     }
 }
 
