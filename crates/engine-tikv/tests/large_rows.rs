@@ -86,6 +86,13 @@ fn rows_of_the_largest_size_are_scanned_one_by_one() {
     assert_scanned(&[6 * MIB, 100, 6 * MIB, 6 * MIB, 100]);
 }
 
+/// Before and after small rows, so that chunks shrink, grow and shrink again.
+#[test]
+fn large_rows_among_small_ones_are_scanned() {
+    let (small, large) = (vec![100; 200], vec![MIB; 12]);
+    assert_scanned(&[&large[..], &small, &large, &[6 * MIB], &small].concat());
+}
+
 /// More than one answer holds.
 #[test]
 fn large_rows_are_read_by_their_keys() {

@@ -35,7 +35,9 @@ pub struct Progress {
     rows_left: usize,
     bytes_left: usize,
     rows_expected: usize,
-    /// The number of rows in the last chunk, and the largest mean size of a row in any chunk.
+    /// The number of rows in the last chunk, and the size that rows are expected to have: the mean of
+    /// the last chunk, but at least half of what was expected of it. A large row makes the chunks after
+    /// it small, not all of them.
     seen: Option<(usize, usize)>,
 }
 
@@ -91,7 +93,7 @@ impl Progress {
     pub fn note_chunk(&mut self, rows: usize, bytes: usize) {
         if rows > 0 {
             let mean = bytes.div_ceil(rows).max(1);
-            self.seen = Some((rows, self.seen.map_or(mean, |(_, most)| most.max(mean))));
+            self.seen = Some((rows, self.seen.map_or(mean, |(_, before)| mean.max(before / 2))));
         }
     }
 
@@ -168,6 +170,21 @@ mod tests {
         let rows = progress.rows_wanted();
         let room = Progress::room_of(rows, progress.bytes_wanted(rows));
         assert!(rows == 8 && room <= 8 * ROW_BYTES_MAX, "{rows} rows, {room} bytes");
+    }
+
+    /// K-3.4: a row of 1 MiB at the beginning does not make every chunk after it tiny.
+    #[test]
+    fn chunks_grow_again_after_a_large_row() {
+        let mut progress = progress(100_000, usize::MAX, 1);
+        progress.note_chunk(1, 1 << 20);
+        let mut chunks = 0;
+        let mut left = 20_000_usize;
+        while left > 0 {
+            let rows = progress.rows_wanted().min(left);
+            progress.note_chunk(rows, rows * 100);
+            (left, chunks) = (left - rows, chunks + 1);
+        }
+        assert!(chunks < 25, "{chunks} chunks");
     }
 
     #[test]
