@@ -128,23 +128,39 @@ func (f *faults) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	}
 	f.count(call, region)
 	prewrite, _ := req.(*kvrpcpb.PrewriteRequest)
-	lose := false
-	for _, fault := range f.take(call, prewrite.GetTryOnePc(), region) {
-		switch fault.kind {
-		case "delay":
-			time.Sleep(fault.delay)
-		case "hold":
-			<-fault.held.goOn
-			defer close(fault.held.done)
-		case "refuse":
-			return nil, status.Error(codes.Unavailable, "refused by the control port")
-		case "lose":
-			lose = true
-		}
+	done, lose, err := f.meet(call, prewrite.GetTryOnePc(), region)
+	defer done()
+	if err != nil {
+		return nil, err
 	}
 	answer, err = handle(ctx, req)
 	if lose {
 		return nil, status.Error(codes.Unavailable, "answer lost by the control port")
 	}
 	return answer, err
+}
+
+// meet applies the planned faults to a call that has arrived: it may wait, be refused, or lose its answer.
+// The caller calls done once the call is done.
+func (f *faults) meet(call string, onePC bool, region uint64) (done func(), lose bool, err error) {
+	var held []chan struct{}
+	done = func() {
+		for _, waiting := range held {
+			close(waiting)
+		}
+	}
+	for _, fault := range f.take(call, onePC, region) {
+		switch fault.kind {
+		case "delay":
+			time.Sleep(fault.delay)
+		case "hold":
+			<-fault.held.goOn
+			held = append(held, fault.held.done)
+		case "refuse":
+			err = status.Error(codes.Unavailable, "refused by the control port")
+		case "lose":
+			lose = true
+		}
+	}
+	return done, lose, err
 }

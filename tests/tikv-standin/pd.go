@@ -78,6 +78,11 @@ func (d *driver) Tso(stream pdpb.PD_TsoServer) error {
 			return err
 		}
 		d.standin.faults.count("Tso", 0)
+		done, lose, err := d.standin.faults.meet("Tso", false, 0)
+		done()
+		if lose || err != nil {
+			return errors.New("broken by the control port")
+		}
 		if req.GetHeader().GetClusterId() != clusterID {
 			return errors.New("mismatch cluster id")
 		}

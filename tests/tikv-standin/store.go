@@ -168,8 +168,8 @@ func (s *store) KvScanLock(ctx context.Context, req *kvrpcpb.ScanLockRequest) (*
 	return ask[*kvrpcpb.ScanLockResponse](ctx, s, tikvrpc.CmdScanLock, req, req.Context)
 }
 
-// KvPrewrite adds to the mock what TiKV does: one-phase commits, and the commit of a transaction as
-// the answer to its repeated prewrite.
+// KvPrewrite adds to the mock what TiKV does: one-phase commits, not later than they may be, and the
+// commit of a transaction as the answer to its repeated prewrite.
 func (s *store) KvPrewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) (*kvrpcpb.PrewriteResponse, error) {
 	answer, err := ask[*kvrpcpb.PrewriteResponse](ctx, s, tikvrpc.CmdPrewrite, req, req.Context)
 	if err != nil || answer.RegionError != nil {
@@ -192,6 +192,10 @@ func (s *store) KvPrewrite(ctx context.Context, req *kvrpcpb.PrewriteRequest) (*
 		return answer, nil
 	}
 	commitTS := s.standin.clock.timestamp()
+	if req.MaxCommitTs > 0 && commitTS > req.MaxCommitTs {
+		// The locks stay, as if one phase had been declined.
+		return answer, nil
+	}
 	keys := make([][]byte, len(req.Mutations))
 	for i, mutation := range req.Mutations {
 		keys[i] = mutation.Key

@@ -6,7 +6,7 @@ use crate::proto::kv::{Mutation, Op};
 use crate::read::{CHUNK_BYTES_MAX, RangeRead};
 use crate::transaction::TransactionError;
 use bytes::Bytes;
-use lazuli_engine::{Direction, KeyRange, Reclaimed};
+use lazuli_engine::{Direction, GUARD_AGE_MS_MAX, KeyRange, Reclaimed};
 
 /// Keys deleted by one step of a reclaim.
 const RECLAIM_KEYS: usize = 1024;
@@ -31,7 +31,8 @@ impl TikvEngine {
                 let delete =
                     |(key, _)| Mutation { op: Op::Delete as i32, key, value: Bytes::new() };
                 let deletes = chunk.entries.into_iter().map(delete).collect();
-                return match cluster.commit(at, deletes, &mut patience).await {
+                let latest = at.later(GUARD_AGE_MS_MAX);
+                return match cluster.commit((at, latest), deletes, &mut patience).await {
                     // A later step finds what this one left.
                     Ok(()) | Err(TransactionError::Conflict | TransactionError::Exists) => {
                         Ok(Reclaimed::Partly)

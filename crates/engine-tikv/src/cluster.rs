@@ -12,8 +12,8 @@ use crate::tls::Tls;
 use lazuli_engine::meter::StoreMeter;
 use lazuli_engine::retry::Pace;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Semaphore;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{MutexGuard, Semaphore};
 
 /// Acknowledged commits that are still being finished; more are finished before they are acknowledged.
 pub(crate) const TRAILING_MAX: u32 = 1024;
@@ -23,8 +23,9 @@ pub(crate) struct Cluster {
     pub(crate) driver: Arc<Driver>,
     pub(crate) oracle: Oracle,
     pub(crate) pace: Arc<dyn Pace>,
-    /// How long one call may wait for the cluster.
     pub(crate) meter: Arc<StoreMeter>,
+    /// How long one call may wait for the cluster, before it has done anything; as long again for what
+    /// may have happened by then.
     pub(crate) wait_ms_max: u64,
     /// Commits of other regions that follow their acknowledgement: each holds a permit.
     pub(crate) trailing: Arc<Semaphore>,
@@ -93,7 +94,7 @@ impl Cluster {
         if let Some(region) = self.regions.find(&encoded) {
             return Ok(region);
         }
-        let _asking = self.asking.lock().await;
+        let _asking = self.asking(patience).await?;
         loop {
             if let Some(region) = self.regions.find(&encoded) {
                 return Ok(region);
@@ -116,7 +117,7 @@ impl Cluster {
         if let Some(region) = self.regions.find_before(&encoded) {
             return Ok(region);
         }
-        let _asking = self.asking.lock().await;
+        let _asking = self.asking(patience).await?;
         loop {
             if let Some(region) = self.regions.find_before(&encoded) {
                 return Ok(region);
@@ -132,6 +133,12 @@ impl Cluster {
                 None => patience.pause("the driver names a region without replicas").await?,
             }
         }
+    }
+
+    /// The turn to ask the driver for a region.
+    async fn asking(&self, patience: &Patience) -> Result<MutexGuard<'_, ()>, ClientError> {
+        let slow = || ClientError::Unavailable("the placement driver is slow".to_owned());
+        patience.within(self.asking.lock()).await.ok_or_else(slow)
     }
 
     /// The items by the regions that hold their keys, in the order of first appearance.
@@ -259,7 +266,7 @@ impl Cluster {
     }
 
     /// Nothing done under the lock can panic halfway.
-    fn stores(&self) -> MutexGuard<'_, HashMap<u64, Arc<Channel>>> {
+    fn stores(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Channel>>> {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,30 +11,43 @@ use bytes::Bytes;
 use lazuli_engine::meter::Retry;
 use lazuli_engine::optimistic::BUDGET;
 use lazuli_engine::resolve::{self, Resolved};
-use lazuli_engine::retry::{Attempt, retry};
-use lazuli_engine::{Check, Commit, CommitError, EngineError, Expect, Found, Key, Revision, Write};
+use lazuli_engine::retry::{Attempt, Budget, retry};
+use lazuli_engine::{
+    Check, Commit, CommitError, EngineError, Expect, Found, GUARD_AGE_MS_MAX, Key, Revision, Write,
+};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Reads of one attempt: the keys that the commit names, then those that its derivation depends on.
 const READS_MAX: usize = 4;
 
-/// Commits, as often as it takes.
-pub(crate) async fn run(shared: &Shared, commit: &Commit) -> Result<Revision, CommitError> {
+/// How long before the start of a transaction its guards may be read beside it, in milliseconds.
+const GUARD_BESIDE_MS_MAX: u64 = 5_000;
+
+/// Commits, as often as it takes within `patience`.
+pub(crate) async fn run(
+    shared: &Shared,
+    commit: &Commit,
+    patience: &Patience,
+) -> Result<Revision, CommitError> {
     shared.limits.check(commit)?;
     let turn = match commit.derive {
         // What is derived may depend on every key.
-        Some(_) => shared.queue.enter_keys(used(commit)).await?,
-        None => shared.queue.enter(commit).await?,
+        Some(_) => patience.within(shared.queue.enter_keys(used(commit))).await,
+        None => patience.within(shared.queue.enter(commit)).await,
     };
-    match attempt(shared, commit, can_be_blind(commit)).await {
+    let turn = turn.unwrap_or(Err(CommitError::Busy))?;
+    match attempt(shared, commit, can_be_blind(commit), patience.clone()).await {
         Attempt::Done(done) => return done,
         Attempt::Again => drop(turn),
     }
     shared.meter.contended();
-    let _turn = shared.queue.enter_keys(used(commit)).await?;
+    let turn = patience.within(shared.queue.enter_keys(used(commit))).await;
+    let _turn = turn.unwrap_or(Err(CommitError::Busy))?;
     // From now on it reads all that it depends on, to find the check that fails.
-    let tried = retry(&*shared.cluster.pace, BUDGET, || attempt(shared, commit, false)).await;
+    let budget = Budget { ms_max: patience.ms_left().min(BUDGET.ms_max), ..BUDGET };
+    let again = || attempt(shared, commit, false, patience.clone());
+    let tried = retry(&*shared.cluster.pace, budget, again).await;
     tried.unwrap_or(Err(CommitError::Conflict))
 }
 
@@ -48,22 +61,23 @@ async fn attempt(
     shared: &Shared,
     commit: &Commit,
     is_blind: bool,
+    mut patience: Patience,
 ) -> Attempt<Result<Revision, CommitError>> {
-    let mut patience = shared.cluster.patience();
     let planned = if is_blind {
         plan_blind(shared, commit, &mut patience).await
     } else {
         plan(shared, commit, &mut patience).await
     };
-    let (start, mutations) = match planned {
-        Ok(planned) => planned,
+    let Plan { start, guarded, mutations } = match planned {
+        Ok(plan) => plan,
         Err(CommitError::Conflict) => {
             shared.meter.retried(Retry::Conflict);
             return Attempt::Again;
         }
         Err(error) => return Attempt::Done(Err(error)),
     };
-    match shared.cluster.commit(start, mutations, &mut patience).await {
+    let latest = guarded.later(GUARD_AGE_MS_MAX);
+    match shared.cluster.commit((start, latest), mutations, &mut patience).await {
         Ok(()) => Attempt::Done(Ok(start.revision())),
         Err(TransactionError::Conflict | TransactionError::Exists) => {
             shared.meter.retried(Retry::Conflict);
@@ -74,6 +88,14 @@ async fn attempt(
             Attempt::Done(Err(CommitError::Undetermined(Box::new(error))))
         }
     }
+}
+
+/// A transaction that is ready to be sent.
+struct Plan {
+    start: Timestamp,
+    /// When its guards held, or before that.
+    guarded: Timestamp,
+    mutations: Vec<Mutation>,
 }
 
 /// Whether the store itself can judge the commit: it has no functions, and its checks are that keys
@@ -93,19 +115,25 @@ fn put_key(write: &Write) -> Option<&Key> {
     }
 }
 
-/// Guards are read while the timestamp is on its way; nothing else is read.
+/// Guards are read while the timestamp is on its way; nothing else is read. How old they are by then is
+/// known only from an earlier timestamp: if that is too old, they are read again.
 async fn plan_blind(
     shared: &Shared,
     commit: &Commit,
     patience: &mut Patience,
-) -> Result<(Timestamp, Vec<Mutation>), CommitError> {
-    let guards = commit.guards.iter().map(|guard| guard.key.clone().into_bytes()).collect();
+) -> Result<Plan, CommitError> {
+    let guards = || commit.guards.iter().map(|guard| guard.key.clone().into_bytes()).collect();
+    let past = shared.cluster.oracle.past();
     let mut guard_patience = patience.clone();
     let (start, found) = tokio::join!(
         shared.cluster.oracle.now(patience),
-        shared.find(guards, Timestamp::LATEST, &mut guard_patience),
+        shared.find(guards(), Timestamp::LATEST, &mut guard_patience),
     );
-    let (start, found) = (start?, found?);
+    let (start, mut found, mut guarded) = (start?, found?, past);
+    if past.later(GUARD_BESIDE_MS_MAX) < start {
+        found = shared.find(guards(), start, patience).await?;
+        guarded = start;
+    }
     let guards_only = Commit { guards: commit.guards.clone(), ..Commit::new(Revision(0), vec![]) };
     resolve::judge(&guards_only, &mut |key| Ok(found.get(key.as_slice()).cloned()))?;
     let made = resolve::make(commit, &shared.limits, &mut |_| Ok(None))?;
@@ -116,7 +144,7 @@ async fn plan_blind(
             mutation.op = Op::Insert as i32;
         }
     }
-    Ok((start, mutations))
+    Ok(Plan { start, guarded, mutations })
 }
 
 /// Everything is read as of the start of the transaction, which conflicts with later writes to the
@@ -125,7 +153,7 @@ async fn plan(
     shared: &Shared,
     commit: &Commit,
     patience: &mut Patience,
-) -> Result<(Timestamp, Vec<Mutation>), CommitError> {
+) -> Result<Plan, CommitError> {
     let start = shared.cluster.oracle.now(patience).await?;
     let mut state: HashMap<Bytes, Option<Found>> = HashMap::new();
     let mut wanted: BTreeSet<Key> = keys_of(commit).cloned().collect();
@@ -151,7 +179,7 @@ async fn plan(
             let locked: BTreeSet<Key> = relied_on.into_iter().chain(checked).collect();
             let mut mutations = mutations(made?, start);
             add_locks(&mut mutations, locked);
-            return Ok((start, mutations));
+            return Ok(Plan { start, guarded: start, mutations });
         }
     }
     Err(CommitError::Conflict)

@@ -11,6 +11,7 @@ use crate::proto::{Peer, RegionMeta, Store};
 use crate::timestamp::Timestamp;
 use crate::tls::Tls;
 use bytes::Bytes;
+use futures_util::future::select_ok;
 use prost::Message;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc};
@@ -160,7 +161,8 @@ impl Driver {
     ) -> Result<Answer, ClientError> {
         loop {
             let answer = async {
-                let leader = self.leader().await?;
+                let unknown = || RpcError::Unsent("the leader of the placement drivers".to_owned());
+                let leader = patience.within(self.leader()).await.ok_or_else(unknown)??;
                 let request = request(Some(leader.header));
                 leader.channel.call::<Answer>(path, &request, patience.call_time()).await
             };
@@ -182,20 +184,14 @@ impl Driver {
         if let Some(leader) = &known.leader {
             return Ok(leader.clone());
         }
-        let mut failure = RpcError::Unsent("any placement driver".to_owned());
         let mut addresses = self.seeds.clone();
         addresses.extend(known.members.iter().filter(|m| !self.seeds.contains(m)).cloned());
-        for address in addresses {
-            match self.ask_for_leader(&address).await {
-                Ok((leader, members)) => {
-                    known.leader = Some(leader.clone());
-                    known.members = members;
-                    return Ok(leader);
-                }
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
+        // Side by side: those that do not answer take as long as a call may.
+        let asked = addresses.iter().map(|address| Box::pin(self.ask_for_leader(address)));
+        let ((leader, members), _) = select_ok(asked).await?;
+        known.leader = Some(leader.clone());
+        known.members = members;
+        Ok(leader)
     }
 
     async fn ask_for_leader(&self, address: &str) -> Result<(Arc<Leader>, Vec<String>), RpcError> {

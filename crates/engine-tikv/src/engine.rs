@@ -147,16 +147,24 @@ impl Shared {
     }
 
     async fn commit(&self, commit: &Commit) -> Result<Revision, CommitError> {
-        // `close` takes all permits and does not give them back.
-        let permit = self.commits.acquire().await;
-        let _permit = permit.map_err(|_| EngineError::Unavailable("it is closed".to_owned()))?;
-        self.check_open()?;
         self.meter.called(Call::Commit);
-        let began_ms = self.cluster.pace.now_ms();
-        let result = commit::run(self, commit).await;
+        let (began_ms, patience) = (self.cluster.pace.now_ms(), self.cluster.patience());
+        let result = self.commit_within(commit, &patience).await;
         let waited = self.cluster.pace.now_ms().saturating_sub(began_ms);
         self.meter.committed(&result, Duration::from_millis(waited));
         result
+    }
+
+    async fn commit_within(
+        &self,
+        commit: &Commit,
+        patience: &Patience,
+    ) -> Result<Revision, CommitError> {
+        // `close` takes all permits and does not give them back.
+        let permit = patience.within(self.commits.acquire()).await.ok_or(CommitError::Busy)?;
+        let _permit = permit.map_err(|_| EngineError::Unavailable("it is closed".to_owned()))?;
+        self.check_open()?;
+        commit::run(self, commit, patience).await
     }
 }
 

@@ -90,7 +90,7 @@ impl Channel {
             Ok(Err(error)) => Err(error),
             Err(elapsed) => {
                 // The connection may be dead without having been closed.
-                self.disconnect().await;
+                self.disconnect();
                 Err(self.lost(&elapsed))
             }
         }
@@ -176,8 +176,11 @@ impl Channel {
         }
     }
 
-    async fn disconnect(&self) {
-        *self.sender.lock().await = None;
+    fn disconnect(&self) {
+        // Whoever holds it makes a new one.
+        if let Ok(mut held) = self.sender.try_lock() {
+            *held = None;
+        }
     }
 
     async fn one_message(

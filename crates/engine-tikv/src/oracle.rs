@@ -7,6 +7,7 @@ use crate::proto::driver::{RequestHeader, TsoRequest, TsoResponse};
 use crate::timestamp::Timestamp;
 use bytes::Bytes;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -24,11 +25,13 @@ pub(crate) struct Oracle {
     driver: Arc<Driver>,
     /// To the task that asks the driver. It ends with the runtime that it was started on.
     waiting: Mutex<Option<mpsc::Sender<Waiter>>>,
+    /// The greatest timestamp that was given.
+    last: AtomicU64,
 }
 
 impl Oracle {
     pub(crate) fn new(driver: Arc<Driver>) -> Self {
-        Self { driver, waiting: Mutex::new(None) }
+        Self { driver, waiting: Mutex::new(None), last: AtomicU64::new(0) }
     }
 
     /// A timestamp greater than every one given before this call.
@@ -40,10 +43,16 @@ impl Oracle {
                 given.await.ok()
             };
             if let Ok(Some(timestamp)) = timeout(patience.call_time(), asked).await {
+                self.last.fetch_max(timestamp.0, Ordering::Relaxed);
                 return Ok(timestamp);
             }
             patience.pause("no timestamp from the placement driver").await?;
         }
+    }
+
+    /// A timestamp that lies before everything that begins now, without asking for one.
+    pub(crate) fn past(&self) -> Timestamp {
+        Timestamp(self.last.load(Ordering::Relaxed))
     }
 
     fn waiting(&self) -> mpsc::Sender<Waiter> {

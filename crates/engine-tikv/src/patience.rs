@@ -4,8 +4,10 @@ use lazuli_engine::meter::{Retry, StoreMeter};
 use lazuli_engine::retry::Pace;
 use lazuli_engine::{CommitError, EngineError};
 use std::fmt::Display;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// One remote call may take this long; after that its connection is given up.
 pub(crate) const CALL_MAX: Duration = Duration::from_secs(2);
@@ -60,9 +62,31 @@ impl Patience {
         Self { pace: pace.clone(), meter: meter.clone(), until_ms, pauses: 0 }
     }
 
+    /// The same, from the end of this time on: what may have happened is settled then.
+    pub(crate) fn to_settle(&self, ms: u64) -> Self {
+        Self { until_ms: self.until_ms.saturating_add(ms), pauses: 0, ..self.clone() }
+    }
+
+    pub(crate) fn ms_left(&self) -> u64 {
+        self.until_ms.saturating_sub(self.pace.now_ms())
+    }
+
     /// What is left, at least a moment.
     pub(crate) fn time_left(&self) -> Duration {
-        Duration::from_millis(self.until_ms.saturating_sub(self.pace.now_ms()).max(1))
+        Duration::from_millis(self.ms_left().max(1))
+    }
+
+    /// What comes of `work` if it is done in time.
+    pub(crate) async fn within<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = pin!(work);
+        loop {
+            match timeout(self.time_left(), work.as_mut()).await {
+                Ok(done) => return Some(done),
+                Err(_) if self.ms_left() == 0 => return None,
+                // The clock of the pace runs slower than that of the runtime.
+                Err(_) => {}
+            }
+        }
     }
 
     /// How long the next remote call may take.

@@ -32,6 +32,11 @@ impl Timestamp {
         Self(self.0.saturating_sub(ms << Self::LOGICAL_BITS))
     }
 
+    /// The timestamp this many milliseconds later.
+    pub(crate) fn later(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms << Self::LOGICAL_BITS))
+    }
+
     /// The revision of a commit that began now.
     ///
     /// It increases per key without a read: a transaction that writes a key after another began
@@ -55,6 +60,7 @@ mod tests {
         let at = Timestamp::new(1_735_689_600_000, 3).unwrap();
         assert_eq!(at.revision(), Revision(638_712_864_000_000_003));
         assert_eq!(at.earlier(1000).physical_ms(), 1_735_689_599_000);
+        assert_eq!(at.earlier(1000).later(1000), at);
         assert_eq!(Timestamp::new(-1, 0), None);
     }
 

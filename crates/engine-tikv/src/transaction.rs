@@ -66,21 +66,27 @@ struct Batch {
 /// One transaction.
 pub(crate) struct Transaction {
     start: Timestamp,
+    /// The latest time at which it may commit.
+    latest: Timestamp,
     primary: Bytes,
+    /// For what decides the transaction, or finds out what became of it.
+    settling: Patience,
 }
 
 impl Cluster {
-    /// Commits `mutations`, none of whose keys was written since `start`.
+    /// Commits `mutations`, none of whose keys was written since `start`, at `latest` or before. Both are
+    /// timestamps of the cluster: a process that stands still does not notice how late it is.
     pub(crate) async fn commit(
         self: &Arc<Self>,
-        start: Timestamp,
+        (start, latest): (Timestamp, Timestamp),
         mutations: Vec<Mutation>,
         patience: &mut Patience,
     ) -> Result<(), TransactionError> {
         let is_write = |mutation: &&Mutation| mutation.op != Op::Lock as i32;
         let primary = mutations.iter().find(is_write).or(mutations.first());
         let Some(primary) = primary.map(|primary| primary.key.clone()) else { return Ok(()) };
-        let transaction = Transaction { start, primary };
+        let settling = patience.to_settle(self.wait_ms_max);
+        let transaction = Transaction { start, latest, primary, settling };
         // A region that moves while it executes a request may report that although it executed it.
         let mut may_have_happened = false;
         loop {
@@ -202,6 +208,7 @@ impl Cluster {
             txn_size: batch.mutations.len() as u64,
             min_commit_ts: transaction.start.0 + 1,
             try_one_pc: alone,
+            max_commit_ts: transaction.latest.0,
             ..PrewriteRequest::default()
         };
         loop {
@@ -239,10 +246,14 @@ impl Cluster {
         transaction: &Transaction,
         batches: Vec<Batch>,
     ) -> Result<(), TransactionError> {
-        let mut patience = self.patience();
+        let mut patience = transaction.settling.clone();
         let keys: Vec<Bytes> = batches.iter().flat_map(Batch::keys).collect();
         let at = match self.oracle.now(&mut patience).await {
-            Ok(at) => at,
+            Ok(at) if at <= transaction.latest => at,
+            Ok(_) => {
+                self.roll_back(transaction, keys.into_iter()).await;
+                return Err(TransactionError::Conflict);
+            }
             Err(error) => {
                 self.roll_back(transaction, keys.into_iter()).await;
                 return Err(TransactionError::Failed(error));
@@ -251,7 +262,7 @@ impl Cluster {
         match self.commit_primary(transaction, &keys, at, &mut patience).await {
             Ok(Some((at, left))) => {
                 if !left.is_empty() {
-                    self.finish_later(transaction.start, at, left).await;
+                    self.finish_later(transaction, at, left).await;
                 }
                 Ok(())
             }
@@ -265,9 +276,15 @@ impl Cluster {
 
     /// Commits the other keys, after the acknowledgement if there is room. Readers finish what this
     /// leaves behind.
-    async fn finish_later(self: &Arc<Self>, start: Timestamp, at: Timestamp, keys: Vec<Bytes>) {
-        let cluster = self.clone();
-        let finish = async move { cluster.commit_keys(start, at, keys).await };
+    async fn finish_later(
+        self: &Arc<Self>,
+        transaction: &Transaction,
+        at: Timestamp,
+        keys: Vec<Bytes>,
+    ) {
+        let (cluster, start, patience) =
+            (self.clone(), transaction.start, transaction.settling.clone());
+        let finish = async move { cluster.commit_keys(start, at, keys, patience).await };
         match self.trailing.clone().try_acquire_owned() {
             Ok(permit) => {
                 tokio::spawn(async move {
@@ -282,8 +299,8 @@ impl Cluster {
     }
 
     /// Commits the primary key and the keys that are in its region. Returns the timestamp of the
-    /// commit and the keys that are left, or `None` if others have rolled the transaction back. A
-    /// lost request is repeated: what is committed stays committed.
+    /// commit and the keys that are left, or `None` if others have rolled the transaction back, or it
+    /// could only commit too late. A lost request is repeated: what is committed stays committed.
     async fn commit_primary(
         &self,
         transaction: &Transaction,
@@ -308,6 +325,10 @@ impl Cluster {
                     if error.commit_ts_expired.is_some() =>
                 {
                     at = self.oracle.now(patience).await?;
+                    // It is still locked: no earlier request has committed it, and none can any more.
+                    if at > transaction.latest {
+                        return Ok(None);
+                    }
                 }
                 Ok(_) => return Ok(None),
                 Err(error) => error.wait(patience).await?,
@@ -320,8 +341,8 @@ impl Cluster {
         start: Timestamp,
         at: Timestamp,
         keys: Vec<Bytes>,
+        mut patience: Patience,
     ) -> Result<(), ClientError> {
-        let mut patience = self.patience();
         let mut left = keys;
         while !left.is_empty() {
             let groups = self.group(std::mem::take(&mut left), |key| key, &mut patience).await?;
@@ -347,7 +368,7 @@ impl Cluster {
         transaction: &Transaction,
         mutations: &[Mutation],
     ) -> Result<(), TransactionError> {
-        let mut patience = self.patience();
+        let mut patience = transaction.settling.clone();
         loop {
             let fate = self.settle(&transaction.primary, transaction.start, &mut patience).await;
             match fate.map_err(TransactionError::Undetermined)? {
@@ -368,7 +389,7 @@ impl Cluster {
     /// Removes the locks of a transaction that has not committed, and forbids late ones. What it
     /// does not reach expires.
     async fn roll_back(&self, transaction: &Transaction, keys: impl Iterator<Item = Bytes>) {
-        let mut patience = self.patience();
+        let mut patience = transaction.settling.clone();
         let mut left: Vec<Bytes> = keys.collect();
         while !left.is_empty() {
             let Ok(groups) = self.group(std::mem::take(&mut left), |key| key, &mut patience).await

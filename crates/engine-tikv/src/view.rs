@@ -70,13 +70,12 @@ impl TikvView {
             return Ok(ScanEnd::Done);
         }
         let mut earlier = self.last_find().take();
-        let at = self.at(&mut self.shared.cluster.patience()).await?;
         let mut progress = Progress::new(&scan, LIMITS);
         let mut left = Some(scan.range);
         while let Some(range) = left {
-            // The view may have expired since the last chunk.
-            self.at(&mut self.shared.cluster.patience()).await?;
+            // One for each chunk. The view may have expired since the last.
             let mut patience = self.shared.cluster.patience();
+            let at = self.at(&mut patience).await?;
             let read = RangeRead { range, direction: scan.direction, at, keys_only: false };
             let (chunk, room) = self.fetch(&read, &progress, &mut patience).await?;
             let bytes = chunk.entries.iter().map(|(key, stored)| key.len() + stored.len()).sum();

@@ -6,6 +6,12 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
+/// How long before the point of a commit its guards may have held, in milliseconds, by the clock of the
+/// store; one with a single writer judges them at that point. Whoever changes what others are guarded by
+/// finds all that they did under the old state after twice this time: a change of its own may have been
+/// as slow.
+pub const GUARD_AGE_MS_MAX: u64 = 15_000;
+
 /// Writes that happen together if all guards and checks hold.
 ///
 /// An engine evaluates in this order and returns the first failure: guards, checks, the functions
@@ -15,8 +21,9 @@ pub struct Commit {
     /// The caller's clock: the revision will not be earlier. An engine that uses the store's clock
     /// ignores it.
     pub not_before: Revision,
-    /// Conditions that held at some moment between the call and the point of the commit. A guard is
-    /// not a lock: commits under one guard do not wait for each other.
+    /// Conditions that held at some moment between the call and the point of the commit, at most
+    /// [`GUARD_AGE_MS_MAX`] before it. A guard is not a lock: commits under one guard do not wait for
+    /// each other.
     pub guards: Vec<Check>,
     /// Conditions that hold at the point of the commit itself.
     pub checks: Vec<Check>,

@@ -13,7 +13,7 @@
 //! - [`Engine::read`] returns each key as of some moment during the call.
 //! - A [`Commit`] is atomic, at one point during the call. Its checks hold at that point, and
 //!   derived writes happen with it: commits are linearizable. A guard held at some moment between
-//!   the call and that point.
+//!   the call and that point, at most [`GUARD_AGE_MS_MAX`] before it.
 //! - Every value carries the [`Revision`] of the commit that wrote it. Revisions of one key
 //!   strictly increase, even if a clock steps back, and across deletion and reopening.
 //! - With one writer, keys created by [`Write::Append`] under one prefix are in commit order: a
@@ -37,8 +37,8 @@ pub mod resolve;
 pub mod retry;
 
 pub use commit::{
-    Change, Check, Commit, Current, Derive, Derived, DerivedCheck, DerivedWrite, Expect, Modify,
-    Refusal, Write,
+    Change, Check, Commit, Current, Derive, Derived, DerivedCheck, DerivedWrite, Expect,
+    GUARD_AGE_MS_MAX, Modify, Refusal, Write,
 };
 pub use error::{BoxError, CommitError, EngineError};
 pub use memory::{MemoryEngine, MemoryOptions, ViewClock};

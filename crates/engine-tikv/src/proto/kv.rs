@@ -225,6 +225,9 @@ pub(crate) struct PrewriteRequest {
     pub(crate) min_commit_ts: u64,
     #[prost(bool, tag = "13")]
     pub(crate) try_one_pc: bool,
+    /// A one-phase commit that would be later is declined.
+    #[prost(uint64, tag = "14")]
+    pub(crate) max_commit_ts: u64,
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]

@@ -12,22 +12,21 @@ use crate::service::{TableService, opened};
 use crate::settings::drop_index;
 use bytes::Bytes;
 use lazuli_engine::{
-    Check, Commit, CommitError, Expect, Found, Key, KeyRange, Reclaimed, Revision, ScanEnd, View,
-    Visit, Write, Writers,
+    Check, Commit, CommitError, Expect, Found, GUARD_AGE_MS_MAX, Key, KeyRange, Reclaimed,
+    Revision, ScanEnd, View, Visit, Write, Writers,
 };
 use lazuli_layout::key::index::{builds, decode_build, join_entity};
 use lazuli_layout::settings::{BuildRecord, IndexState, TableIndex, decode_owner};
 use lazuli_layout::{CorruptRecord, IndexId, key};
 use lazuli_meter::Counter;
-use lazuli_model::limits::REQUEST_MS_MAX;
 use lazuli_service::{Rows, key_range, step};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Entities counted per step.
 const STEP_COUNTED_MAX: u64 = 64 * 1024;
 /// On a store with other writers a write may finish this long after the index was declared without
-/// knowing of it.
-pub(crate) const SETTLES_MS: u64 = REQUEST_MS_MAX + 10_000;
+/// knowing of it: it was guarded by the settings before. The rest is room for the clock of the store.
+pub(crate) const SETTLES_MS: u64 = 2 * GUARD_AGE_MS_MAX + 10_000;
 /// Builds examined in one step.
 const BUILDS_PER_STEP: usize = 16;
 /// Duplicates named when an index cannot be unique.
