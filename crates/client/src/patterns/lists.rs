@@ -87,7 +87,9 @@ impl<T: TableEntity> ListTable<T> {
         if T::LISTS.is_empty() {
             return Err(Error::config("the type has no lists: `#[index_list(..)]`"));
         }
-        let rows = table.retyped();
+        // Rows are read as plain entities: what the type encrypts must go with the account (E-50).
+        let mut rows: Table<Entity> = table.retyped();
+        rows.account.1 = table.account.1.declaring(T::PROPERTIES)?;
         Ok(Self { rows, queue: None, grace: Duration::from_secs(60), of: PhantomData })
     }
 

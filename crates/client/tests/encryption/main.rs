@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests may")]
 
+mod patterns;
 mod rewriting;
 mod typed;
 mod untyped;

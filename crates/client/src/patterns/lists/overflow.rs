@@ -62,6 +62,7 @@ impl<T: TableEntity> ListTable<T> {
         let mut properties = Properties::default();
         properties.push(INDEX_MARK, def.mark.into_value());
         properties.push(BLOB, name.into_value());
+        properties.mark_sealed();
         Ok(Content { properties, blob: Some(blob) })
     }
 
@@ -115,7 +116,7 @@ impl<T: TableEntity> ListTable<T> {
     /// Whether the entity of the list that a blob was written for names it. Other blobs are not ours.
     async fn is_named(&self, name: &str) -> Result<bool, Error> {
         let Some(owner) = BlobOwner::of(name) else { return Ok(true) };
-        let row = self.rows.get(owner.key).await?;
+        let row = self.read_clear(&owner.key).await?;
         Ok(row.is_some_and(|row| row.str(BLOB) == Ok(name)))
     }
 }

@@ -7,11 +7,13 @@ use crate::batch::Operation;
 use crate::blob::Blob;
 use crate::chunks::push_chunked;
 use crate::codec::INDEX_MARK;
-use crate::entity::{ETag, Entity, Properties, TableEntity};
+use crate::entity::{ETag, Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::fields::Fields;
 use crate::form::Plain;
 use crate::list::{ListDef, ListHome};
+use crate::options::CallOptions;
+use crate::table;
 use crate::value::{IntoValue, Value};
 use crate::write::{Deleted, Write, WriteVerb};
 use crate::write_ids::WriteIds;
@@ -50,7 +52,7 @@ impl<T: TableEntity> ListTable<T> {
         }
         let mut gone: Option<Error> = None;
         for _ in 0..READS {
-            let Some(row) = self.rows.get(place.clone()).await? else { return Ok(None) };
+            let Some(row) = self.read_clear(place).await? else { return Ok(None) };
             let etag = row.etag().clone();
             let Some(blob) = self.overflow_of(def, &row)? else {
                 let items = items_of(def, row.into_inner())?;
@@ -154,6 +156,15 @@ impl<T: TableEntity> ListTable<T> {
         Ok(Some((operation, blob)))
     }
 
+    /// Reads a row that holds a list: it is clear, also where entities must not be (E-6).
+    pub(super) async fn read_clear(
+        &self,
+        place: &EntityKey,
+    ) -> Result<Option<Loaded<Entity>>, Error> {
+        let account = self.rows.account.unprotected();
+        table::get(&account, &self.rows.name, place, CallOptions::default()).await
+    }
+
     fn blob(&self, place: &EntityKey) -> Result<Blob, Error> {
         let container = self.rows.account.blobs().container(place.partition.as_str())?;
         container.blob(place.row.as_str())
@@ -187,6 +198,8 @@ pub(super) fn properties(def: &ListDef, items: &[String]) -> Properties {
     properties.push(INDEX_MARK, def.mark.into_value());
     let text = Value::String(Cow::Owned(join(items, ',')));
     push_chunked(&mut properties, Cow::Borrowed(def.items), text);
+    // Nothing of an item is encrypted (E-50).
+    properties.mark_sealed();
     properties
 }
 

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::list::ListHome;
 use crate::patterns::search::{self, PartPage, SearchPage, SearchToken};
 use crate::patterns::{Finding, FindingKind};
+use crate::table::Table;
 use lazuli_model::EntityKey;
 
 impl<T: TableEntity> ListTable<T> {
@@ -75,6 +76,7 @@ impl<T: TableEntity> ListTable<T> {
         }
         let mut all = Vec::new();
         // A row of another type has no lists of ours.
+        let row = self.opened(row).await?;
         for entry in self.entries_of_row(row.into_inner()).unwrap_or_default() {
             let list = self.read_list(entry.number, &entry.place).await?;
             let is_listed = list.is_some_and(|list| list.items.contains(&entry.item));
@@ -83,6 +85,16 @@ impl<T: TableEntity> ListTable<T> {
             }
         }
         Ok(all)
+    }
+
+    /// All rows as they are stored: entities may have to be encrypted, and lists are not (E-6).
+    fn stored(&self) -> Table<Entity> {
+        Table::new(self.rows.account.unprotected(), self.rows.name.clone())
+    }
+
+    async fn opened(&self, row: Loaded<Entity>) -> Result<Loaded<Entity>, Error> {
+        let account = &self.rows.account;
+        account.1.open(row, &account.0.env, T::PROPERTIES, &[]).await
     }
 
     /// One page of the blobs of a list: those of the containers that entities name, one container after the other.
@@ -126,8 +138,12 @@ impl<T: TableEntity> ListTable<T> {
         after: Option<&str>,
     ) -> Result<Option<String>, Error> {
         let mut first: Option<String> = None;
-        let mut rows = self.rows.scan().stream();
+        let mut rows = self.stored().scan().stream();
         while let Some(row) = rows.try_next().await? {
+            if mark_of(&row).is_some() {
+                continue;
+            }
+            let row = self.opened(row).await?;
             let entries = self.entries_of_row(row.into_inner()).unwrap_or_default();
             for entry in entries.iter().filter(|entry| entry.number == number) {
                 let name = entry.place.partition.as_str();
@@ -198,7 +214,7 @@ impl<T: TableEntity> search::Search for Items<'_, T> {
     async fn page(&self, part: usize, page: Option<&str>) -> Result<PartPage<Wrong>, Error> {
         match part.checked_sub(1).and_then(|part| Self::blob_lists().nth(part)) {
             Some(number) => self.0.check_blobs(number, page).await,
-            None => search::rows(self.0.rows.scan(), page, |row| self.0.check_row(row)).await,
+            None => search::rows(self.0.stored().scan(), page, |row| self.0.check_row(row)).await,
         }
     }
 }
