@@ -1,20 +1,25 @@
 //! Moving an entity from one table to another (P-3.6, P-3.7).
 
+#[cfg(test)]
+mod model;
+mod protocol;
+mod service;
+
 use super::JobError;
 use crate::BoxFuture;
-use crate::entity::{Entity, Loaded, TableEntity};
-use crate::error::{Error, ErrorKind};
-use crate::index::MOVING;
+use crate::encryption::METADATA;
+use crate::entity::{ETag, Entity, Loaded, TableEntity};
+use crate::error::Error;
 use crate::key::{IntoKey, Key, KeyError};
-use crate::patterns::property::{SOURCE, STATE};
+use crate::large::has_large;
+use crate::property::PropertyDef;
 use crate::table::Table;
-use crate::write_ids::WRITE_IDS;
 use lazuli_model::EntityKey;
+use protocol::{Goal, Moved, Original, Wanted};
 use serde::{Deserialize, Serialize};
+use service::Tables;
 use std::future::IntoFuture;
 
-/// Rounds before a step gives up: others changed the entity each time.
-const ROUNDS: u32 = 16;
 /// Which state of an entity a job was sent for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
@@ -55,20 +60,33 @@ pub struct MoveEntity {
     seen: Option<Seen>,
     must_exist: bool,
     rekey: Option<Rekey>,
+    fault: Option<Error>,
 }
 
 impl MoveEntity {
-    pub(super) fn new(
-        from: Table<Entity>,
+    pub(super) fn new<T: TableEntity, U: TableEntity>(
+        from: &Table<T>,
         key: Result<EntityKey, KeyError>,
-        to: Table<Entity>,
+        to: &Table<U>,
         deletes: bool,
     ) -> Self {
-        Self { from, key, to, deletes, seen: None, must_exist: false, rekey: None }
+        // A plain handle copies an encrypted type too, and must not decrypt it on the way.
+        let of_copy = if U::IS_DYNAMIC { T::PROPERTIES } else { U::PROPERTIES };
+        let fault = whole::<T>().and(whole::<U>()).err();
+        let tables = plain(from, T::PROPERTIES).and_then(|from| Ok((from, plain(to, of_copy)?)));
+        let (tables, crypto) = match tables {
+            Ok(tables) => (tables, None),
+            Err(error) => ((from.retyped(), to.retyped()), Some(error)),
+        };
+        let (from, to) = tables;
+        let is_opened = from.account.1.is_some() && !to.account.1.is_some();
+        let opened = || Error::from(crate::encryption::CryptoError::NoKey);
+        let fault = fault.or(crypto).or_else(|| is_opened.then(opened));
+        Self { from, key, to, deletes, seen: None, must_exist: false, rekey: None, fault }
     }
 
     /// Only the state that the sender saw: a message that comes late must not move an entity that was
-    /// made again under the same key. Costs one more write.
+    /// made again under the same key. Costs two more writes.
     pub fn if_match(self, seen: &Option<Seen>) -> Self {
         Self { seen: seen.clone(), ..self }
     }
@@ -88,137 +106,70 @@ impl MoveEntity {
     }
 
     async fn run(self) -> Result<MoveOutcome, JobError> {
-        let key = self.key.as_ref().map_err(|error| JobError::never(error.to_string()))?;
-        for _ in 0..ROUNDS {
-            match self.round(key).await {
-                Ok(Some(outcome)) => return Ok(outcome),
-                // Somebody came between.
-                Ok(None) => {}
-                Err(error) => return Err(error),
+        let Self { from, key, to, deletes, seen, must_exist, rekey, fault } = self;
+        if let Some(error) = fault {
+            return Err(JobError::never(format!("{error:#}")));
+        }
+        let never = |error: &KeyError| JobError::never(error.to_string());
+        let key = key.map_err(|error| never(&error))?;
+        let wanted = seen.map(|seen| Wanted { etag: ETag::new(seen.etag), ticks: seen.ticks });
+        let at = rekey.is_none().then(|| key.clone());
+        let goal = Goal { wanted, deletes, at };
+        let tables = Tables { from, key, to, is_rekeyed: rekey.is_some() };
+        let shape = |original: &Original<Entity>| {
+            let mut changed = original.entity.clone();
+            let Some(rekey) = &rekey else { return Ok((tables.key.clone(), changed)) };
+            let at = rekey(&mut changed).map_err(|error| never(&error))?;
+            if at != tables.key && changed.value(METADATA).is_some() {
+                // Ciphertext opens under its own key alone (E-10, E-42).
+                return Err(JobError::never("the entity is encrypted, and its key changes"));
+            }
+            Ok((at, changed))
+        };
+        match protocol::run(&tables, &goal, shape).await? {
+            Moved::Done => Ok(MoveOutcome::Done),
+            Moved::WasDone => Ok(MoveOutcome::WasDone),
+            Moved::Changed => Ok(MoveOutcome::Changed),
+            Moved::Taken => {
+                let reason = format!("the place in {} has a row that is no copy", tables.to.name());
+                Err(JobError::never(reason))
+            }
+            Moved::Absent if must_exist => {
+                let (partition, row) = (&tables.key.partition, &tables.key.row);
+                Err(JobError::never(format!("({partition}, {row}) is in neither table")))
+            }
+            Moved::Absent => {
+                tracing::info!(
+                    from = tables.from.name(),
+                    to = tables.to.name(),
+                    "an entity to move is not there: it was moved, or never was"
+                );
+                Ok(MoveOutcome::Absent)
             }
         }
-        Err(Error::new(ErrorKind::Contended { attempts: ROUNDS }).into())
     }
+}
 
-    /// Steps 3 to 5; `None` if somebody came between.
-    async fn round(&self, key: &EntityKey) -> Result<Option<MoveOutcome>, JobError> {
-        let Some(source) = self.from.get(key.clone()).await? else {
-            return self.absent(key).await.map(Some);
-        };
-        if let Some(seen) = &self.seen
-            && seen.etag != source.etag().as_str()
-        {
-            self.undo(&self.copy_of(&source)?.1, seen).await?;
-            return Ok(Some(MoveOutcome::Changed));
-        }
-        let (copy, copy_key) = self.copy_of(&source)?;
-        if !self.write_copy(&copy, &copy_key, source.timestamp().ticks()).await? {
-            return Ok(None);
-        }
-        if self.deletes {
-            match self.from.delete(&source).await {
-                Ok(_) => {}
-                Err(error) if error.is_not_found() => {}
-                Err(error) if error.is_precondition_failed() => return Ok(None),
-                Err(error) => return Err(error.into()),
-            }
-            self.finish(&copy_key).await?;
-        }
-        Ok(Some(MoveOutcome::Done))
-    }
+/// Fails for types whose entities are more than one row: the rest would stay behind.
+fn whole<T: TableEntity>() -> Result<(), Error> {
+    let what = match () {
+        () if !T::INDEXES.is_empty() => "indexes: see `relations::rehome`",
+        () if !T::LISTS.is_empty() => "lists",
+        () if T::PARTS > 0 => "parts",
+        () if has_large(T::PROPERTIES) => "values in blobs",
+        () => return Ok(()),
+    };
+    Err(Error::config(format!("a job moves single rows, and the type has {what}")))
+}
 
-    /// Step 4: the copy, unless a later state is there. False if somebody came between.
-    async fn write_copy(
-        &self,
-        copy: &Entity,
-        key: &EntityKey,
-        source: u64,
-    ) -> Result<bool, JobError> {
-        match self.to.insert(copy).await {
-            Ok(_) => return Ok(true),
-            Err(error) if error.is_conflict() => {}
-            Err(error) => return Err(error.into()),
-        }
-        let Some(found) = self.to.get(key.clone()).await? else { return Ok(false) };
-        if source_of(&found) >= source {
-            return Ok(true);
-        }
-        let newer = found.map(|_| copy.clone());
-        match self.to.replace(&newer).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The original is gone: the copy is no longer in doubt.
-    async fn finish(&self, copy: &EntityKey) -> Result<(), JobError> {
-        if self.seen.is_none() {
-            return Ok(());
-        }
-        let Some(mut found) = self.to.get(copy.clone()).await? else { return Ok(()) };
-        if found.remove(STATE).is_none() {
-            return Ok(());
-        }
-        match self.to.replace(&found).await {
-            Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(()),
-            written => Ok(written.map(drop)?),
-        }
-    }
-
-    /// The original is not what the job was sent for. A copy of what it was sent for, still in doubt, is
-    /// what a run left that died before it could delete the original: it goes (P-3.6).
-    async fn undo(&self, copy: &EntityKey, seen: &Seen) -> Result<(), JobError> {
-        let Some(found) = self.to.get(copy.clone()).await? else { return Ok(()) };
-        let is_ours = source_of(&found) == seen.ticks && found.str(STATE) == Ok(MOVING);
-        if !is_ours {
-            return Ok(());
-        }
-        match self.to.delete(&found).await {
-            Err(error) if error.is_precondition_failed() || error.is_not_found() => Ok(()),
-            deleted => Ok(deleted.map(drop)?),
-        }
-    }
-
-    async fn absent(&self, key: &EntityKey) -> Result<MoveOutcome, JobError> {
-        // Without the entity its new key is known only if it is the old one.
-        let copy = if self.rekey.is_none() { Some(key) } else { None };
-        if let Some(copy) = copy
-            && self.to.get(copy.clone()).await?.is_some()
-        {
-            self.finish(copy).await?;
-            return Ok(MoveOutcome::WasDone);
-        }
-        if self.must_exist {
-            let (partition, row) = (key.partition.as_str(), key.row.as_str());
-            return Err(JobError::never(format!("({partition}, {row}) is in neither table")));
-        }
-        tracing::info!(
-            from = self.from.name(),
-            to = self.to.name(),
-            "an entity to move is not there: it was moved, or never was"
-        );
-        Ok(MoveOutcome::Absent)
-    }
-
-    /// The entity as it is written to the other table, and its key there.
-    fn copy_of(&self, source: &Loaded<Entity>) -> Result<(Entity, EntityKey), JobError> {
-        let mut changed: Entity = (**source).clone();
-        let never = |error: KeyError| JobError::never(error.to_string());
-        let key = match &self.rekey {
-            Some(rekey) => rekey(&mut changed).map_err(never)?,
-            None => source.loaded_key().clone(),
-        };
-        let mut copy = Entity::new(key.partition.as_str(), key.row.as_str());
-        for (name, value) in changed.properties().filter(|(name, _)| !is_own(name)) {
-            copy.set(name.to_owned(), value.clone());
-        }
-        copy.set(SOURCE, i64::try_from(source.timestamp().ticks()).unwrap_or(i64::MAX));
-        if self.seen.is_some() && self.deletes {
-            copy.set(STATE, MOVING);
-        }
-        Ok((copy, key))
-    }
+/// The rows of a type as plain entities, which are encrypted as the type says (E-22).
+fn plain<T: TableEntity>(
+    table: &Table<T>,
+    declared: &'static [PropertyDef],
+) -> Result<Table<Entity>, Error> {
+    let mut rows: Table<Entity> = table.retyped();
+    rows.account.1 = table.account.1.declaring(declared)?;
+    Ok(rows)
 }
 
 impl IntoFuture for MoveEntity {
@@ -228,16 +179,6 @@ impl IntoFuture for MoveEntity {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(self.run())
     }
-}
-
-/// Properties that belong to a row and not to what it says.
-fn is_own(name: &str) -> bool {
-    [SOURCE, STATE, WRITE_IDS].contains(&name)
-}
-
-/// The ticks that a copy was made from; zero for a row that is no copy.
-fn source_of(copy: &Entity) -> u64 {
-    copy.get::<i64>(SOURCE).ok().and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(0)
 }
 
 /// Reads an entity that a job may be moving: from `current`, else from `archive`. In this order it is

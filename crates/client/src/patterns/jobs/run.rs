@@ -31,14 +31,15 @@ impl Run {
         self.dequeue_count
     }
 
-    /// Moves an entity to another table, or to another key of the same one.
+    /// Moves an entity to another table, or to another key of the same one. A row at its place that is no copy of it
+    /// is [`JobError::Never`], and so is a type whose entities are more than one row.
     pub fn move_entity<T: TableEntity, U: TableEntity>(
         &self,
         from: &Table<T>,
         key: impl IntoKey,
         to: &Table<U>,
     ) -> MoveEntity {
-        MoveEntity::new(from.retyped(), key.into_key(), to.retyped(), true)
+        MoveEntity::new(from, key.into_key(), to, true)
     }
 
     /// Copies an entity to another table, unless a later state of it is there.
@@ -48,7 +49,7 @@ impl Run {
         key: impl IntoKey,
         to: &Table<U>,
     ) -> MoveEntity {
-        MoveEntity::new(from.retyped(), key.into_key(), to.retyped(), false)
+        MoveEntity::new(from, key.into_key(), to, false)
     }
 
     /// Inserts or replaces an entity. A run that slept may put an old state over a newer one: where that
