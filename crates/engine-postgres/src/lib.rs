@@ -86,6 +86,8 @@ pub struct PostgresOptions {
     pub floor_settles: Duration,
     /// Use a database that loses writes when it crashes.
     pub accept_unsafe: bool,
+    /// Create the tables in a database that has none.
+    pub creates: bool,
     /// Time and randomness.
     pub pace: Arc<dyn Pace>,
 }
@@ -103,6 +105,7 @@ impl PostgresOptions {
             deleted_kept: Duration::from_secs(3600),
             floor_settles: Duration::from_secs(60),
             accept_unsafe: false,
+            creates: true,
             pace,
         }
     }

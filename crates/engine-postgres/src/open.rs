@@ -1,6 +1,6 @@
 //! The start: connects, checks the database, and creates the tables or recognizes them (K-8.2, K-8.3).
 
-use crate::expected::number;
+use crate::expected::{number, revision};
 use crate::fault::{Fault, chain};
 use crate::session::Session;
 use crate::statement::{clock, now};
@@ -42,6 +42,10 @@ pub enum OpenError {
     Unsafe { address: String, setting: &'static str },
     #[error("{address} has a table {table} that was not created by lazuli")]
     NotLazuli { address: String, table: &'static str },
+    #[error("{address} holds no data of lazuli")]
+    Empty { address: String },
+    #[error("{address} has tables of lazuli, but no {missing}")]
+    Incomplete { address: String, missing: &'static str },
     #[error(
         "{address} holds data of format {found}; this version of lazuli knows up to {FORMAT_VERSION}"
     )]
@@ -62,15 +66,22 @@ impl OpenError {
             Self::Tls { fault, .. } => fault.hint(),
             Self::TooOld { .. } => "upgrade the database, or use another one",
             Self::Unsafe { .. } => {
-                "turn the setting on; --unsafe-store accepts the loss, for tests alone"
+                "turn the setting on; lazuli serve --unsafe-store accepts the loss, for tests alone"
             }
             Self::NotLazuli { .. } => {
                 "use a database or a schema of its own: postgres://user@host/database?schema=lazuli"
             }
+            Self::Empty { .. } => {
+                "check the database and the schema of the address; lazuli serve --engine creates the tables"
+            }
+            Self::Incomplete { .. } => {
+                "restore the whole backup: a dump of single tables leaves out what belongs to them"
+            }
             Self::NewerFormat { .. } => "use the newer lazuli version that wrote it",
             Self::ClockDiffers { .. } => "set both clocks, for example with NTP",
             Self::Failed { .. } => {
-                "the user must be allowed to create tables: grant create on schema public to it"
+                "the user must be allowed to create tables (grant create on schema public to it), or to use \
+                 those that are there"
             }
         }
     }
@@ -85,10 +96,13 @@ pub struct Opened {
     pub version: String,
     /// Whether a commit waits for a standby. If not, losing the primary may lose acknowledged writes.
     pub has_synchronous_standby: bool,
+    /// The time by the database's clock, which stamps the revisions.
+    pub clock: Revision,
 }
 
 impl PostgresEngine {
-    /// Opens the store, creating its tables in an empty database. `now` is our clock, in ticks.
+    /// Opens the store, creating its tables in an empty database if the options say so. `now` is our clock,
+    /// in ticks.
     pub async fn open(
         options: PostgresOptions,
         now: impl Fn() -> Revision,
@@ -98,8 +112,10 @@ impl PostgresEngine {
         let address = options.address.to_string();
         let session = connect(options, &address).await?;
         let opened = check(&session, options, &address, &now).await?;
-        let schema = options.address.schema();
-        let cluster = create_or_recognize(&session, schema, &address).await?;
+        let cluster = match options.creates {
+            true => create_or_recognize(&session, options.address.schema(), &address).await?,
+            false => recognize(&session, &address).await?,
+        };
         Ok((engine, Opened { cluster, ..opened }))
     }
 }
@@ -171,7 +187,8 @@ async fn check(
         tracing::warn!(seconds = skew.as_secs(), "the clock of the database differs from ours");
     }
     let has_synchronous_standby = !row.get::<_, &str>(4).is_empty();
-    Ok(Opened { cluster: String::new(), version, has_synchronous_standby })
+    let clock = revision(row.get(5));
+    Ok(Opened { cluster: String::new(), version, has_synchronous_standby, clock })
 }
 
 /// How far the database's clock is from ours, which was read before and after.
@@ -193,20 +210,59 @@ async fn create_or_recognize(
     // Gateways that start together create the tables one after the other.
     client.batch_execute("begin; select pg_advisory_xact_lock(7804136)").await.map_err(failed)?;
     if let Some(schema) = schema {
-        let create = format!("create schema if not exists {schema}");
-        client.batch_execute(&create).await.map_err(failed)?;
+        // Only who may create schemas may say `if not exists`, also of one that is there.
+        let there = "select to_regnamespace($1) is not null";
+        let there = client.query_one(there, &[&schema]).await.map_err(failed)?;
+        if !there.get::<_, bool>(0) {
+            let create = format!("create schema {schema}");
+            client.batch_execute(&create).await.map_err(failed)?;
+        }
     }
-    let there =
-        "select to_regclass('lazuli_meta') is not null, to_regclass('lazuli_kv') is not null";
-    let row = client.query_one(there, &[]).await.map_err(failed)?;
+    if !is_created(session, address).await? {
+        client.batch_execute(&creation()).await.map_err(failed)?;
+    }
+    let cluster = check_format(session, address).await?;
+    client.batch_execute("commit").await.map_err(failed)?;
+    Ok(cluster)
+}
+
+/// The id of the store, which is only looked at.
+async fn recognize(session: &Session, address: &str) -> Result<String, OpenError> {
+    match is_created(session, address).await? {
+        true => check_format(session, address).await,
+        false => Err(OpenError::Empty { address: address.to_owned() }),
+    }
+}
+
+/// Whether all that a store consists of is there; if not, nothing of it is.
+async fn is_created(session: &Session, address: &str) -> Result<bool, OpenError> {
+    const PARTS: [&str; 4] =
+        ["table lazuli_meta", "table lazuli_kv", "table lazuli_gone", "function lazuli_commit"];
+    let there = "select to_regclass('lazuli_meta') is not null, to_regclass('lazuli_kv') is not null, \
+                 to_regclass('lazuli_gone') is not null, to_regproc('lazuli_commit') is not null";
+    let row = session.client.query_one(there, &[]).await.map_err(|e| failed(address, &e))?;
     match (row.get(0), row.get(1)) {
-        (false, false) => client.batch_execute(&creation()).await.map_err(failed)?,
+        (false, false) => return Ok(false),
         (false, true) => return Err(not_lazuli(address, "lazuli_kv")),
         (true, _) => {}
     }
+    // A foreign table of this name is told before anything is missed.
+    check_format(session, address).await?;
+    let missing = PARTS.iter().enumerate().find(|(part, _)| !row.get::<_, bool>(*part));
+    match missing {
+        None => Ok(true),
+        Some((_, missing)) => Err(OpenError::Incomplete { address: address.to_owned(), missing }),
+    }
+}
+
+/// The id of the store, whose format this version knows.
+async fn check_format(session: &Session, address: &str) -> Result<String, OpenError> {
     let record = "select name, value from lazuli_meta where name in ('format', 'cluster')";
-    let rows = client.query(record, &[]).await;
-    let rows = rows.map_err(|_| not_lazuli(address, "lazuli_meta"))?;
+    let rows = session.client.query(record, &[]).await;
+    let rows = rows.map_err(|error| match error.code() {
+        Some(&SqlState::UNDEFINED_COLUMN) => not_lazuli(address, "lazuli_meta"),
+        _ => failed(address, &error),
+    })?;
     let value = |name: &str| {
         let row = rows.iter().find(|row| row.try_get::<_, &str>(0).is_ok_and(|at| at == name));
         row.and_then(|row| row.try_get::<_, String>(1).ok())
@@ -215,11 +271,9 @@ async fn create_or_recognize(
         return Err(not_lazuli(address, "lazuli_meta"));
     };
     match found.parse::<u32>() {
-        Ok(format) if format <= FORMAT_VERSION => {}
-        _ => return Err(OpenError::NewerFormat { address: address.to_owned(), found }),
+        Ok(format) if format <= FORMAT_VERSION => Ok(cluster),
+        _ => Err(OpenError::NewerFormat { address: address.to_owned(), found }),
     }
-    client.batch_execute("commit").await.map_err(failed)?;
-    Ok(cluster)
 }
 
 /// Tables, function and format record, in one text.

@@ -54,6 +54,8 @@ pub struct TikvOptions {
     pub chunk_bytes: usize,
     /// What a new cluster's format record says of its creator.
     pub created_by: String,
+    /// Whether [`TikvEngine::open`] may write: a format record into an empty cluster, and a probe.
+    pub creates: bool,
 }
 
 impl TikvOptions {
@@ -65,6 +67,7 @@ impl TikvOptions {
             collect_garbage: true,
             chunk_bytes: 256 * 1024 * 1024,
             created_by: "lazuli".to_owned(),
+            creates: true,
         }
     }
 }

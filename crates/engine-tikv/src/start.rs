@@ -31,6 +31,8 @@ pub struct Opened {
     pub engine: TikvEngine,
     /// The id of the store, from its format record.
     pub cluster: String,
+    /// The time by the cluster's clock, which stamps the revisions.
+    pub clock: Revision,
     pub warnings: Vec<String>,
 }
 
@@ -48,6 +50,8 @@ pub enum OpenError {
     NewerFormat { found: u32 },
     #[error("the cluster holds keys that begin with 'L' and are not Lazuli's, such as {key}")]
     ForeignData { key: String },
+    #[error("the cluster holds no data of lazuli")]
+    Empty,
     #[error("the cluster does not behave like TiKV: {0}")]
     Probe(String),
     #[error(transparent)]
@@ -68,6 +72,7 @@ impl OpenError {
             Self::ForeignData { .. } => {
                 "use another cluster: Lazuli needs the keys that begin with L"
             }
+            Self::Empty => "check the address; lazuli serve --engine creates the format record",
             Self::Probe(_) => "check that the address is that of a TiKV cluster",
             Self::Engine(_) => "check that all stores of the cluster run",
         }
@@ -91,9 +96,14 @@ impl TikvEngine {
         let mut warnings = Vec::new();
         warnings.extend(check_clock(at.revision(), now())?);
         warnings.extend(engine.check_stores().await?);
-        let cluster = engine.claim(&options.created_by).await?;
-        engine.probe(at).await?;
-        Ok(Opened { engine, cluster, warnings })
+        let cluster = match options.creates {
+            true => engine.claim(&options.created_by).await?,
+            false => engine.format().await?.ok_or(OpenError::Empty)?,
+        };
+        if options.creates {
+            engine.probe(at).await?;
+        }
+        Ok(Opened { engine, cluster, clock: at.revision(), warnings })
     }
 
     /// A first timestamp; every failed try is logged.
@@ -150,9 +160,8 @@ impl TikvEngine {
     async fn claim(&self, created_by: &str) -> Result<String, OpenError> {
         let key = Key::from(FORMAT_KEY.to_vec());
         loop {
-            let found = self.read(std::slice::from_ref(&key)).await?.pop().flatten();
-            if let Some(found) = found {
-                return check_format(&found.value);
+            if let Some(cluster) = self.format().await? {
+                return Ok(cluster);
             }
             if let Some(foreign) = self.any_key().await? {
                 return Err(OpenError::ForeignData { key: foreign });
@@ -169,6 +178,13 @@ impl TikvEngine {
                 Err(error) => return Err(failed(error)),
             }
         }
+    }
+
+    /// The cluster's id in the format record, if there is one.
+    async fn format(&self) -> Result<Option<String>, OpenError> {
+        let key = Key::from(FORMAT_KEY.to_vec());
+        let found = self.read(std::slice::from_ref(&key)).await?.pop().flatten();
+        found.map(|found| check_format(&found.value)).transpose()
     }
 
     /// A key that begins with `L` and is not a probe.

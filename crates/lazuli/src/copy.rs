@@ -93,14 +93,14 @@ async fn copy(arguments: &CopyArguments) -> Result<Exit> {
     if from == to {
         return Err(with_hint("source and target are the same store", "name another with --to"));
     }
-    let source = stores::open(from, stores::Role::Source, passwords.0.as_deref()).await?;
+    let source = stores::open(from, stores::Role::Source, passwords.0.as_deref()).await?.engine;
     let report = Report::new(arguments.quiet, arguments.json);
     if arguments.dry_run {
         let (entries, bytes) = measure(source, &report).await?;
         report.planned(entries, bytes);
         return Ok(Exit::Done);
     }
-    let target = stores::open(to, stores::Role::Target, passwords.1.as_deref()).await?;
+    let target = stores::open(to, stores::Role::Target, passwords.1.as_deref()).await?.engine;
     let mut state = arguments.state.as_ref().map(|path| StateFile::new(path, from, to));
     let noted = state.as_ref().map(StateFile::load).transpose()?.flatten();
     if noted.is_none() && !is_empty(&*target).await.context("read the target")? {
@@ -112,6 +112,10 @@ async fn copy(arguments: &CopyArguments) -> Result<Exit> {
     }
     let began = Instant::now();
     let progress = noted.unwrap_or_default();
+    // Before the target holds anything: whenever the copy is stopped, its state says that it is ours.
+    if let Some(state) = &state {
+        state.save(&progress)?;
+    }
     let clock = Arc::new(SystemClock);
     let mut transfer = Transfer::new(source.clone(), target.clone(), clock, progress);
     let copied = transfer_all(&mut transfer, state.as_mut(), &report).await;
@@ -131,10 +135,11 @@ async fn copy(arguments: &CopyArguments) -> Result<Exit> {
     };
     target.close().await.context("close the target")?;
     source.close().await.context("close the source")?;
+    // Without its state the copy cannot be asked again how it ended.
+    report.copied(&transfer.progress, compared.as_ref(), began.elapsed());
     if let Some(state) = state {
         state.remove()?;
     }
-    report.copied(&transfer.progress, compared.as_ref(), began.elapsed());
     let differences = compared.as_ref().map_or(0, Comparison::differences);
     Ok(if differences == 0 { Exit::Done } else { Exit::Damaged })
 }

@@ -81,7 +81,8 @@ async fn serve(
         Some(id) => id.clone(),
         None => duty::gateway_id(&*pace),
     };
-    let Opened { engine, meter } = store::open(data, settings, &gateway_id, pace.clone()).await?;
+    let Opened { engine, meter, .. } =
+        store::open(data, settings, &gateway_id, pace.clone()).await?;
     let recovery = opening.elapsed();
     operator.watch_engine(engine.clone());
     let accounts = Arc::new(Accounts::new(settings.accounts.list()?)?);

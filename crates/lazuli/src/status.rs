@@ -36,7 +36,8 @@ pub(crate) struct StatusArguments {
 struct Status {
     store: String,
     answered: Duration,
-    holder: Option<String>,
+    /// Who runs the chores, and for how long it has said nothing.
+    holder: Option<(String, u64)>,
     gateways: Vec<Shown>,
 }
 
@@ -75,7 +76,8 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<Exit> {
 
 async fn look(arguments: &StatusArguments) -> Result<Status> {
     let password = arguments.engine_password_file.as_deref();
-    let engine = stores::open(&arguments.engine, stores::Role::Shared, password).await?;
+    let stores::Opened { engine, clock } =
+        stores::open(&arguments.engine, stores::Role::Shared, password).await?;
     let began = Instant::now();
     engine.health().await.context("ask the store")?;
     let answered = began.elapsed();
@@ -83,24 +85,24 @@ async fn look(arguments: &StatusArguments) -> Result<Status> {
     let lease = ChoreLease::holder(&store).await?;
     let gateways = store.gateways().await?;
     engine.close().await.context("close the store")?;
-    let revisions = gateways.iter().map(|gateway| gateway.revision);
-    let newest = revisions.chain(lease.iter().map(|(_, revision)| *revision)).max();
+    // A store without a clock of its own has no gateways.
+    let now = clock.unwrap_or(Revision(0));
     let shown = |gateway: Gateway| {
-        let silent_seconds = seconds_between(gateway.revision, newest);
+        let silent_seconds = seconds_between(gateway.revision, now);
         Shown { gateway, silent_seconds }
     };
     Ok(Status {
         store: stores::shown(&arguments.engine),
         answered,
-        holder: lease.map(|(record, _)| record.holder),
+        holder: lease.map(|(record, last)| (record.holder, seconds_between(last, now))),
         gateways: gateways.into_iter().map(shown).collect(),
     })
 }
 
-/// The holder of the lease writes every 5 s, so the newest revision is the store's time, within that.
-fn seconds_between(revision: Revision, newest: Option<Revision>) -> u64 {
+/// By the clock that stamps the revisions: the newest of them would tell the time only while somebody writes.
+fn seconds_between(then: Revision, now: Revision) -> u64 {
     let time = |revision: Revision| Timestamp::from_ticks(revision.0);
-    match (time(revision), newest.and_then(time)) {
+    match (time(then), time(now)) {
         (Some(then), Some(now)) => now.millis_since(then) / 1000,
         _ => 0,
     }
@@ -111,7 +113,11 @@ impl Status {
         let well = self.gateways.iter().filter(|shown| shown.is_well()).count();
         let ms = self.answered.as_millis();
         let mut text = format!("store     {}, answered in {ms} ms\n", self.store);
-        let holder = self.holder.as_deref().unwrap_or("nobody");
+        let holder = match &self.holder {
+            None => "nobody".to_owned(),
+            Some((id, silent)) if *silent < SILENT_SECONDS => id.clone(),
+            Some((id, silent)) => format!("{id}, SILENT for {silent} s"),
+        };
         text +=
             &format!("chores    {holder}\ngateways  {well} of {} healthy\n", self.gateways.len());
         for shown in &self.gateways {
@@ -156,7 +162,8 @@ impl Status {
         let status = serde_json::json!({
             "store": self.store,
             "storeMs": u64::try_from(self.answered.as_millis()).unwrap_or(u64::MAX),
-            "chores": self.holder,
+            "chores": self.holder.as_ref().map(|(id, _)| id),
+            "choresSilentSeconds": self.holder.as_ref().map(|(_, silent)| silent),
             "gateways": gateways,
         });
         format!("{status}\n")

@@ -7,7 +7,7 @@ use crate::serve::mib;
 use anyhow::{Result, bail, ensure};
 use lazuli_cli::failure::{chain, with_hint};
 use lazuli_engine::retry::Pace;
-use lazuli_engine::{Engine, Limits};
+use lazuli_engine::{Engine, Limits, Revision};
 use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
 use lazuli_meter::Source;
 use lazuli_model::limits::REQUEST_MS_MAX;
@@ -18,14 +18,25 @@ use std::sync::Arc;
 pub(crate) struct Opened {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) meter: Arc<dyn Source>,
+    /// The time by the store's own clock when it was opened, if that clock stamps the revisions.
+    pub(crate) clock: Option<Revision>,
 }
 
 impl Opened {
-    fn new<E: Engine + Source>(engine: E) -> Result<Self> {
+    fn new<E: Engine + Source>(engine: E, clock: Option<Revision>) -> Result<Self> {
         check_view_life(engine.limits())?;
         let engine = Arc::new(engine);
-        Ok(Self { engine: engine.clone(), meter: engine })
+        Ok(Self { engine: engine.clone(), meter: engine, clock })
     }
+}
+
+/// What a shared store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// To write as well; what an empty store lacks is created.
+    Write,
+    /// To read alone: nothing is written, and a store must be there.
+    Look,
 }
 
 /// Opens the data directory or the shared store; errors carry a hint.
@@ -36,8 +47,10 @@ pub(crate) async fn open(
     pace: Arc<dyn Pace>,
 ) -> Result<Opened> {
     match &settings.engine {
-        EngineChoice::Local => Opened::new(open_local(data, settings)?),
-        shared => open_shared(shared, &settings.options.engine, gateway_id, pace).await,
+        EngineChoice::Local => Opened::new(open_local(data, settings)?, None),
+        shared => {
+            open_shared(shared, &settings.options.engine, Access::Write, gateway_id, pace).await
+        }
     }
 }
 
@@ -45,6 +58,7 @@ pub(crate) async fn open(
 pub(crate) async fn open_shared(
     choice: &EngineChoice,
     arguments: &EngineArguments,
+    access: Access,
     gateway_id: &str,
     pace: Arc<dyn Pace>,
 ) -> Result<Opened> {
@@ -52,11 +66,14 @@ pub(crate) async fn open_shared(
         EngineChoice::Local => bail!("a data directory is not a shared store"),
         #[cfg(feature = "postgres")]
         EngineChoice::Postgres(address) => {
-            Opened::new(postgres::open(address, arguments, gateway_id, pace).await?)
+            let (engine, clock) =
+                postgres::open(address, arguments, access, gateway_id, pace).await?;
+            Opened::new(engine, Some(clock))
         }
         #[cfg(feature = "tikv")]
         EngineChoice::Tikv(address) => {
-            Opened::new(tikv::open(address, arguments, gateway_id, pace).await?)
+            let (engine, clock) = tikv::open(address, arguments, access, gateway_id, pace).await?;
+            Opened::new(engine, Some(clock))
         }
     }
 }
@@ -81,6 +98,7 @@ fn open_local(data: &Path, settings: &Settings) -> Result<ReopeningEngine> {
 
 #[cfg(feature = "postgres")]
 mod postgres {
+    use super::Access;
     use crate::options::EngineArguments;
     use crate::serve::mib;
     use anyhow::Result;
@@ -90,18 +108,26 @@ mod postgres {
     use lazuli_engine_postgres::{Address, PostgresEngine, PostgresOptions};
     use lazuli_model::{Clock, SystemClock};
     use std::sync::Arc;
+    use std::time::Duration;
+
+    /// How long somebody who only looks waits for a connection.
+    const LOOK_MAX: Duration = Duration::from_secs(5);
 
     pub(super) async fn open(
         address: &Address,
         arguments: &EngineArguments,
+        access: Access,
         gateway_id: &str,
         pace: Arc<dyn Pace>,
-    ) -> Result<PostgresEngine> {
+    ) -> Result<(PostgresEngine, Revision)> {
+        let is_look = access == Access::Look;
         let options = PostgresOptions {
             connections: arguments.postgres_connections,
             chunk_bytes: mib(arguments.engine_chunks_mib.get()),
             gateway: gateway_id.to_owned(),
-            accept_unsafe: arguments.unsafe_store,
+            accept_unsafe: arguments.unsafe_store || is_look,
+            connect_max: is_look.then_some(LOOK_MAX),
+            creates: !is_look,
             ..PostgresOptions::new(address.clone(), pace)
         };
         let now = || Revision(SystemClock.now().ticks());
@@ -120,12 +146,13 @@ mod postgres {
                  if its machine is lost, so are writes that no standby has yet"
             );
         }
-        Ok(engine)
+        Ok((engine, found.clock))
     }
 }
 
 #[cfg(feature = "tikv")]
 mod tikv {
+    use super::Access;
     use crate::options::EngineArguments;
     use crate::serve::mib;
     use anyhow::Result;
@@ -139,13 +166,15 @@ mod tikv {
     pub(super) async fn open(
         address: &TikvAddress,
         arguments: &EngineArguments,
+        access: Access,
         gateway_id: &str,
         pace: Arc<dyn Pace>,
-    ) -> Result<TikvEngine> {
+    ) -> Result<(TikvEngine, Revision)> {
         let options = TikvOptions {
             collect_garbage: arguments.tikv_gc,
             chunk_bytes: mib(arguments.engine_chunks_mib.get()),
             created_by: format!("lazuli {}", env!("CARGO_PKG_VERSION")),
+            creates: access == Access::Write,
             ..TikvOptions::new(address.clone(), pace)
         };
         let now = || Revision(SystemClock.now().ticks());
@@ -163,7 +192,7 @@ mod tikv {
         for warning in opened.warnings {
             tracing::warn!("{warning}");
         }
-        Ok(opened.engine)
+        Ok((opened.engine, opened.clock))
     }
 }
 

@@ -4,11 +4,11 @@ use crate::duty;
 use crate::engine_choice::EngineChoice;
 use crate::options::{EngineArguments, EngineText};
 use crate::pace::RuntimePace;
-use crate::store;
+use crate::store::{self, Access};
 use anyhow::Result;
 use clap::Parser;
 use lazuli_cli::failure::{chain, with_hint};
-use lazuli_engine::Engine;
+use lazuli_engine::{Engine, Revision};
 use lazuli_engine_local::{LocalEngine, LocalOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -45,15 +45,20 @@ fn named(store: &str) -> Named<'_> {
     Named::Directory(Path::new(store))
 }
 
+/// A store that is open.
+pub(crate) struct Opened {
+    pub(crate) engine: Arc<dyn Engine>,
+    /// The time by the clock of a shared store.
+    pub(crate) clock: Option<Revision>,
+}
+
 /// Opens a store; errors carry a hint.
-pub(crate) async fn open(
-    store: &str,
-    role: Role,
-    password_file: Option<&Path>,
-) -> Result<Arc<dyn Engine>> {
+pub(crate) async fn open(store: &str, role: Role, password_file: Option<&Path>) -> Result<Opened> {
     match named(store) {
-        Named::Directory(path) => open_directory(path, role),
-        Named::Address(address) => open_shared(address, password_file).await,
+        Named::Directory(path) => {
+            open_directory(path, role).map(|engine| Opened { engine, clock: None })
+        }
+        Named::Address(address) => open_shared(address, role, password_file).await,
         Named::Account => Err(with_hint(
             "this copies stores, not accounts",
             "name a data directory, postgres://… or tikv://…",
@@ -89,7 +94,7 @@ struct Options {
     engine: EngineArguments,
 }
 
-async fn open_shared(address: &str, password_file: Option<&Path>) -> Result<Arc<dyn Engine>> {
+async fn open_shared(address: &str, role: Role, password_file: Option<&Path>) -> Result<Opened> {
     let Options { engine: defaults } = Options::try_parse_from([""; 0])?;
     let arguments = EngineArguments {
         engine: Some(EngineText(address.to_owned())),
@@ -102,7 +107,9 @@ async fn open_shared(address: &str, password_file: Option<&Path>) -> Result<Arc<
     let choice = EngineChoice::named(&arguments, by_flag)?;
     let pace = Arc::new(RuntimePace::new());
     let id = duty::gateway_id(&*pace);
-    Ok(store::open_shared(&choice, &arguments, &id, pace).await?.engine)
+    let access = if role == Role::Target { Access::Write } else { Access::Look };
+    let opened = store::open_shared(&choice, &arguments, access, &id, pace).await?;
+    Ok(Opened { engine: opened.engine, clock: opened.clock })
 }
 
 /// A store without its password, to be printed.

@@ -11,8 +11,9 @@ use lazuli_testkit::server::Server;
 use lazuli_testkit::stores::TestPace;
 use lazuli_testkit::stores::postgres::{self as database, is_installed};
 use lazuli_testkit::stores::tikv::StandIn;
+use lazuli_testkit::wire_cut::{Weather, WireCut};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -66,6 +67,35 @@ impl Shared {
                 let record = Write::Put(format_key(), format.to_owned().into());
                 let commit = Commit::new(Revision(0), vec![record]);
                 run(async { engine_on(cluster).commit(commit).await.unwrap() });
+            }
+        }
+    }
+
+    /// Whether nobody ever wrote to it.
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Postgres(database) => {
+                let tables = "select count(*) from pg_class where relname like 'lazuli%'";
+                database.instance.query(tables).unwrap().trim() == "0"
+            }
+            Self::Tikv(cluster) => {
+                run(async { engine_on(cluster).read(&[format_key()]).await.unwrap() })
+                    .into_iter()
+                    .all(|found| found.is_none())
+            }
+        }
+    }
+
+    /// As if everything had been written that much earlier.
+    fn let_time_pass(&self, time: Duration) {
+        match self {
+            Self::Postgres(database) => {
+                let ticks = time.as_secs() * 10_000_000;
+                let earlier = format!("update lazuli_kv set r = r - {ticks}");
+                database.instance.sql(&earlier).unwrap();
+            }
+            Self::Tikv(cluster) => {
+                cluster.control(&format!("forward {}", time.as_millis()));
             }
         }
     }
@@ -161,6 +191,41 @@ fn copy_to_the_store_and_back(store: &Shared) {
     assert_eq!(full.status.code(), Some(6), "{}", said(&full));
 }
 
+/// `status` and the source of a copy only read: an empty store stays empty, and is told from a healthy one.
+fn look_at_an_empty_store(store: &Shared) {
+    let address = store.address();
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to");
+    for arguments in [
+        ["status", "--engine", &address].as_slice(),
+        &["copy", "--from", &address, "--to", to.to_str().unwrap()],
+    ] {
+        let looked = lazuli(arguments);
+        assert!(!looked.status.success());
+        assert!(said(&looked).contains("holds no data of lazuli"), "{}", said(&looked));
+        assert!(said(&looked).contains("hint:"), "{}", said(&looked));
+    }
+    assert!(!to.exists(), "nothing was created");
+    assert!(store.is_empty());
+}
+
+/// All gateways were killed: the newest of their records is old by the store's clock, and by nothing else.
+fn killed_gateways_are_not_healthy(store: &Shared) {
+    let address = store.address();
+    let server = gateway(&address);
+    let status = || lazuli(&["status", "--engine", &address]);
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !said(&status()).contains("1 of 1 healthy") {
+        assert!(Instant::now() < patience, "{}", said(&status()));
+    }
+    drop(server);
+    store.let_time_pass(Duration::from_secs(100));
+    let dead = status();
+    assert_eq!(dead.status.code(), Some(1), "{}", said(&dead));
+    assert!(said(&dead).contains("0 of 1 healthy"), "{}", said(&dead));
+    assert_eq!(said(&dead).matches("SILENT for 1").count(), 2, "{}", said(&dead));
+}
+
 fn status_until_gateways_leave(store: &Shared) {
     let address = store.address();
     let status = || lazuli(&["status", "--engine", &address, "--json"]);
@@ -212,6 +277,16 @@ macro_rules! on_stores {
                 }
 
                 #[test]
+                fn an_empty_store_is_looked_at_and_stays_empty() {
+                    super::$store().iter().for_each(super::look_at_an_empty_store);
+                }
+
+                #[test]
+                fn gateways_that_were_killed_are_not_healthy() {
+                    super::$store().iter().for_each(super::killed_gateways_are_not_healthy);
+                }
+
+                #[test]
                 fn status_shows_gateways_until_they_leave() {
                     super::$store().iter().for_each(super::status_until_gateways_leave);
                 }
@@ -226,3 +301,51 @@ macro_rules! on_stores {
 }
 
 on_stores! { postgres tikv }
+
+/// O-12.6: a copy that is killed goes on, whenever that was: before and after its first write, in the middle,
+/// and while it compares.
+#[test]
+fn a_copy_that_is_killed_goes_on_from_any_moment() {
+    let Some(Shared::Postgres(database)) = postgres() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (from, state) = (dir.path().join("from"), dir.path().join("state"));
+    let server = Server::start(Path::new(BINARY), &from, &[]).unwrap();
+    fill(&server);
+    assert!(server.terminate().unwrap().success());
+
+    let address = database.address();
+    let (_, rest) = address.split_once('@').unwrap();
+    let (target, _) = rest.split_once('/').unwrap();
+    let proxy = WireCut::before(target.parse().unwrap(), 1).unwrap();
+    // Slow enough that each exchange can be met.
+    proxy.set(Weather::Slow(Duration::from_millis(30)));
+    let slow = address.replace(target, &proxy.address().to_string());
+    let (from, state) = (from.to_str().unwrap(), state.to_str().unwrap());
+    let arguments = ["copy", "--from", from, "--to", &slow, "--state", state];
+    let mut moments = 0;
+    while !is_killed_after(moments, &proxy, &arguments) {
+        moments += 1;
+    }
+    // Connection, tables, the look whether it is empty, two commits, the comparison.
+    assert!(moments > 8, "it ended after {moments} exchanges");
+}
+
+/// Runs a copy and kills it after so many exchanges with the store. Returns whether it was complete before.
+fn is_killed_after(exchanges: u64, proxy: &WireCut, arguments: &[&str]) -> bool {
+    let began = proxy.exchanges();
+    let mut command = Command::new(BINARY);
+    command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut copy = command.spawn().unwrap();
+    while copy.try_wait().unwrap().is_none() {
+        if proxy.exchanges() - began > exchanges {
+            copy.kill().unwrap();
+        }
+        std::thread::yield_now();
+    }
+    let ended = copy.wait_with_output().unwrap();
+    // It may be killed when it has said that all is done.
+    let is_complete = said(&ended).contains("all the same");
+    let was_killed = ended.status.code().is_none();
+    assert!(is_complete || was_killed, "after {exchanges}: {}", said(&ended));
+    is_complete
+}

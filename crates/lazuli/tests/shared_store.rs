@@ -182,9 +182,16 @@ fn store_that_cannot_be_used_is_explained() {
     sql("create schema foreign_2; create table foreign_2.lazuli_meta (id int)");
     let foreign = in_name_space(&address, "foreign_2");
     check_refused(&foreign, unsafe_store, "lazuli_meta that was not created", "schema=");
+    let half = in_name_space(&address, "half");
+    drop(start(&half, unsafe_store));
+    sql("drop function half.lazuli_commit");
+    check_refused(&half, unsafe_store, "but no function lazuli_commit", "restore the whole backup");
     sql("create role guest login; create schema closed");
     let guest = in_name_space(&address.replace("lazuli@", "guest@"), "closed");
     check_refused(&guest, unsafe_store, "permission denied", "create tables");
+    let guest = in_name_space(&address.replace("lazuli@", "guest@"), "half");
+    sql("grant usage on schema half to guest");
+    check_refused(&guest, unsafe_store, "permission denied for table lazuli_meta", "to use those");
 }
 
 /// A password from a file and from the environment.

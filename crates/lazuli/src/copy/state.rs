@@ -5,8 +5,9 @@ use anyhow::{Context, Result};
 use lazuli_cli::failure::with_hint;
 use lazuli_service::transfer::Progress;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 1;
@@ -62,15 +63,16 @@ impl StateFile {
         Ok(Some(Progress { next, entries, bytes, views }))
     }
 
-    /// Saves by rename, so that the file is always whole.
+    /// Saves by rename, so that the file is always whole, also after a power loss.
     pub(super) fn save(&self, progress: &Progress) -> Result<()> {
         let Progress { next, entries, bytes, views } = progress.clone();
         let (from, to) = (self.from.clone(), self.to.clone());
         let next = next.iter().map(|byte| format!("{byte:02x}")).collect();
         let state = State { version: VERSION, from, to, next, entries, bytes, views };
-        let new = self.path.with_extension("new");
+        let new = PathBuf::from([self.path.as_os_str(), OsStr::new(".new")].join(OsStr::new("")));
         let text = serde_json::to_string(&state).context("write the state")?;
-        fs::write(&new, text)
+        File::create(&new)
+            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
             .and_then(|()| fs::rename(&new, &self.path))
             .with_context(|| format!("write {}", self.shown()))
     }
