@@ -188,7 +188,7 @@ fn store_that_cannot_be_used_is_explained() {
     check_refused(&half, unsafe_store, "but no function lazuli_commit", "restore the whole backup");
     sql("create role guest login; create schema closed");
     let guest = in_name_space(&address.replace("lazuli@", "guest@"), "closed");
-    check_refused(&guest, unsafe_store, "permission denied", "create tables");
+    check_refused(&guest, unsafe_store, "no schema has been selected", "create tables");
     let guest = in_name_space(&address.replace("lazuli@", "guest@"), "half");
     sql("grant usage on schema half to guest");
     check_refused(&guest, unsafe_store, "permission denied for table lazuli_meta", "to use those");
