@@ -41,7 +41,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use store::Store;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use view::Snapshot;
+use view::{KeptView, Snapshot};
 
 /// The embedded engine. Closes when dropped. Its futures need a tokio runtime with time.
 pub struct LocalEngine {
@@ -117,6 +117,10 @@ impl LocalEngine {
 
     fn snapshot(&self) -> Arc<dyn View> {
         self.published.load_full()
+    }
+
+    fn keep_snapshot(&self) -> Arc<KeptView> {
+        Arc::new(KeptView::of(self.published.load_full()))
     }
 
     fn read_now(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
@@ -221,6 +225,10 @@ impl Engine for LocalEngine {
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
         Box::pin(std::future::ready(Ok(self.snapshot())))
+    }
+
+    fn kept_view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        Box::pin(std::future::ready(Ok(self.keep_snapshot() as Arc<dyn View>)))
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {

@@ -11,6 +11,7 @@
 
 mod outage;
 
+use crate::view::KeptView;
 use crate::{LocalEngine, LocalOptions, OpenError};
 use arc_swap::ArcSwapOption;
 use lazuli_engine::{
@@ -21,7 +22,7 @@ use lazuli_meter::{Family, Source, Value};
 use outage::Outage;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,8 @@ struct Shared {
     recovery: Duration,
     /// Calls that were answered `Unavailable` and are not in the log yet.
     refused: AtomicU64,
+    /// Views that are kept between requests. They would hold the old engine for as long.
+    kept: Mutex<Vec<Weak<KeptView>>>,
 }
 
 /// What wakes the watcher: the end, or an engine that has failed.
@@ -169,6 +172,11 @@ impl Engine for ReopeningEngine {
         Box::pin(std::future::ready(view))
     }
 
+    fn kept_view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        let view = self.shared.kept_view().map(|view| view as Arc<dyn View>);
+        Box::pin(std::future::ready(view))
+    }
+
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         Box::pin(async {
             let result = self.shared.engine()?.submit(commit).await;
@@ -267,11 +275,30 @@ impl Shared {
             given_up: AtomicU64::new(0),
             recovery: began.elapsed(),
             refused: AtomicU64::new(0),
+            kept: Mutex::default(),
         })
     }
 
     fn engine(&self) -> Result<Arc<LocalEngine>, EngineError> {
         self.current.load_full().ok_or_else(|| self.reopening())
+    }
+
+    fn kept_view(&self) -> Result<Arc<KeptView>, EngineError> {
+        // Under the lock, so that a view of an engine that was given up is released.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let view = match &*self.current.load() {
+            Some(engine) => engine.keep_snapshot(),
+            None => return Err(self.reopening()),
+        };
+        kept.retain(|other| other.strong_count() > 0);
+        kept.push(Arc::downgrade(&view));
+        Ok(view)
+    }
+
+    /// No new view of the engine is given out any more.
+    fn release_kept(&self) {
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        kept.iter().filter_map(Weak::upgrade).for_each(|view| view.release());
     }
 
     fn reopening(&self) -> EngineError {

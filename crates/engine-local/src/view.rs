@@ -2,6 +2,7 @@
 
 use crate::damage::DamageReporter;
 use crate::store::{decode, decode_ref, engine_error};
+use arc_swap::ArcSwapOption;
 use fjall::{Guard, Keyspace, Readable};
 use lazuli_engine::{
     BoxFuture, Direction, EngineError, Found, Key, KeyRange, Scan, ScanEnd, View, Visit, Visitor,
@@ -115,6 +116,45 @@ impl Snapshot {
             ScanEnd::More(rest) => Ok((keys, Some(rest))),
             ScanEnd::Done | ScanEnd::Stopped => Ok((keys, None)),
         }
+    }
+}
+
+/// A snapshot for as long as somebody keeps it, or until the store must be reopened.
+pub(crate) struct KeptView(ArcSwapOption<Snapshot>);
+
+impl KeptView {
+    pub(crate) fn of(snapshot: Arc<Snapshot>) -> Self {
+        Self(ArcSwapOption::new(Some(snapshot)))
+    }
+
+    /// Lets go of the store. Reads that are under way finish.
+    pub(crate) fn release(&self) {
+        self.0.store(None);
+    }
+
+    fn snapshot(&self) -> Result<Arc<Snapshot>, EngineError> {
+        self.0.load_full().ok_or(EngineError::Expired)
+    }
+}
+
+impl View for KeptView {
+    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
+        Box::pin(async move { self.snapshot()?.find(key) })
+    }
+
+    fn multi_get<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        Box::pin(async move { self.snapshot()?.find_all(keys) })
+    }
+
+    fn scan<'a>(
+        &'a self,
+        scan: Scan,
+        visitor: &'a mut Visitor<'_>,
+    ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
+        Box::pin(async move { self.snapshot()?.walk(scan, visitor) })
     }
 }
 

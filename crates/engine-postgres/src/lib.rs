@@ -54,9 +54,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 use view::PostgresView;
 
-/// Keys up to 4 KiB: those of the services have at most 3.1 KiB. Views live for two requests.
-const LIMITS: Limits =
-    Limits { key_bytes_max: 4 * 1024, commit_bytes_max: 64 * 1024 * 1024, ..Limits::DEFAULT };
+/// Keys up to 4 KiB: those of the services have at most 3.1 KiB. Views live for two requests; those that
+/// are kept between requests no longer than the database can go without removing old versions of rows.
+const LIMITS: Limits = Limits {
+    key_bytes_max: 4 * 1024,
+    commit_bytes_max: 64 * 1024 * 1024,
+    view_ms_max: view::OF_REQUEST.life_ms,
+    kept_view_ms_max: view::KEPT.life_ms,
+    ..Limits::DEFAULT
+};
+
+/// Views that are kept may occupy one in so many of the connections that views may have.
+const KEPT_SHARE: usize = 4;
 
 /// How long an answer about the store's health holds (K-8.6).
 const HEALTH_MS: u64 = 1_000;
@@ -121,6 +130,7 @@ pub struct PostgresEngine {
 
 /// What all parts of an engine use.
 pub(crate) struct Store {
+    limits: Limits,
     pub(crate) options: Arc<PostgresOptions>,
     pub(crate) pool: Arc<Pool>,
     pub(crate) chunk_memory: ChunkMemory,
@@ -132,7 +142,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn limits(&self) -> &Limits {
-        &LIMITS
+        &self.limits
     }
 
     /// By when a call that begins now must have its answer.
@@ -163,10 +173,26 @@ impl PostgresEngine {
         let meter = StoreMeter::default();
         let in_lanes = options.connections.get() as usize / LANES_SHARE;
         let (lanes, commit_lanes) = (Lanes::new(in_lanes), CommitLanes::new(in_lanes));
-        let store = Store { options, pool, chunk_memory, meter, connections, lanes, commit_lanes };
-        let store = Arc::new(store);
+        let for_views = pool::for_views(options.connections);
+        let kept_views_max = (for_views / KEPT_SHARE).max(usize::from(for_views > 1));
+        let store = Arc::new(Store {
+            limits: Limits { kept_views_max, ..LIMITS },
+            options,
+            pool,
+            chunk_memory,
+            meter,
+            connections,
+            lanes,
+            commit_lanes,
+        });
         let committer = Arc::new(Committer::new(store.clone()));
         Self { store, committer, healthy_ms: AtomicU64::new(0) }
+    }
+
+    fn view_of(&self, kind: &'static view::Kind) -> Result<Arc<dyn View>, EngineError> {
+        self.store.meter.called(Call::View);
+        self.committer.check_open()?;
+        Ok(Arc::new(PostgresView::new(self.store.clone(), kind)))
     }
 
     async fn ask_health(&self) -> Result<(), EngineError> {
@@ -198,7 +224,7 @@ impl lazuli_meter::Source for PostgresEngine {
 
 impl Engine for PostgresEngine {
     fn limits(&self) -> &Limits {
-        &LIMITS
+        self.store.limits()
     }
 
     fn nature(&self) -> Nature {
@@ -218,10 +244,11 @@ impl Engine for PostgresEngine {
     }
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
-        self.store.meter.called(Call::View);
-        let view = self.committer.check_open();
-        let view = view.map(|()| Arc::new(PostgresView::new(self.store.clone())) as Arc<dyn View>);
-        Box::pin(std::future::ready(view))
+        Box::pin(std::future::ready(self.view_of(&view::OF_REQUEST)))
+    }
+
+    fn kept_view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        Box::pin(std::future::ready(self.view_of(&view::KEPT)))
     }
 
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {

@@ -5,6 +5,7 @@ use crate::fault::{Fault, chain};
 use crate::meter::ConnectionMeter;
 use crate::session::Session;
 use lazuli_engine::EngineError;
+use std::num::NonZeroU32;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,10 +42,16 @@ pub(crate) struct Lease {
     _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 
+/// How many of the connections views may occupy.
+pub(crate) fn for_views(connections: NonZeroU32) -> usize {
+    let connections = connections.get() as usize;
+    (connections - connections / 4).max(1)
+}
+
 impl Pool {
     pub(crate) fn new(options: Arc<PostgresOptions>, meter: Arc<ConnectionMeter>) -> Self {
         let connections = options.connections.get() as usize;
-        let for_views = (connections - connections / 4).max(1);
+        let for_views = for_views(options.connections);
         Self {
             options,
             meter,

@@ -1,4 +1,7 @@
 //! Views: one REPEATABLE READ transaction each, opened at the first read (K-7.14).
+//!
+//! A view that is kept between requests lives longer, and ends when its transaction does: nothing
+//! brings back the state of one whose connection was lost, or in which a statement failed.
 
 use crate::Store;
 use crate::fault::Fault;
@@ -10,15 +13,38 @@ use futures_util::future::{BoxFuture as Sending, Shared};
 use lazuli_engine::meter::TimedCall;
 use lazuli_engine::{BoxFuture, EngineError, Found, Key, Scan, ScanEnd, View, Visitor};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-const BEGIN: &str = "begin isolation level repeatable read, read only";
+/// How long a view lives, and the statement that begins its transaction. The database ends one that is
+/// idle for longer than it could be used.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) life_ms: u64,
+    begin: &'static str,
+    /// Whether it is kept between requests.
+    is_kept: bool,
+}
+
+/// The view of a request: every session has this limit on idle transactions (K-7.17).
+pub(crate) const OF_REQUEST: Kind = Kind {
+    life_ms: 60_000,
+    begin: "begin isolation level repeatable read, read only",
+    is_kept: false,
+};
+
+pub(crate) const KEPT: Kind = Kind {
+    life_ms: 300_000,
+    begin: "begin isolation level repeatable read, read only; \
+            set local idle_in_transaction_session_timeout = '305s'",
+    is_kept: true,
+};
 
 /// A snapshot. Nothing is sent before the first read (K-3.5).
 pub(crate) struct PostgresView {
     store: Arc<Store>,
+    kind: &'static Kind,
     begun_ms: u64,
     open: OnceCell<Open>,
 }
@@ -30,24 +56,27 @@ pub(crate) struct Open {
     /// it has.
     begun: Shared<Sending<'static, bool>>,
     unanswered: AtomicUsize,
+    /// A statement failed, and with it the transaction.
+    has_failed: AtomicBool,
 }
 
 impl PostgresView {
-    pub(crate) fn new(store: Arc<Store>) -> Self {
+    pub(crate) fn new(store: Arc<Store>, kind: &'static Kind) -> Self {
         let begun_ms = store.options.pace.now_ms();
-        Self { store, begun_ms, open: OnceCell::new() }
+        Self { store, kind, begun_ms, open: OnceCell::new() }
     }
 
     /// The transaction, begun if this is the first read.
     pub(crate) async fn open(&self, deadline: Instant) -> Result<&Open, EngineError> {
         let age_ms = self.store.options.pace.now_ms().saturating_sub(self.begun_ms);
-        if age_ms >= self.store.limits().view_ms_max {
+        let has_ended = || self.open.get().is_some_and(Open::has_ended);
+        if age_ms >= self.kind.life_ms || (self.kind.is_kept && has_ended()) {
             return Err(EngineError::Expired);
         }
         self.open
             .get_or_try_init(|| async {
                 let lease = self.store.pool.get(Use::View, deadline).await?;
-                Ok(Open::begin(lease))
+                Ok(Open::begin(lease, self.kind.begin))
             })
             .await
     }
@@ -65,12 +94,18 @@ impl PostgresView {
 
 impl Open {
     /// Sends the begin of the transaction and does not wait for it.
-    fn begin(lease: Lease) -> Self {
+    fn begin(lease: Lease, begin: &'static str) -> Self {
         let client = lease.client.clone();
-        let begun = async move { client.batch_execute(BEGIN).await.is_ok() }.boxed().shared();
+        let begun = async move { client.batch_execute(begin).await.is_ok() }.boxed().shared();
         // The first poll sends it, before any other statement of the view.
         let _ = begun.clone().now_or_never();
-        Self { lease: Some(lease), begun, unanswered: AtomicUsize::new(0) }
+        let (unanswered, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { lease: Some(lease), begun, unanswered, has_failed }
+    }
+
+    fn has_ended(&self) -> bool {
+        let is_closed = |lease: &Lease| lease.client.is_closed();
+        self.has_failed.load(Ordering::Relaxed) || self.lease.as_ref().is_some_and(is_closed)
     }
 
     pub(crate) fn lease(&self) -> Result<&Lease, EngineError> {
@@ -83,12 +118,16 @@ impl Open {
         statement: impl Future<Output = Result<T, Fault>>,
     ) -> Result<T, EngineError> {
         self.unanswered.fetch_add(1, Ordering::Relaxed);
-        let found = statement.await.map_err(Fault::into_engine_error)?;
+        let found = statement.await.map_err(|fault| {
+            self.has_failed.store(true, Ordering::Relaxed);
+            fault.into_engine_error()
+        })?;
         self.unanswered.fetch_sub(1, Ordering::Relaxed);
-        match self.begun.clone().await {
-            true => Ok(found),
-            false => Err(EngineError::Unavailable("the snapshot could not be opened".into())),
+        if self.begun.clone().await {
+            return Ok(found);
         }
+        self.has_failed.store(true, Ordering::Relaxed);
+        Err(EngineError::Unavailable("the snapshot could not be opened".into()))
     }
 }
 

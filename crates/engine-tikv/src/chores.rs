@@ -14,7 +14,7 @@ const RECLAIM_KEYS: usize = 1024;
 const SWEEP_REGIONS: usize = 64;
 /// No transaction lives this long.
 const LOCKS_MS: u64 = 60_000;
-/// Versions that were replaced longer ago are dropped: five times as long as a view lives.
+/// Versions that were replaced longer ago are dropped: twice as long as a view that is kept lives.
 const VERSIONS_MS: u64 = 600_000;
 
 impl TikvEngine {

@@ -32,6 +32,9 @@ const LIMITS: Limits = Limits {
     commit_bytes_max: 64 * 1024 * 1024,
     commit_writes_max: 8 * 1024,
     view_ms_max: 120_000,
+    // Half of the time for which the cluster keeps old versions.
+    kept_view_ms_max: 300_000,
+    kept_views_max: usize::MAX,
 };
 
 /// Commits at the same time; more wait for a place.
@@ -207,7 +210,17 @@ impl Engine for TikvEngine {
         Box::pin(async move {
             self.shared.check_open()?;
             self.shared.meter.called(Call::View);
-            Ok(Arc::new(TikvView::new(self.shared.clone())) as Arc<dyn View>)
+            let life_ms = self.shared.limits.view_ms_max;
+            Ok(Arc::new(TikvView::new(self.shared.clone(), life_ms)) as Arc<dyn View>)
+        })
+    }
+
+    fn kept_view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        Box::pin(async move {
+            self.shared.check_open()?;
+            self.shared.meter.called(Call::View);
+            let life_ms = self.shared.limits.kept_view_ms_max;
+            Ok(Arc::new(TikvView::new(self.shared.clone(), life_ms)) as Arc<dyn View>)
         })
     }
 

@@ -23,6 +23,7 @@ const ROOM_BYTES_MIN: usize = 2 * 1024 * 1024 + 64 * 1024;
 pub(crate) struct TikvView {
     shared: Arc<Shared>,
     opened_ms: u64,
+    life_ms: u64,
     /// Fetched with the first read. A later snapshot sees all that an earlier one does.
     at: OnceCell<Timestamp>,
     /// Ends when the read of keys that began last is answered. Neither a later one nor a scan is before
@@ -31,14 +32,15 @@ pub(crate) struct TikvView {
 }
 
 impl TikvView {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    /// It may be used for `life_ms`.
+    pub(crate) fn new(shared: Arc<Shared>, life_ms: u64) -> Self {
         let opened_ms = shared.cluster.pace.now_ms();
-        Self { shared, opened_ms, at: OnceCell::new(), last_find: Mutex::default() }
+        Self { shared, opened_ms, life_ms, at: OnceCell::new(), last_find: Mutex::default() }
     }
 
     async fn at(&self, patience: &mut Patience) -> Result<Timestamp, EngineError> {
         let age = self.shared.cluster.pace.now_ms().saturating_sub(self.opened_ms);
-        if age > self.shared.limits.view_ms_max {
+        if age > self.life_ms {
             return Err(EngineError::Expired);
         }
         let fetched = self.at.get_or_try_init(|| self.shared.cluster.oracle.now(patience));

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{engine_on, options};
-use lazuli_engine::Engine;
+use lazuli_engine::{Engine, EngineError};
 use lazuli_engine_tikv::{TikvEngine, TikvOptions};
 use lazuli_testkit::engine_suite::{self, Fixture, Spread};
 use lazuli_testkit::stores::TestPace;
@@ -78,4 +78,19 @@ fn expired_view_says_so() {
     let options = TikvOptions { pace: pace.clone(), ..options(&cluster) };
     let engine = TikvEngine::new(&options).unwrap();
     engine_suite::expired_view_says_so(&engine, || pace.advance(engine.limits().view_ms_max + 1));
+}
+
+/// the cluster keeps old versions for twice as long.
+#[tokio::test]
+async fn kept_view_expires_too() {
+    let cluster = StandIn::start();
+    let pace = Arc::new(TestPace::default());
+    let options = TikvOptions { pace: pace.clone(), ..options(&cluster) };
+    let engine = TikvEngine::new(&options).unwrap();
+    let kept = engine.kept_view().await.unwrap();
+    kept.get(b"La").await.unwrap();
+    assert_eq!(engine.limits().kept_view_ms_max, 300_000);
+    pace.advance(300_001);
+    let late = kept.get(b"La").await;
+    assert!(matches!(late, Err(EngineError::Expired)), "{late:?}");
 }

@@ -79,6 +79,14 @@ pub trait Engine: Send + Sync + 'static {
     /// A snapshot that sees every commit acknowledged before this call.
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>>;
 
+    /// A view to keep between requests: it lives for [`Limits::kept_view_ms_max`]. It may occupy what
+    /// others need until it is dropped, so callers keep at most [`Limits::kept_views_max`]. With many
+    /// writers it goes on showing what is reclaimed; with one, its holder has nothing reclaimed that it
+    /// shows.
+    fn kept_view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        self.view()
+    }
+
     /// Applies `commit` if its guards and checks hold; returns its revision.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>>;
 

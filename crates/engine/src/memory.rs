@@ -131,14 +131,11 @@ impl MemoryEngine {
         Ok(if is_full { Reclaimed::Fully } else { Reclaimed::Partly })
     }
 
-    fn snapshot(&self) -> Result<MemoryView, EngineError> {
+    fn snapshot(&self, ms_max: u64) -> Result<Arc<dyn View>, EngineError> {
         let map = self.open_state()?.map.clone();
-        let life = self.options.view_clock.clone().map(|clock| Life {
-            begun_ms: clock(),
-            ms_max: self.options.limits.view_ms_max,
-            clock,
-        });
-        Ok(MemoryView { map, life })
+        let clock = self.options.view_clock.clone();
+        let life = clock.map(|clock| Life { begun_ms: clock(), ms_max, clock });
+        Ok(Arc::new(MemoryView { map, life }))
     }
 }
 
@@ -165,7 +162,12 @@ impl Engine for MemoryEngine {
     }
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
-        let view = self.snapshot().map(|view| Arc::new(view) as Arc<dyn View>);
+        let view = self.snapshot(self.options.limits.view_ms_max);
+        Box::pin(std::future::ready(view))
+    }
+
+    fn kept_view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
+        let view = self.snapshot(self.options.limits.kept_view_ms_max);
         Box::pin(std::future::ready(view))
     }
 

@@ -59,6 +59,11 @@ pub struct Limits {
     pub commit_writes_max: usize,
     /// How long a view may be used, in milliseconds.
     pub view_ms_max: u64,
+    /// The same of a view that is kept between requests. `u64::MAX` is no limit, but the engine may
+    /// give up such a view when it must, with [`EngineError::Expired`](crate::EngineError::Expired).
+    pub kept_view_ms_max: u64,
+    /// How many views may be kept between requests.
+    pub kept_views_max: usize,
 }
 
 impl Limits {
@@ -71,6 +76,8 @@ impl Limits {
         commit_bytes_max: 128 * 1024 * 1024,
         commit_writes_max: 8 * 1024,
         view_ms_max: 60_000,
+        kept_view_ms_max: u64::MAX,
+        kept_views_max: usize::MAX,
     };
 
     /// Refuses a commit that exceeds these limits whatever its functions return.

@@ -4,7 +4,7 @@ use crate::duty::Duty;
 use lazuli_engine::{Engine, Reclaimed, Writers};
 use lazuli_model::{Clock, SystemClock, Timestamp};
 use lazuli_queue::QueueService;
-use lazuli_server::{Advice, Analytics, AutoIndex, Extent};
+use lazuli_server::{Advice, Analytics, AutoIndex, Extent, Snapshots};
 use lazuli_table::TableService;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +39,9 @@ const KEEP_REST: Duration = Duration::from_secs(60);
 
 /// Pause between looks for filters that deserve an index.
 const AUTO_INDEX_REST: Duration = Duration::from_secs(5);
+
+/// Pause between looks for snapshots that clients left.
+const SNAPSHOTS_REST: Duration = Duration::from_secs(5);
 
 /// Pause after a failure.
 const FAILED_REST: Duration = Duration::from_secs(20);
@@ -114,6 +117,14 @@ pub(crate) fn of_advice(advice: &Arc<Advice>, duty: &Duty) -> Vec<JoinHandle<()>
         tokio::spawn(watch),
         tokio::spawn(repeat("store what advice rests on", KEEP_REST, duty.clone(), keep)),
     ]
+}
+
+/// Ends the snapshots that clients of this process no longer use.
+pub(crate) async fn end_snapshots(snapshots: Arc<Snapshots>) {
+    loop {
+        tokio::time::sleep(SNAPSHOTS_REST).await;
+        snapshots.end_unused(SystemClock.now());
+    }
 }
 
 /// Declares indexes for queries that scan, and drops those that nobody uses.

@@ -117,7 +117,7 @@ async fn serve(
     let shared = Arc::new(Shared::new(accounts.clone(), Arc::new(SystemClock), options));
     let services = Services::new(listeners, &shared, &tables, &queues, settings);
     let (analytics, requests) = (services.analytics(), services.request_meters());
-    let advice = services.advice();
+    let (advice, snapshots) = (services.advice(), services.snapshots());
     if let Some(advice) = &advice
         && let Err(error) = advice.load().await
     {
@@ -142,6 +142,7 @@ async fn serve(
         let auto = AutoIndex::new(advice.clone(), declared_in, clock, max);
         chores.push(chores::auto_index(auto, &duty));
     }
+    chores.extend(snapshots.map(|snapshots| tokio::spawn(chores::end_snapshots(snapshots))));
     chores.extend(advice.iter().flat_map(|advice| chores::of_advice(advice, &duty)));
     operator.started();
     notify.ready();

@@ -9,7 +9,7 @@ use lazuli_meter::Source;
 use lazuli_queue::{QueueService, Random};
 use lazuli_server::{
     Advice, Analytics, ConnectionMeter, Front, ListenOptions, QueryLogOptions, QueueApi,
-    QueueOptions, RequestMeter, Shared, SnapshotOptions, TableApi, TableOptions,
+    QueueOptions, RequestMeter, Shared, SnapshotOptions, Snapshots, TableApi, TableOptions,
 };
 use lazuli_table::TableService;
 use std::net::SocketAddr;
@@ -96,6 +96,11 @@ impl Services {
     /// What watches the traffic of tables.
     pub(crate) fn advice(&self) -> Option<Arc<Advice>> {
         self.table.as_ref().map(|bound| bound.front.service().advice())
+    }
+
+    /// The snapshots that clients hold.
+    pub(crate) fn snapshots(&self) -> Option<Arc<Snapshots>> {
+        self.table.as_ref().map(|bound| bound.front.service().snapshots())
     }
 
     /// The request metrics of each service.

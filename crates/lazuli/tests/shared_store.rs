@@ -66,6 +66,34 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// K-7.16: it belongs to the gateway that made it, and occupies a connection.
+#[test]
+fn snapshots_are_of_one_gateway_and_leave_connections_to_others() {
+    if !postgres::is_there() {
+        return;
+    }
+    let address = fresh_address();
+    let (one, other) = (start(&address, &["--postgres-connections", "4"]), start(&address, &[]));
+    assert_eq!(create_table(&one, "kept"), 201);
+    let ask = |server: &Server, snapshot: &str| {
+        let headers = [("x-lazuli-extensions", "on"), ("x-lazuli-snapshot", snapshot)];
+        let request = Request::new("GET", "/kept()").headers(&headers);
+        server.connect().unwrap().send(&request).unwrap()
+    };
+    let made = ask(&one, "new");
+    let name = made.header("x-lazuli-snapshot").unwrap();
+    assert_eq!((ask(&one, name).status, ask(&other, name).status), (200, 410));
+    let refused = ask(&one, "new");
+    assert_eq!(refused.status, 503);
+    assert!(refused.text().contains("what the store allows"), "{}", refused.text());
+    for _ in 0..8 {
+        assert_eq!(send(&one, Request::new("GET", "/kept()")).0, 200);
+    }
+    assert_eq!(ask(&one, &format!("{name};end")).status, 200);
+    assert_eq!(ask(&one, name).status, 410);
+    assert_eq!(ask(&one, "new").status, 200);
+}
+
 /// K-1.1, K-1.2, K-8.2: the second gateway finds what the first one made.
 #[test]
 fn gateways_share_one_store() {

@@ -75,6 +75,26 @@ fn a_name_can_be_listened_on() {
     assert_eq!(connection.send(&Request::new("GET", "/Tables")).unwrap().status, 200);
 }
 
+/// X-4.5.
+#[test]
+fn a_snapshot_ends_with_the_process() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    let create = Request::new("POST", "/Tables").json(r#"{"TableName":"Orders"}"#);
+    assert_eq!(server.connect().unwrap().send(&create).unwrap().status, 201);
+    let ask = |server: &Server, snapshot: &str| {
+        let headers = [("x-lazuli-extensions", "on"), ("x-lazuli-snapshot", snapshot)];
+        let request = Request::new("GET", "/Orders()").headers(&headers);
+        server.connect().unwrap().send(&request).unwrap()
+    };
+    let name = ask(&server, "new").header("x-lazuli-snapshot").unwrap().to_owned();
+    assert_eq!(ask(&server, &name).status, 200);
+    assert_eq!(server.terminate().unwrap().code(), Some(0));
+    let answer = ask(&start(data.path(), &[]), &name);
+    assert_eq!(answer.status, 410);
+    assert!(answer.text().contains("has ended or never was"), "{}", answer.text());
+}
+
 #[test]
 fn a_request_in_flight_is_finished_before_the_end() {
     let data = tempfile::tempdir().unwrap();

@@ -48,7 +48,7 @@ pub use table::auto_index::AutoIndex;
 pub use table::prices::{Prices, PricesError};
 pub use table::query_log::QueryLogOptions;
 pub use table::simulate::SimulateOptions;
-pub use table::snapshots::SnapshotOptions;
+pub use table::snapshots::{SnapshotOptions, Snapshots};
 
 /// The roles and data actions of every service.
 pub const ROLES: &[&RoleNames] = &[table::credentials::ROLES, queue::credentials::ROLES];

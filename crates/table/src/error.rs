@@ -38,6 +38,9 @@ pub enum TableError {
         /// From where one can go on.
         oldest: FeedToken,
     },
+    /// The store no longer shows the state of the snapshot.
+    #[error("the snapshot has ended")]
+    SnapshotEnded,
     #[error(transparent)]
     Entity(#[from] EntityError),
     #[error("the batch has no operation")]

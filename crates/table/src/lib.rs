@@ -58,6 +58,6 @@ pub use plan::PlanKind;
 pub use query::{Continuation, EntityQuery, EntityRef, KeyBounds, QueryEnd, StoredEntity};
 pub use service::TableService;
 pub use settings::IndexStatus;
-pub use snapshot::Snapshot;
+pub use snapshot::{Snapshot, SnapshotLimits};
 pub use statistics::Estimate;
 pub use transaction::{Companion, CompanionCommit};

@@ -4,23 +4,79 @@ use crate::error::TableError;
 use crate::expiry::Judge;
 use crate::query::{EntityQuery, EntityRef, QueryEnd, StoredEntity, stored};
 use crate::service::{TableService, TableView};
-use lazuli_engine::View;
+use lazuli_engine::{BoxFuture, EngineError, Found, Key, Scan, ScanEnd, View, Visitor};
 use lazuli_layout::key;
 use lazuli_model::{AccountName, EntityKey, TableName, Timestamp};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// One state of all tables. While it is held, no space of a dropped table is reclaimed.
 pub struct Snapshot {
-    pub(crate) entries: Arc<dyn View>,
+    entries: Arc<Entries>,
     at: Timestamp,
     held: Arc<AtomicUsize>,
+}
+
+/// What the store lets clients keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotLimits {
+    pub kept_max: usize,
+    /// A snapshot ends after so long, used or not.
+    pub life: Option<Duration>,
 }
 
 impl Snapshot {
     /// Its moment.
     pub fn at(&self) -> Timestamp {
         self.at
+    }
+
+    /// Whether a read has found that the store gave it up.
+    pub fn has_ended(&self) -> bool {
+        self.entries.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// The error of a read: another would not succeed if the snapshot has ended.
+    fn error(&self, error: TableError) -> TableError {
+        if self.has_ended() { TableError::SnapshotEnded } else { error }
+    }
+}
+
+/// The view of a snapshot, and whether the store has given it up.
+struct Entries {
+    view: Arc<dyn View>,
+    has_ended: AtomicBool,
+}
+
+impl Entries {
+    async fn note<T>(&self, read: BoxFuture<'_, Result<T, EngineError>>) -> Result<T, EngineError> {
+        read.await.inspect_err(|error| {
+            if matches!(error, EngineError::Expired) {
+                self.has_ended.store(true, Ordering::Relaxed);
+            }
+        })
+    }
+}
+
+impl View for Entries {
+    fn get<'a>(&'a self, key: &'a [u8]) -> BoxFuture<'a, Result<Option<Found>, EngineError>> {
+        Box::pin(self.note(self.view.get(key)))
+    }
+
+    fn multi_get<'a>(
+        &'a self,
+        keys: &'a [Key],
+    ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
+        Box::pin(self.note(self.view.multi_get(keys)))
+    }
+
+    fn scan<'a>(
+        &'a self,
+        scan: Scan,
+        visitor: &'a mut Visitor<'_>,
+    ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
+        Box::pin(self.note(self.view.scan(scan, visitor)))
     }
 }
 
@@ -31,14 +87,23 @@ impl Drop for Snapshot {
 }
 
 impl TableService {
+    pub fn snapshot_limits(&self) -> SnapshotLimits {
+        let limits = self.store.engine.limits();
+        let life = Some(limits.kept_view_ms_max).filter(|ms| *ms < u64::MAX);
+        SnapshotLimits { kept_max: limits.kept_views_max, life: life.map(Duration::from_millis) }
+    }
+
     /// The state of all tables now.
     pub async fn snapshot(&self) -> Result<Snapshot, TableError> {
         // Counted before the view exists, so that nothing it shows is reclaimed.
         self.snapshots_held.fetch_add(1, Ordering::SeqCst);
         let held = self.snapshots_held.clone();
         let at = self.store.clock.now();
-        match self.store.engine.view().await {
-            Ok(entries) => Ok(Snapshot { entries, at, held }),
+        match self.store.engine.kept_view().await {
+            Ok(view) => {
+                let entries = Arc::new(Entries { view, has_ended: AtomicBool::new(false) });
+                Ok(Snapshot { entries, at, held })
+            }
             Err(error) => {
                 held.fetch_sub(1, Ordering::SeqCst);
                 Err(error.into())
@@ -60,10 +125,13 @@ impl TableService {
         query: EntityQuery,
         sink: &mut (dyn FnMut(EntityRef<'_>) + Send),
     ) -> Result<QueryEnd, TableError> {
-        let view = TableView::of_snapshot(self, snapshot.entries.clone());
-        let table = view.open_as_it_was(account, table).await?;
-        let table = (table.id, table.settings.as_deref());
-        let (end, _) = self.page(&view, table, Some(snapshot.at), &query, sink, None).await?;
+        let page = async {
+            let view = TableView::of_snapshot(self, snapshot.entries.clone());
+            let table = view.open_as_it_was(account, table).await?;
+            let table = (table.id, table.settings.as_deref());
+            self.page(&view, table, Some(snapshot.at), &query, sink, None).await
+        };
+        let (end, _) = page.await.map_err(|error| snapshot.error(error))?;
         Ok(end)
     }
 
@@ -75,9 +143,12 @@ impl TableService {
         table: &TableName,
         entity: &EntityKey,
     ) -> Result<StoredEntity, TableError> {
-        let view = TableView::of_snapshot(self, snapshot.entries.clone());
-        let table = view.open_as_it_was(account, table).await?;
-        let found = view.entries.get(&key::entity(table.id, entity)).await?;
-        stored(found, Judge::of(table.settings.as_deref(), || snapshot.at))
+        let found = async {
+            let view = TableView::of_snapshot(self, snapshot.entries.clone());
+            let table = view.open_as_it_was(account, table).await?;
+            let found = view.entries.get(&key::entity(table.id, entity)).await?;
+            stored(found, Judge::of(table.settings.as_deref(), || snapshot.at))
+        };
+        found.await.map_err(|error| snapshot.error(error))
     }
 }

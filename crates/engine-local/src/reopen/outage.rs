@@ -43,6 +43,7 @@ impl<'s> Outage<'s> {
         let Shared { dir, options, current, signal, .. } = self.shared;
         tracing::info!("the disk takes writes again: reopening the store");
         current.store(None);
+        self.shared.release_kept();
         // From here on there are no views until the store is open again.
         self.shared.given_up.fetch_add(1, Ordering::SeqCst);
         let mut is_first = true;

@@ -276,6 +276,25 @@ async fn open_view_keeps_its_state_while_the_store_is_reopened() {
     insert_at_last(&engine, "after").await;
 }
 
+/// nobody may come back for it.
+#[tokio::test]
+async fn kept_view_gives_way_when_the_store_is_reopened() {
+    let dir = tempfile::tempdir().unwrap();
+    let faults = Arc::new(Broken::default());
+    let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
+    let engine = ReopeningEngine::open(dir.path(), options).unwrap();
+    engine.commit(insert("before")).await.unwrap();
+    let kept = engine.kept_view().await.unwrap();
+    faults.before_write.store(true, Ordering::SeqCst);
+    engine.commit(insert("failed")).await.unwrap_err();
+    assert!(kept.get(b"Lbefore").await.unwrap().is_some());
+    faults.before_write.store(false, Ordering::SeqCst);
+    insert_at_last(&engine, "after").await;
+    let late = kept.get(b"Lbefore").await;
+    assert!(matches!(late, Err(EngineError::Expired)), "{late:?}");
+    assert!(engine.kept_view().await.unwrap().get(b"Lafter").await.unwrap().is_some());
+}
+
 #[tokio::test]
 async fn failed_background_sync_refuses_writes() {
     let dir = tempfile::tempdir().unwrap();

@@ -50,7 +50,7 @@ pub struct TableApi {
     user_delegation: bool,
     pub(crate) query_log: QueryLog,
     pub(crate) prices: Prices,
-    pub(crate) snapshots: Snapshots,
+    pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) advice: Arc<Advice>,
     pub(crate) waiters: Waiters,
     /// Where messages of transactions are put.
@@ -67,6 +67,7 @@ impl TableApi {
         };
         let analytics = Analytics::new(shared, tables.clone(), MeteredService::Table, read);
         let advice = Advice::new(tables.clone(), shared.accounts.clone(), shared.clock.clone());
+        let (limits, refused) = (tables.snapshot_limits(), shared.snapshots_refused.clone());
         let simulates = simulate != SimulateOptions::default();
         Self {
             analytics: Arc::new(analytics),
@@ -76,7 +77,7 @@ impl TableApi {
             user_delegation: shared.options.auth.user_delegation,
             query_log: QueryLog::new(query_log),
             prices,
-            snapshots: Snapshots::new(snapshots, shared.snapshots_refused.clone()),
+            snapshots: Arc::new(Snapshots::new(snapshots, limits, refused)),
             advice: Arc::new(advice),
             waiters: Waiters::new(shared.waiters_refused.clone()),
             queues: None,
@@ -91,6 +92,11 @@ impl TableApi {
     /// The counted requests, and the tables that store the counts.
     pub fn analytics(&self) -> Arc<Analytics> {
         self.analytics.clone()
+    }
+
+    /// The snapshots that clients hold.
+    pub fn snapshots(&self) -> Arc<Snapshots> {
+        self.snapshots.clone()
     }
 
     /// What watches the traffic.

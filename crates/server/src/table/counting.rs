@@ -3,7 +3,6 @@
 use crate::error::{ApiError, ApiResult};
 use crate::http::request::RequestContext;
 use crate::table::api::TableApi;
-use crate::table::error::snapshot_error;
 use lazuli_model::TableName;
 use lazuli_table::{EntityQuery, EntityRef, QueryEnd, Snapshot};
 use lazuli_wire::uri::Query;
@@ -22,8 +21,7 @@ pub(crate) async fn count(
     match snapshot {
         None => Ok(api.tables.query(account, table, query, &mut nothing).await?),
         Some(snapshot) => {
-            let end = api.tables.query_at(snapshot, account, table, query, &mut nothing).await;
-            end.map_err(snapshot_error)
+            Ok(api.tables.query_at(snapshot, account, table, query, &mut nothing).await?)
         }
     }
 }

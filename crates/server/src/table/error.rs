@@ -92,14 +92,6 @@ impl From<BodyError> for ApiError {
     }
 }
 
-/// An error of a read at a snapshot, which the store may have given up.
-pub(crate) fn snapshot_error(error: TableError) -> ApiError {
-    match error {
-        TableError::Engine(EngineError::Expired) => ErrorCode::SnapshotEnded.into(),
-        other => other.into(),
-    }
-}
-
 /// A change that is within the limits of the protocol, but rewrites and records more than one commit
 /// may hold. Nothing was done, and nothing will be if it is repeated.
 fn too_large(what: &str, max: usize, got: usize) -> ApiError {
@@ -142,6 +134,8 @@ impl From<TableError> for ApiError {
             TableError::NoFeed
             | TableError::TokenOfOtherFeed
             | TableError::ChangesDropped { .. } => changes_error(error),
+            // The store has limits of its own.
+            TableError::SnapshotEnded => ErrorCode::SnapshotEnded.into(),
             TableError::EmptyBatch => Self::invalid_input(message::INPUT_NOT_VALID),
             TableError::Busy => Self::at_execution(ErrorCode::ServerBusy),
             TableError::Engine(EngineError::Unavailable(reason)) => {

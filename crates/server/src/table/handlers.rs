@@ -11,7 +11,6 @@ use crate::table::api::TableApi;
 use crate::table::asked::Explain;
 use crate::table::call::Call;
 use crate::table::encode;
-use crate::table::error::snapshot_error;
 use crate::table::faults::Fault;
 use crate::table::mutations;
 use crate::table::operation::{Operation, Resource};
@@ -223,10 +222,7 @@ async fn get_entity(
     let account = &context.account.name;
     let entity = match call.snapshot {
         None => api.tables.get(account, table, key).await?,
-        Some(snapshot) => {
-            let found = api.tables.get_at(snapshot, account, table, key).await;
-            found.map_err(snapshot_error)?
-        }
+        Some(snapshot) => api.tables.get_at(snapshot, account, table, key).await?,
     };
     let properties = entity.properties()?;
     let shown = properties.iter().copied();

@@ -10,7 +10,6 @@ use crate::table::api::TableApi;
 use crate::table::asked::Explain;
 use crate::table::call::Call;
 use crate::table::counting;
-use crate::table::error::snapshot_error;
 use crate::table::plan_json::{self, Measured};
 use crate::table::query_options::{
     Order, entity_continuation, filter, inline_count, order, reverse_continuation, select, top,
@@ -86,10 +85,7 @@ pub(crate) async fn query_entities(
     let account = &context.account.name;
     let end = match call.snapshot {
         None => api.tables.query(account, table, query, &mut sink).await?,
-        Some(snapshot) => {
-            let page = api.tables.query_at(snapshot, account, table, query, &mut sink).await;
-            page.map_err(snapshot_error)?
-        }
+        Some(snapshot) => api.tables.query_at(snapshot, account, table, query, &mut sink).await?,
     };
     let number = match (counted, &end.next) {
         (None, _) => None,

@@ -3,7 +3,7 @@
 use crate::error::{ApiError, ApiResult};
 use lazuli_meter::Counter;
 use lazuli_model::{AccountName, Timestamp};
-use lazuli_table::Snapshot;
+use lazuli_table::{Snapshot, SnapshotLimits};
 use lazuli_wire::error_code::ErrorCode;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,31 +29,45 @@ struct Held {
     used: Timestamp,
 }
 
-pub(crate) struct Snapshots {
+/// The snapshots that one process keeps; no other process knows them.
+pub struct Snapshots {
     options: SnapshotOptions,
+    /// What the store allows.
+    limits: SnapshotLimits,
     refused: Arc<Counter>,
     held: Mutex<BTreeMap<String, Held>>,
 }
 
 impl Snapshots {
-    pub(crate) fn new(options: SnapshotOptions, refused: Arc<Counter>) -> Self {
-        Self { options, refused, held: Mutex::default() }
+    pub(crate) fn new(
+        options: SnapshotOptions,
+        limits: SnapshotLimits,
+        refused: Arc<Counter>,
+    ) -> Self {
+        Self { options, limits, refused, held: Mutex::default() }
+    }
+
+    /// Lets go of those that have ended. Nobody may ever ask for them again, and they keep from others
+    /// what the store needs: connections, and the space of dropped tables.
+    pub fn end_unused(&self, now: Timestamp) {
+        drop(self.current(now));
     }
 
     /// Refuses one snapshot too many.
     pub(crate) fn admit(&self, now: Timestamp) -> ApiResult<()> {
-        if self.current(now).len() < self.options.max {
+        let (max, bound) = match (self.options.max, self.limits.kept_max) {
+            (max, of_store) if of_store < max => (of_store, "what the store allows"),
+            (max, _) => (max, "--snapshots-max"),
+        };
+        if self.current(now).len() < max {
             return Ok(());
         }
         self.refused.increment();
-        Err(ApiError::with_text(
-            ErrorCode::ServerBusy,
-            format!(
-                "The server holds {} snapshots, the maximum (--snapshots-max). End one with \
-                 x-lazuli-snapshot: NAME;end.",
-                self.options.max
-            ),
-        ))
+        let text = format!(
+            "The server holds {max} snapshots, the maximum ({bound}). End one with \
+             x-lazuli-snapshot: NAME;end."
+        );
+        Err(ApiError::with_text(ErrorCode::ServerBusy, text))
     }
 
     /// Keeps a snapshot under a name that no other has.
@@ -90,13 +104,46 @@ impl Snapshots {
 
     /// Those that have not ended.
     fn current(&self, now: Timestamp) -> MutexGuard<'_, BTreeMap<String, Held>> {
-        let ms_max = u64::try_from(self.options.unused_max.as_millis()).unwrap_or(u64::MAX);
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let unused_max = ms(self.options.unused_max);
+        let life = self.limits.life.map_or(u64::MAX, ms);
+        let lives = |held: &Held| {
+            now.millis_since(held.used) < unused_max
+                && now.millis_since(held.snapshot.at()) < life
+                && !held.snapshot.has_ended()
+        };
         let mut held = self.lock();
-        held.retain(|_, held| now.millis_since(held.used) < ms_max);
+        held.retain(|_, held| lives(held));
         held
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazuli_engine::MemoryEngine;
+    use lazuli_model::SystemClock;
+    use lazuli_table::TableService;
+
+    /// X-4.5: a client that is gone asks for nothing any more.
+    #[tokio::test]
+    async fn an_unused_snapshot_is_dropped_without_another_request() {
+        let tables = TableService::new(Arc::new(MemoryEngine::default()), Arc::new(SystemClock));
+        let (options, limits) = (SnapshotOptions::default(), tables.snapshot_limits());
+        let snapshots = Snapshots::new(options, limits, Arc::default());
+        let account = AccountName::parse("acct1").unwrap();
+        let snapshot = Arc::new(tables.snapshot().await.unwrap());
+        let (begun, weak) = (snapshot.at(), Arc::downgrade(&snapshot));
+        snapshots.keep("a", &account, snapshot, begun).unwrap();
+        let used = begun.plus_seconds(200);
+        assert!(snapshots.find("a", &account, used).is_ok());
+        snapshots.end_unused(used.plus_seconds(299));
+        assert!(weak.upgrade().is_some());
+        snapshots.end_unused(used.plus_seconds(300));
+        assert!(weak.upgrade().is_none());
     }
 }

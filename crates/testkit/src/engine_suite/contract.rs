@@ -231,13 +231,17 @@ pub fn close_finishes_what_was_taken(make: Make<'_>) {
     });
 }
 
-/// A view that is used for too long returns an error, and a new one works. `outlive` makes every
-/// view of the engine expire; see [`Limits::view_ms_max`](lazuli_engine::Limits::view_ms_max).
+/// A view that is used for too long returns an error, and a new one works; one that is kept between
+/// requests still shows its state. `outlive` makes every other view of the engine expire; see
+/// [`Limits::view_ms_max`](lazuli_engine::Limits::view_ms_max).
 pub fn expired_view_says_so(engine: &dyn Engine, outlive: impl FnOnce()) {
     run(async {
         write(engine, [put("k", "old")]).await;
         let view = engine.view().await.unwrap();
-        assert_eq!(view.get(key("k").as_slice()).await.unwrap().unwrap().value, "old");
+        let kept = engine.kept_view().await.unwrap();
+        for view in [&view, &kept] {
+            assert_eq!(view.get(key("k").as_slice()).await.unwrap().unwrap().value, "old");
+        }
         write(engine, [put("k", "new")]).await;
         outlive();
         let got = view.get(key("k").as_slice()).await;
@@ -252,8 +256,17 @@ pub fn expired_view_says_so(engine: &dyn Engine, outlive: impl FnOnce()) {
             rows_expected: 1,
         };
         let visitor = &mut |_: &[u8], _: &[u8], _: Revision| panic!("it shows what is gone");
-        let got = view.scan(scan, visitor).await;
+        let got = view.scan(scan.clone(), visitor).await;
         assert!(matches!(got, Err(EngineError::Expired)), "{got:?}");
+        let mut shown = Vec::new();
+        let visitor = &mut |_: &[u8], value: &[u8], _: Revision| {
+            shown.push(value.to_vec());
+            Visit::Continue
+        };
+        kept.scan(scan, visitor).await.unwrap();
+        assert_eq!(shown, [b"old"]);
+        let got = kept.multi_get(&[key("k")]).await.unwrap();
+        assert_eq!(got[0].as_ref().unwrap().value, "old");
         assert_eq!(value(engine, "k").await.unwrap(), "new");
     });
 }

@@ -2,7 +2,11 @@
 
 use super::{asking, token};
 use crate::harness::{Lazuli, Request, Response};
+use lazuli_engine::{Limits, MemoryEngine, MemoryOptions, ViewClock};
 use lazuli_server::{FrontOptions, SnapshotOptions, TableOptions};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const SNAPSHOT: &str = "x-lazuli-snapshot";
 
@@ -52,15 +56,20 @@ fn requests_of_a_snapshot_see_one_state() {
 /// X-4.5.
 #[test]
 fn a_snapshot_ends_when_asked_or_unused() {
-    let lazuli = Lazuli::with_rows(&[("1", "")]);
+    let snapshots =
+        SnapshotOptions { unused_max: Duration::from_secs(100), ..SnapshotOptions::default() };
+    let tables = TableOptions { snapshots, ..TableOptions::default() };
+    let lazuli = Lazuli::with_table_options(FrontOptions::default(), tables);
+    lazuli.create_table("Orders");
+    lazuli.insert("Orders", r#"{"PartitionKey":"p","RowKey":"1"}"#).expect(201);
     let name = || name(&lazuli.send(&at("new", "/Orders()")).expect(200));
     let (ended, unused, used) = (name(), name(), name());
     let last = lazuli.send(&at(&format!("{ended};end"), "/Orders()")).expect(200);
     assert_eq!(last.row_keys(), "1");
     lazuli.send(&at(&ended, "/Orders()")).refused(410, "SnapshotEnded", "has ended or never was");
-    lazuli.clock.advance_seconds(200);
+    lazuli.clock.advance_seconds(60);
     lazuli.send(&at(&used, "/Orders()")).expect(200);
-    lazuli.clock.advance_seconds(101);
+    lazuli.clock.advance_seconds(40);
     lazuli.send(&at(&used, "/Orders()")).expect(200);
     lazuli.send(&at(&unused, "/Orders()")).refused(410, "SnapshotEnded", "");
     lazuli.send(&at("no-such", "/Orders()")).refused(410, "SnapshotEnded", "");
@@ -88,6 +97,37 @@ fn snapshots_are_bounded() {
     lazuli.send(&at("new", "/Orders()")).refused(503, "ServerBusy", "--snapshots-max");
     lazuli.send(&at(&format!("{first};end"), "/Orders()")).expect(200);
     lazuli.send(&at("new", "/Orders()")).expect(200);
+}
+
+/// X-4.5: a store may allow fewer, and end one before the server does.
+#[test]
+fn a_snapshot_lives_no_longer_than_the_store_allows() {
+    let now = Arc::new(AtomicU64::new(0));
+    let of_views = now.clone();
+    let limits =
+        Limits { kept_view_ms_max: 120_000, kept_views_max: 2, ..MemoryOptions::default().limits };
+    let view_clock: ViewClock = Arc::new(move || of_views.load(Ordering::SeqCst));
+    let options =
+        MemoryOptions { limits, view_clock: Some(view_clock), ..MemoryOptions::default() };
+    let lazuli = Lazuli::on_engine(Arc::new(MemoryEngine::new(options)));
+    lazuli.create_table("Orders");
+    let new = || name(&lazuli.send(&at("new", "/Orders()")).expect(200));
+    let (first, other) = (new(), new());
+    lazuli.send(&at("new", "/Orders()")).refused(503, "ServerBusy", "what the store allows");
+    // The store's clock is ahead of the server's.
+    now.store(120_000, Ordering::SeqCst);
+    for target in ["/Orders()", "/Orders(PartitionKey='p',RowKey='1')", "/Orders/$count"] {
+        lazuli.send(&at(&first, target)).refused(410, "SnapshotEnded", "");
+    }
+    // The first has left its place.
+    let later = new();
+    lazuli.send(&at("new", "/Orders()")).refused(503, "ServerBusy", "");
+    lazuli.clock.advance_seconds(119);
+    lazuli.send(&at(&later, "/Orders()")).expect(200);
+    lazuli.clock.advance_seconds(1);
+    for ended in [later, other] {
+        lazuli.send(&at(&ended, "/Orders()")).refused(410, "SnapshotEnded", "");
+    }
 }
 
 /// X-4.5, X-0.2, X-0.4.

@@ -14,6 +14,7 @@ pub(crate) use json::Json;
 pub(crate) use request::{Request, Scheme};
 pub(crate) use response::Response;
 
+use lazuli_engine::Engine;
 use lazuli_model::{AccountName, Clock, Metadata, QueueName, Timestamp};
 use lazuli_queue::QueueService;
 use lazuli_server::{
@@ -101,8 +102,23 @@ impl Lazuli {
 
     pub(crate) fn with_table_options(options: FrontOptions, tables: TableOptions) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let clock = Arc::new(ManualClock::at_start());
         let engine = engine::fresh(&runtime);
+        Self::on(runtime, engine, options, tables)
+    }
+
+    /// An empty server on an engine of the test.
+    pub(crate) fn on_engine(engine: Arc<dyn Engine>) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self::on(runtime, engine, FrontOptions::default(), TableOptions::default())
+    }
+
+    fn on(
+        runtime: Runtime,
+        engine: Arc<dyn Engine>,
+        options: FrontOptions,
+        tables: TableOptions,
+    ) -> Self {
+        let clock = Arc::new(ManualClock::at_start());
         let service = TableService::new(engine.clone(), clock.clone());
         let numbers = AtomicU64::new(1);
         let random = Arc::new(move || numbers.fetch_add(1, Ordering::Relaxed));
