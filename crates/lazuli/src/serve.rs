@@ -22,8 +22,8 @@ use lazuli_layout::cluster::GatewayRecord;
 use lazuli_model::{Clock, SystemClock};
 use lazuli_queue::{QueueBounds, QueueService};
 use lazuli_server::{
-    AccessLog, Accounts, AutoIndex, ConnectionBound, Extent, FrontOptions, ListenOptions, Shared,
-    Tls,
+    AccessLog, Accounts, AuthOptions, AutoIndex, ConnectionBound, Extent, FrontOptions,
+    ListenOptions, Shared, Tls,
 };
 use lazuli_table::TableService;
 use std::ffi::OsString;
@@ -53,6 +53,48 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<()> {
     outcome
 }
 
+/// What is open before the first request is served.
+struct Open {
+    auth: AuthOptions,
+    listeners: Listeners,
+    operator: Operator,
+    admin: AdminPort,
+    /// The certificate of earlier starts.
+    kept: Option<Arc<Tls>>,
+    pace: Arc<RuntimePace>,
+    gateway_id: String,
+    store: Opened,
+    /// How long the store took to open.
+    recovery: Duration,
+}
+
+impl Open {
+    async fn all(
+        settings: &Settings,
+        data: &Path,
+        log: &LogQueue,
+        notify: &Notify,
+    ) -> Result<Self> {
+        let auth = settings.options.auth.options().await?;
+        // The ports first: a second server fails on them without waiting for the data directory.
+        let listeners = Listeners::bind(settings).await?;
+        let operator = Operator::new(settings, data, log.clone());
+        let kept = certificate::load_kept(&settings.tls, data)?;
+        let kept = kept.map(|certificate| Arc::new(Tls::new(certificate)));
+        let admin = AdminPort::open(&operator, settings, kept.as_ref()).await?;
+        notify.status("opening the store");
+        let opening = Instant::now();
+        let pace = Arc::new(RuntimePace::new());
+        let gateway_id = match &settings.options.engine.gateway_id {
+            Some(id) => id.clone(),
+            None => duty::gateway_id(&*pace),
+        };
+        let store = store::open(data, settings, &gateway_id, pace.clone()).await?;
+        let recovery = opening.elapsed();
+        Ok(Self { auth, listeners, operator, admin, kept, pace, gateway_id, store, recovery })
+    }
+}
+
 async fn serve(
     arguments: &[OsString],
     settings: &Settings,
@@ -60,30 +102,27 @@ async fn serve(
     log: LogQueue,
 ) -> Result<()> {
     let began = Instant::now();
-    let signals = Signals::install().context("install signal handlers")?;
+    let Signals { mut stop, hangup, user } =
+        Signals::install().context("install signal handlers")?;
     let notify = Arc::new(Notify::from_environment());
     // Before the engine opens its files.
     let bounds = &settings.options.bounds;
     let connections_max = descriptors::connections_max(bounds.connections_max.get());
-    let auth = settings.options.auth.options().await?;
-    // The ports first: a second server fails on them without waiting for the data directory.
-    let listeners = Listeners::bind(settings).await?;
-    let addresses = listeners.addresses()?;
-    let operator = Operator::new(settings, data, log.clone());
-    let kept = certificate::load_kept(&settings.tls, data)?;
-    let kept = kept.map(|certificate| Arc::new(Tls::new(certificate)));
-    let mut admin = AdminPort::open(&operator, settings, kept.as_ref()).await?;
-
-    notify.status("opening the store");
-    let opening = Instant::now();
-    let pace = Arc::new(RuntimePace::new());
-    let gateway_id = match &settings.options.engine.gateway_id {
-        Some(id) => id.clone(),
-        None => duty::gateway_id(&*pace),
+    // A store may take minutes to open, or wait for what is not there. Nothing is served yet, and what was
+    // begun with the store is no more than what a crash leaves: the process may end at any moment.
+    let open = tokio::select! {
+        open = Open::all(settings, data, &log, &notify) => open?,
+        signal = stop.next() => {
+            notify.stopping();
+            tracing::info!(signal, in_flight = 0, "stopping");
+            tracing::info!(uptime_s = began.elapsed().as_secs(), requests = 0, cut = 0, "stopped");
+            return Ok(());
+        }
     };
-    let Opened { engine, meter, .. } =
-        store::open(data, settings, &gateway_id, pace.clone()).await?;
-    let recovery = opening.elapsed();
+    let Open { auth, listeners, operator, mut admin, kept, pace, gateway_id, store, recovery } =
+        open;
+    let Opened { engine, meter, .. } = store;
+    let addresses = listeners.addresses()?;
     operator.watch_engine(engine.clone());
     let accounts = Arc::new(Accounts::new(settings.accounts.list()?)?);
     let names = certificate::names(&settings.options.host, &settings.host_suffixes);
@@ -126,7 +165,6 @@ async fn serve(
     operator.add_sources(vec![shared, accounts, meter]);
     operator.add_sources(vec![Arc::new(tables.clone()), Arc::new(queues.clone())]);
     operator.add_sources(services.meters());
-    let Signals { stop, hangup, user } = signals;
     let alive = notify.clone();
     let (duty, gateway) = duty::join(&engine, gateway_id, record(&addresses));
     let declared_in = tables.clone();

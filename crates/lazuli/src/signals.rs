@@ -49,7 +49,8 @@ impl Signals {
 }
 
 impl StopSignals {
-    async fn next(&mut self) -> &'static str {
+    /// The name of the next one.
+    pub(crate) async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",

@@ -4,7 +4,7 @@ use crate::config::Settings;
 use crate::engine_choice::EngineChoice;
 use crate::options::{EngineArguments, MIB};
 use crate::serve::mib;
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use lazuli_cli::failure::{chain, with_hint};
 use lazuli_engine::retry::Pace;
 use lazuli_engine::{Engine, Limits, Revision};
@@ -47,7 +47,12 @@ pub(crate) async fn open(
     pace: Arc<dyn Pace>,
 ) -> Result<Opened> {
     match &settings.engine {
-        EngineChoice::Local => Opened::new(open_local(data, settings)?, None),
+        EngineChoice::Local => {
+            let (data, options) = (data.to_path_buf(), engine_options(settings));
+            // Elsewhere, because it reads the journals, and signals must be heard meanwhile.
+            let opened = tokio::task::spawn_blocking(move || open_local(&data, options)).await;
+            Opened::new(opened.context("open the store")??, None)
+        }
         shared => {
             open_shared(shared, &settings.options.engine, Access::Write, gateway_id, pace).await
         }
@@ -78,8 +83,8 @@ pub(crate) async fn open_shared(
     }
 }
 
-fn open_local(data: &Path, settings: &Settings) -> Result<ReopeningEngine> {
-    ReopeningEngine::open(data, engine_options(settings)).map_err(|error| {
+fn open_local(data: &Path, options: LocalOptions) -> Result<ReopeningEngine> {
+    ReopeningEngine::open(data, options).map_err(|error| {
         let advice = match &error {
             OpenError::Locked { .. } => {
                 "another lazuli uses this directory; stop it, or choose another one with --data"

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use lazuli_testkit::http::{Connection, Request, connect};
+use lazuli_testkit::held_store::HeldStore;
+use lazuli_testkit::http::{Connection, Request, connect, get};
 use lazuli_testkit::server::Server;
+use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_lazuli");
@@ -45,6 +47,58 @@ fn a_port_serves_one_process() {
     let arguments =
         ["--queue-port", "0", "--table-port", &port, "--data", other.path().to_str().unwrap()];
     check_refused(&arguments, "is taken", "--table-port");
+}
+
+/// Starts the binary, whose store does not open, and sends a signal once it listens; returns its end and
+/// what it logged.
+fn stop_while_opening(arguments: &[&str], signal: &str) -> (Option<i32>, String) {
+    let admin = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let starting = Command::new(BINARY)
+        .args(["serve", "--table-port", "0", "--queue-port", "0", "--admin", &admin.to_string()])
+        .args(["--log-format", "json"])
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while !get(admin, "/readyz", "").is_ok_and(|(status, _)| status == 503) {
+        assert!(Instant::now() < deadline, "it does not listen");
+        std::thread::yield_now();
+    }
+    let pid = starting.id().to_string();
+    assert!(Command::new("kill").args(["-s", signal, &pid]).status().unwrap().success());
+    let output = starting.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// O-6.2.
+#[test]
+fn a_server_that_opens_its_store_can_be_stopped() {
+    let data = tempfile::tempdir().unwrap();
+    start(data.path(), &[]).terminate().unwrap();
+    let held = HeldStore::hold(data.path()).unwrap();
+    for signal in ["TERM", "INT"] {
+        let (code, log) = stop_while_opening(&["--data", data.path().to_str().unwrap()], signal);
+        assert_eq!(code, Some(0), "{log}");
+        for part in ["\"msg\":\"stopping\"", signal, "\"msg\":\"stopped\""] {
+            assert!(log.contains(part), "{log}");
+        }
+    }
+    drop(held);
+}
+
+/// O-6.2: it waits half a minute for its store.
+#[cfg(feature = "postgres")]
+#[test]
+fn a_gateway_that_waits_for_its_store_can_be_stopped() {
+    // It accepts connections, and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("postgres://me@{}/nothing", silent.local_addr().unwrap());
+    let began = Instant::now();
+    let (code, log) = stop_while_opening(&["--engine", &address], "TERM");
+    assert_eq!(code, Some(0), "{log}");
+    assert!(began.elapsed() < Duration::from_secs(20), "it waited for the store");
 }
 
 #[test]
