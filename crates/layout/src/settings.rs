@@ -182,7 +182,7 @@ fn index(reader: &mut Reader<'_>) -> Result<TableIndex, CorruptRecord> {
     if flags & !(IS_UNIQUE | IS_AUTOMATIC) != 0 {
         return Err(reader.corrupt());
     }
-    let definition = IndexDefinition::new(&name, &on, flags & IS_UNIQUE != 0);
+    let definition = IndexDefinition::stored(&name, &on, flags & IS_UNIQUE != 0);
     Ok(TableIndex {
         number,
         definition: definition.map_err(|_| reader.corrupt())?,

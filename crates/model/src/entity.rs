@@ -70,7 +70,8 @@ impl PropertyLimits {
         if count > max { Err(EntityError::TooManyProperties) } else { Ok(()) }
     }
 
-    fn check_name(self, name: &str) -> Result<(), EntityError> {
+    /// Checks the name of a custom property.
+    pub fn check_name(self, name: &str) -> Result<(), EntityError> {
         let (too_long, valid) = match self {
             Self::Service => (
                 name.len() > PROPERTY_NAME_CHARS_MAX && utf16_units(name) > PROPERTY_NAME_CHARS_MAX,

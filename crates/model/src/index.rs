@@ -1,8 +1,10 @@
 //! Declared secondary indexes of a table.
 
+use crate::entity::{EntityError, PropertyLimits};
 use crate::filter::Property;
 use crate::limits::{
-    INDEX_NAME_CHARS_MAX, INDEX_NAME_CHARS_MIN, INDEX_PROPERTIES_MAX, TABLE_INDEXES_MAX,
+    INDEX_NAME_CHARS_MAX, INDEX_NAME_CHARS_MIN, INDEX_PROPERTIES_MAX, PROPERTY_NAME_CHARS_MAX,
+    TABLE_INDEXES_MAX,
 };
 use std::fmt;
 
@@ -47,8 +49,28 @@ pub struct IndexDefinition {
 }
 
 impl IndexDefinition {
-    /// An index on `on`, in that order. `PartitionKey` may come first, followed by others.
+    /// An index on `on`, in that order. `PartitionKey` may come first, followed by others, each of
+    /// which an entity can have.
     pub fn new(name: &str, on: &[impl AsRef<str>], unique: bool) -> Result<Self, IndexError> {
+        let definition = Self::stored(name, on, unique)?;
+        for property in &definition.on {
+            if let Property::Custom(custom) = property
+                && let Err(reason) = PropertyLimits::Service.check_name(custom)
+            {
+                let (index, property) = (definition.name, custom.clone());
+                return Err(match reason {
+                    EntityError::PropertyNameTooLong => {
+                        IndexError::PropertyTooLong { index, property }
+                    }
+                    _ => IndexError::PropertyInvalid { index, property },
+                });
+            }
+        }
+        Ok(definition)
+    }
+
+    /// The same with names that no entity can have, which earlier versions accepted.
+    pub fn stored(name: &str, on: &[impl AsRef<str>], unique: bool) -> Result<Self, IndexError> {
         let name = IndexName::parse(name)?;
         if !(1..=INDEX_PROPERTIES_MAX).contains(&on.len()) {
             return Err(IndexError::PropertyCount { index: name });
@@ -128,6 +150,14 @@ pub enum IndexError {
         "index '{index}' cannot be on '{property}': PartitionKey may only come first, followed by other properties; RowKey and Timestamp cannot be indexed"
     )]
     Property { index: IndexName, property: Box<str> },
+    #[error(
+        "index '{index}' cannot be on '{property}': no entity has such a property, whose name begins with a letter or an underscore and goes on with letters, digits and underscores"
+    )]
+    PropertyInvalid { index: IndexName, property: Box<str> },
+    #[error(
+        "index '{index}' cannot be on '{property}': that is too long for the name of a property, which has at most {PROPERTY_NAME_CHARS_MAX} characters"
+    )]
+    PropertyTooLong { index: IndexName, property: Box<str> },
     #[error("index '{index}' names '{property}' twice")]
     PropertyTwice { index: IndexName, property: Box<str> },
     #[error("a table has at most {TABLE_INDEXES_MAX} indexes, not {0}")]
@@ -170,6 +200,19 @@ mod tests {
         assert!(matches!(refused(&["A", "B", "A"]), IndexError::PropertyTwice { .. }));
         // Properties are case-sensitive.
         definition("abc", &["A", "a"]).unwrap();
+    }
+
+    #[test]
+    fn an_index_is_on_properties_that_an_entity_can_have() {
+        // What was accepted before is still read.
+        for name in ["odata.etag", "a b", "a-b", "1a", "Größe.x", "'"] {
+            let refused = definition("abc", &[name]);
+            assert!(matches!(refused, Err(IndexError::PropertyInvalid { .. })), "{name}");
+            IndexDefinition::stored("abc", &[name], false).unwrap();
+        }
+        let refused = definition("abc", &["A", &"é".repeat(256)]);
+        assert!(matches!(refused, Err(IndexError::PropertyTooLong { .. })));
+        definition("abc", &[&"é".repeat(255), "_a1", "Größe"]).unwrap();
     }
 
     #[test]

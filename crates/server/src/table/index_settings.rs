@@ -5,7 +5,6 @@ use crate::http::reply::Reply;
 use crate::table::api::TableApi;
 use crate::table::call::Call;
 use crate::table::operation::Operation;
-use lazuli_model::limits::PROPERTY_NAME_CHARS_MAX;
 use lazuli_model::{AccountName, IndexDefinition, IndexDefinitions, IndexError, TableName};
 use lazuli_table::{IndexState, IndexStatus};
 use lazuli_wire::error_code::ErrorCode;
@@ -64,11 +63,6 @@ fn definitions(body: &[u8]) -> ApiResult<IndexDefinitions> {
     let refused = |error: IndexError| ApiError::invalid_input(format!("{error}."));
     let definition =
         |index: &DeclaredIndex| IndexDefinition::new(&index.name, &index.on, index.unique);
-    let is_too_long = |name: &&String| name.encode_utf16().count() > PROPERTY_NAME_CHARS_MAX;
-    if let Some(name) = declared.indexes.iter().flat_map(|index| &index.on).find(is_too_long) {
-        let text = format!("'{name}' is too long for the name of a property.");
-        return Err(ApiError::invalid_input(text));
-    }
     let definitions = declared.indexes.iter().map(definition).collect::<Result<_, _>>();
     IndexDefinitions::new(definitions.map_err(refused)?).map_err(refused)
 }

@@ -5,8 +5,7 @@ use crate::http::reply::Reply;
 use crate::table::api::TableApi;
 use crate::table::call::Call;
 use crate::table::operation::Operation;
-use lazuli_model::limits::PROPERTY_NAME_CHARS_MAX;
-use lazuli_model::{AccountName, Expiry, Property, TableName};
+use lazuli_model::{AccountName, Expiry, Property, PropertyLimits, TableName};
 use lazuli_wire::error_code::ErrorCode;
 use serde::{Deserialize, Serialize};
 
@@ -67,10 +66,9 @@ fn declared(body: &[u8]) -> ApiResult<Expiry> {
 /// A name that a property of an entity can have.
 fn property(name: String) -> ApiResult<Expiry> {
     let is_custom = matches!(Property::from_name(&name), Property::Custom(_));
-    let units = name.encode_utf16().count();
-    match is_custom && (1..=PROPERTY_NAME_CHARS_MAX).contains(&units) {
-        true => Ok(Expiry::Property(name.into())),
-        false => Err(ApiError::invalid_input(format!(
+    match PropertyLimits::Service.check_name(&name) {
+        Ok(()) if is_custom => Ok(Expiry::Property(name.into())),
+        _ => Err(ApiError::invalid_input(format!(
             "'{name}' is not a property that entities can expire by."
         ))),
     }

@@ -63,6 +63,8 @@ fn bad_declarations_are_refused() {
         (one("ab", r#"["A"]"#), "'ab'"),
         (one("abc", "[]"), "one to 4 properties"),
         (one("abc", r#"["RowKey"]"#), "RowKey"),
+        (one("abc", r#"["A","odata.etag"]"#), "no entity has such a property"),
+        (one("abc", &format!(r#"["{}"]"#, "x".repeat(256))), "at most 255 characters"),
         (one("abc", r#"["PartitionKey"]"#), "PartitionKey"),
         (one("abc", r#"["A","A"]"#), "twice"),
         (

@@ -43,6 +43,7 @@ fn bad_expiries_are_refused() {
         (r#"{"property":""}"#, "''"),
         (r#"{"property":"Timestamp"}"#, "'Timestamp'"),
         (r#"{"property":"RowKey"}"#, "'RowKey'"),
+        (r#"{"property":"odata.etag"}"#, "'odata.etag'"),
         (r#"{"seconds":60,"more":1}"#, "more"),
         (long.as_str(), "xxx"),
     ] {
