@@ -79,6 +79,7 @@ fn encoded(name: &'static str) -> Vec<u8> {
         "index-dropped-key" => INDEX.dropped(),
         "catalog-record-with-settings" => catalog_record_with_settings().encode(),
         "index-build" => build_record().encode(),
+        "index-build-troubled" => troubled_build_record().encode(),
         "index-owner" => settings::encode_owner(b"Sales\x0012"),
         "feed-head-key" => FEED.head(),
         "feed-record-key" => FEED.record(),
@@ -101,7 +102,7 @@ fn encoded(name: &'static str) -> Vec<u8> {
     }
 }
 
-const EXAMPLES: usize = 48;
+const EXAMPLES: usize = 49;
 
 #[test]
 fn the_page_shows_what_the_code_writes() {
@@ -165,6 +166,7 @@ fn values_of_the_page_decode() {
     check("catalog-record", CatalogRecord::decode, catalog_record());
     check("catalog-record-with-settings", CatalogRecord::decode, catalog_record_with_settings());
     check("index-build", BuildRecord::decode, build_record());
+    check("index-build-troubled", BuildRecord::decode, troubled_build_record());
     let owner = |bytes: &[u8]| Ok(settings::decode_owner(bytes)?.to_vec());
     check("index-owner", owner, b"Sales\x0012".to_vec());
     let change = |bytes: &[u8]| ChangeRecord::decode(bytes).map(|change| change.encode());
@@ -185,6 +187,8 @@ fn values_of_the_page_decode() {
 }
 
 const INDEX: IndexId = IndexId { table: TABLE, number: 2 };
+const ENTRIES: key::index::Entries =
+    key::index::Entries { index: INDEX, value_bytes_max: key::index::INDEXED_BYTES_MAX };
 
 const FEED: FeedId = FeedId { table: TABLE, number: 1 };
 /// 2025-01-01T00:00:00Z.
@@ -212,7 +216,7 @@ fn expiry_record() -> ExpiryRecord {
 }
 
 fn index_entry() -> Vec<u8> {
-    let mut key = key::index::entry_prefix(INDEX, [ValueRef::String("a@b")]);
+    let mut key = ENTRIES.prefix([ValueRef::String("a@b")]);
     key.extend_from_slice(b"Sales\x0012");
     key
 }
@@ -229,8 +233,8 @@ fn index_values() -> Vec<u8> {
         ValueRef::Binary(&[0, 1, 0xFF]),
         ValueRef::String("é"),
     ];
-    let prefix = key::index::entry_prefix(INDEX, []).len();
-    key::index::entry_prefix(INDEX, values).split_off(prefix)
+    let prefix = ENTRIES.prefix([]).len();
+    ENTRIES.prefix(values).split_off(prefix)
 }
 
 fn owner_key() -> Vec<u8> {
@@ -245,6 +249,7 @@ fn catalog_record_with_settings() -> CatalogRecord {
         since: Timestamp::UNIX_EPOCH,
         examined: 5,
         is_automatic: false,
+        is_cut_short: false,
     };
     let retention = FeedRetention::from_hours(24).unwrap();
     let settings = TableSettings {
@@ -266,6 +271,10 @@ fn build_record() -> BuildRecord {
         from: b"L".to_vec(),
         ..BuildRecord::new(account(), table)
     }
+}
+
+fn troubled_build_record() -> BuildRecord {
+    BuildRecord { trouble: Some("busy".into()), ..build_record() }
 }
 
 fn account() -> AccountName {

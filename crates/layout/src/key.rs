@@ -48,6 +48,9 @@ use lazuli_model::{AccountName, EntityKey};
 use std::borrow::Cow;
 use std::ops::{Bound, Range};
 
+/// No key is longer, and every engine takes keys of this length: the shared stores take no longer ones.
+pub const KEY_BYTES_MAX: usize = 4 * 1024;
+
 /// The first byte of every key. Cluster engines reserve others.
 const LAZULI: u8 = b'L';
 const KIND_ACCESS_POLICIES: u8 = b'a';

@@ -6,7 +6,7 @@
 use crate::CorruptRecord;
 use crate::codec::{Reader, Writer};
 use crate::key::TableId;
-use crate::key::index::IndexId;
+use crate::key::index::{Entries, INDEXED_BYTES_MAX, IndexId, SHORT_INDEXED_BYTES_MAX};
 use lazuli_model::{
     AccountName, Expiry, Feed, FeedRetention, Images, IndexDefinition, IndexDefinitions, TableName,
     Timestamp,
@@ -49,6 +49,10 @@ pub struct TableIndex {
     pub examined: u64,
     /// Whether the server declared it by itself.
     pub is_automatic: bool,
+    /// Whether entries hold [`SHORT_INDEXED_BYTES_MAX`] of a long value, so that they fit into the
+    /// keys of every engine. Those of indexes of four properties do, unless they were declared
+    /// before this was known.
+    pub is_cut_short: bool,
 }
 
 /// How far an index is.
@@ -67,6 +71,15 @@ impl TableIndex {
         IndexId { table, number: self.number }
     }
 
+    /// The keys of its entries.
+    pub fn entries(&self, table: TableId) -> Entries {
+        let value_bytes_max = match self.is_cut_short {
+            true => SHORT_INDEXED_BYTES_MAX,
+            false => INDEXED_BYTES_MAX,
+        };
+        Entries { index: self.id(table), value_bytes_max }
+    }
+
     /// Whether writes maintain the index.
     pub fn is_maintained(&self) -> bool {
         !matches!(self.state, IndexState::Failed(_))
@@ -79,6 +92,7 @@ const FAILED: u8 = 3;
 
 const IS_UNIQUE: u8 = 1;
 const IS_AUTOMATIC: u8 = 2;
+const IS_CUT_SHORT: u8 = 4;
 
 const NEVER: u8 = 0;
 const AFTER_SECONDS: u8 = 1;
@@ -154,7 +168,9 @@ fn put_index(out: &mut Writer, index: &TableIndex) {
     out.count(definition.on().len());
     definition.on().iter().for_each(|property| out.text(property.name()));
     let flag = |on: bool, flag: u8| if on { flag } else { 0 };
-    out.u8(flag(definition.is_unique(), IS_UNIQUE) | flag(index.is_automatic, IS_AUTOMATIC));
+    out.u8(flag(definition.is_unique(), IS_UNIQUE)
+        | flag(index.is_automatic, IS_AUTOMATIC)
+        | flag(index.is_cut_short, IS_CUT_SHORT));
     match &index.state {
         IndexState::Building => out.u8(BUILDING),
         IndexState::Ready => out.u8(READY),
@@ -179,7 +195,7 @@ fn index(reader: &mut Reader<'_>) -> Result<TableIndex, CorruptRecord> {
     let name = reader.text()?;
     let on = reader.list(Reader::text)?;
     let flags = reader.u8()?;
-    if flags & !(IS_UNIQUE | IS_AUTOMATIC) != 0 {
+    if flags & !(IS_UNIQUE | IS_AUTOMATIC | IS_CUT_SHORT) != 0 {
         return Err(reader.corrupt());
     }
     let definition = IndexDefinition::stored(&name, &on, flags & IS_UNIQUE != 0);
@@ -195,6 +211,7 @@ fn index(reader: &mut Reader<'_>) -> Result<TableIndex, CorruptRecord> {
         since: reader.timestamp()?,
         examined: reader.u64()?,
         is_automatic: flags & IS_AUTOMATIC != 0,
+        is_cut_short: flags & IS_CUT_SHORT != 0,
     })
 }
 
@@ -228,19 +245,28 @@ pub struct BuildRecord {
     pub total: u64,
     /// The first entity that has not been counted; `None` when all are.
     pub count_from: Option<Vec<u8>>,
+    /// Why the last step failed, if it did.
+    pub trouble: Option<String>,
 }
 
 const BUILD_VERSION: u8 = 1;
+/// That of a record that says why the last step failed.
+const TROUBLED_BUILD_VERSION: u8 = 2;
 
 impl BuildRecord {
     /// The record of an index whose building begins.
     pub fn new(account: AccountName, table: TableName) -> Self {
-        let (done, total) = (0, 0);
-        Self { account, table, from: Vec::new(), done, total, count_from: Some(Vec::new()) }
+        let (done, total, trouble) = (0, 0, None);
+        let count_from = Some(Vec::new());
+        Self { account, table, from: Vec::new(), done, total, count_from, trouble }
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Writer(vec![BUILD_VERSION]);
+        let version = match self.trouble {
+            None => BUILD_VERSION,
+            Some(_) => TROUBLED_BUILD_VERSION,
+        };
+        let mut out = Writer(vec![version]);
         out.text(self.account.as_str());
         out.text(self.table.as_str());
         out.bytes(&self.from);
@@ -250,11 +276,16 @@ impl BuildRecord {
         if let Some(from) = &self.count_from {
             out.bytes(from);
         }
+        if let Some(trouble) = &self.trouble {
+            out.text(trouble);
+        }
         out.0
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self, CorruptRecord> {
-        let mut reader = Reader::new("index build record", BUILD_VERSION, bytes)?;
+        let is_troubled = bytes.first() == Some(&TROUBLED_BUILD_VERSION);
+        let version = if is_troubled { TROUBLED_BUILD_VERSION } else { BUILD_VERSION };
+        let mut reader = Reader::new("index build record", version, bytes)?;
         let record = Self {
             account: AccountName::parse(&reader.text()?).ok_or(reader.corrupt())?,
             table: TableName::parse_any(&reader.text()?).map_err(|_| reader.corrupt())?,
@@ -266,6 +297,7 @@ impl BuildRecord {
                 1 => Some(reader.bytes()?.to_vec()),
                 _ => return Err(reader.corrupt()),
             },
+            trouble: is_troubled.then(|| reader.text()).transpose()?,
         };
         reader.end()?;
         Ok(record)

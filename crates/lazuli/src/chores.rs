@@ -5,7 +5,7 @@ use lazuli_engine::{Engine, Reclaimed, Writers};
 use lazuli_model::{Clock, SystemClock, Timestamp};
 use lazuli_queue::QueueService;
 use lazuli_server::{Advice, Analytics, AutoIndex, Extent, Snapshots};
-use lazuli_table::TableService;
+use lazuli_table::{BuildTrouble, TableService};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -62,7 +62,14 @@ pub(crate) fn of_store(
     };
     let build = move |_| {
         let tables = built.clone();
-        async move { tables.build_some().await }
+        async move {
+            let built = tables.build_some().await;
+            for trouble in tables.new_build_troubles() {
+                let BuildTrouble { account, table, error } = trouble;
+                tracing::warn!(account, table, error, "could not build an index; will retry");
+            }
+            built
+        }
     };
     let tend = move |_| {
         let engine = engine.clone();

@@ -3,7 +3,8 @@
 //! Entries of an index change in the commit of their entity, by a function that the engine runs
 //! when it orders commits (`derive.rs`). A query reads entries instead of entities where that reads
 //! less (`access.rs` decides, `read.rs` reads by `stream.rs` and `collect.rs`). Building goes through the table
-//! in steps while writes go on (`build.rs`, `fill.rs`). `verify.rs` compares entries with entities.
+//! in steps while writes go on (`build.rs`, `fill.rs`; `duplicate.rs` and `trouble.rs` say what becomes
+//! of a build that meets duplicates or errors). `verify.rs` compares entries with entities.
 //!
 //! # Invariants
 //!
@@ -18,10 +19,12 @@ pub(crate) mod access;
 pub(crate) mod build;
 pub(crate) mod collect;
 pub(crate) mod derive;
+mod duplicate;
 pub(crate) mod fill;
 pub(crate) mod meter;
 pub(crate) mod read;
 pub(crate) mod stream;
+pub(crate) mod trouble;
 pub(crate) mod verify;
 
 use lazuli_model::IndexName;

@@ -45,6 +45,7 @@ pub use feed::{
     After, ChangeImage, ChangeListener, ChangesPage, EntityChange, FeedStatus, FeedToken,
     StoredChange,
 };
+pub use index::trouble::BuildTrouble;
 pub use index::verify::{Disagreement, DisagreementKind, EXPIRY, FEED, VerifyPage, VerifyPlace};
 pub use index::{IndexAccess, IndexConflict, IndexUse};
 pub use lazuli_engine::Reclaimed;

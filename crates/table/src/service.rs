@@ -6,8 +6,10 @@
 use crate::derive::{Derivation, entity_of};
 use crate::error::TableError;
 use crate::feed::news::News;
+use crate::index::build::Round;
 use crate::index::fill::Pace as BuildPace;
 use crate::index::meter::BuildMeter;
+use crate::index::trouble::BuildTroubles;
 use crate::known_tables::{DeletionGuard, KnownTables, Moment};
 use crate::statistics::Statistics;
 use lazuli_engine::retry::{Attempt, Pace};
@@ -38,6 +40,8 @@ pub struct TableService {
     pub(crate) dropped_changes: Store,
     pub(crate) news: Arc<News>,
     pub(crate) build_pace: Arc<BuildPace>,
+    pub(crate) build_round: Arc<Round>,
+    pub(crate) build_troubles: Arc<BuildTroubles>,
     pub(crate) builds: Arc<BuildMeter>,
     /// How long the building of an index waits on a store with other writers; by default as long as
     /// a request can last.
@@ -93,6 +97,8 @@ impl TableService {
             dropped_changes,
             news: Arc::default(),
             build_pace: Arc::default(),
+            build_round: Arc::default(),
+            build_troubles: Arc::default(),
             builds: Arc::default(),
             index_settles_ms: None,
         }

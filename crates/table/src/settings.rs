@@ -7,6 +7,7 @@ use lazuli_engine::{Check, Commit, CommitError, Expect, Found, Key, Write};
 use lazuli_layout::settings::{BuildRecord, IndexState, TableIndex, TableSettings};
 use lazuli_layout::table::{self as stored, CatalogRecord};
 use lazuli_layout::{IndexId, key};
+use lazuli_model::limits::INDEX_PROPERTIES_MAX;
 use lazuli_model::{
     AccountName, IndexDefinition, IndexDefinitions, IndexName, TableName, Timestamp,
 };
@@ -24,6 +25,8 @@ pub struct IndexStatus {
     pub total: u64,
     /// Whether the server declared it by itself.
     pub is_automatic: bool,
+    /// Why its building waits, if the last step failed.
+    pub trouble: Option<String>,
 }
 
 impl TableService {
@@ -194,6 +197,7 @@ pub(crate) fn new_index(
     let number = settings.next_index;
     settings.next_index += 1;
     TableIndex {
+        is_cut_short: definition.on().len() == INDEX_PROPERTIES_MAX,
         number,
         definition,
         state: IndexState::Building,
@@ -212,13 +216,13 @@ pub(crate) fn drop_index(index: IndexId, now: Timestamp) -> [Write; 2] {
 }
 
 fn status(index: TableIndex, build: Option<&Found>) -> Result<IndexStatus, TableError> {
-    let (done, total) = match build {
-        None => (index.examined, index.examined),
+    let (done, total, trouble) = match build {
+        None => (index.examined, index.examined, None),
         Some(found) => {
             let build = BuildRecord::decode(&found.value)?;
-            (build.done, build.total.max(build.done))
+            (build.done, build.total.max(build.done), build.trouble)
         }
     };
     let TableIndex { definition, state, since, is_automatic, .. } = index;
-    Ok(IndexStatus { definition, state, since, done, total, is_automatic })
+    Ok(IndexStatus { definition, state, since, done, total, is_automatic, trouble })
 }

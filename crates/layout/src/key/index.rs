@@ -33,6 +33,9 @@ const STRING: u8 = 0x60;
 
 /// Encoded bytes of text and binary, without tag and terminator.
 pub const INDEXED_BYTES_MAX: usize = 256;
+/// The same in an index whose entries are cut short, so that one with four long values and the
+/// longest keys is not longer than [`KEY_BYTES_MAX`](super::KEY_BYTES_MAX).
+pub const SHORT_INDEXED_BYTES_MAX: usize = 248;
 
 /// Identifies an index for the life of the store: indexes of a table are numbered, and a number is
 /// never reused.
@@ -122,41 +125,77 @@ pub fn join_entity(table: TableId, entity: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The beginning of all entries whose first values are `values`: everything up to the entity, or
-/// up to the next value.
-pub fn entry_prefix<'v>(index: IndexId, values: impl IntoIterator<Item = ValueRef<'v>>) -> Vec<u8> {
-    let mut key = index.prefix(KIND_ENTRY);
-    values.into_iter().for_each(|value| push_value(&mut key, value));
-    key
+/// The entries of an index, and how much of a long value they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entries {
+    pub index: IndexId,
+    /// Encoded bytes of text and binary.
+    pub value_bytes_max: usize,
+}
+
+impl Entries {
+    /// The beginning of all entries whose first values are `values`: everything up to the entity, or
+    /// up to the next value.
+    pub fn prefix<'v>(self, values: impl IntoIterator<Item = ValueRef<'v>>) -> Vec<u8> {
+        let mut key = self.index.prefix(KIND_ENTRY);
+        values.into_iter().for_each(|value| self.push_value(&mut key, value));
+        key
+    }
+
+    /// The entries after `prefix` whose next value may satisfy `operator value`; all for `ne`.
+    pub fn compared(
+        self,
+        prefix: Vec<u8>,
+        operator: Operator,
+        value: ValueRef<'_>,
+    ) -> Range<Vec<u8>> {
+        let mut at = prefix.clone();
+        self.push_value(&mut at, value);
+        let after = |mut at: Vec<u8>| {
+            at.push(END);
+            at
+        };
+        match operator {
+            Operator::Eq => with_prefix(at),
+            Operator::Ne => with_prefix(prefix),
+            Operator::Gt | Operator::Ge => at..after(prefix),
+            Operator::Lt | Operator::Le => prefix..after(at),
+        }
+    }
+
+    /// The entries after `prefix` whose next value is text that may begin with `beginning`.
+    pub fn beginning_with(self, mut prefix: Vec<u8>, beginning: &str) -> Range<Vec<u8>> {
+        prefix.push(STRING);
+        push_cut_text(&mut prefix, beginning, self.value_bytes_max);
+        with_prefix(prefix)
+    }
+
+    fn push_value(self, out: &mut Vec<u8>, value: ValueRef<'_>) {
+        match value {
+            ValueRef::Boolean(v) => out.extend_from_slice(&[BOOLEAN, v.into()]),
+            ValueRef::Int32(v) => push_number(out, v.into()),
+            ValueRef::Int64(v) => push_number(out, v as f64),
+            ValueRef::Double(v) => push_number(out, v),
+            ValueRef::DateTime(v) => push_fixed(out, DATE_TIME, &v.ticks().to_be_bytes()),
+            ValueRef::Guid(v) => push_fixed(out, GUID, &v.0),
+            ValueRef::Binary(v) => {
+                out.push(BINARY);
+                push_cut_binary(out, v, self.value_bytes_max);
+                out.push(TERMINATOR);
+            }
+            ValueRef::String(v) => {
+                out.push(STRING);
+                push_cut_text(out, v, self.value_bytes_max);
+                out.push(TERMINATOR);
+            }
+        }
+    }
 }
 
 /// Everything that begins with `prefix`.
 pub fn with_prefix(prefix: Vec<u8>) -> Range<Vec<u8>> {
     let end = [prefix.as_slice(), &[END]].concat();
     prefix..end
-}
-
-/// The entries after `prefix` whose next value may satisfy `operator value`; all for `ne`.
-pub fn compared(prefix: Vec<u8>, operator: Operator, value: ValueRef<'_>) -> Range<Vec<u8>> {
-    let mut at = prefix.clone();
-    push_value(&mut at, value);
-    let after = |mut at: Vec<u8>| {
-        at.push(END);
-        at
-    };
-    match operator {
-        Operator::Eq => with_prefix(at),
-        Operator::Ne => with_prefix(prefix),
-        Operator::Gt | Operator::Ge => at..after(prefix),
-        Operator::Lt | Operator::Le => prefix..after(at),
-    }
-}
-
-/// The entries after `prefix` whose next value is text that may begin with `beginning`.
-pub fn beginning_with(mut prefix: Vec<u8>, beginning: &str) -> Range<Vec<u8>> {
-    prefix.push(STRING);
-    push_cut_text(&mut prefix, beginning);
-    with_prefix(prefix)
 }
 
 /// The entity that an entry of an index on `values` properties names.
@@ -187,27 +226,6 @@ pub fn owner<'v>(
     Some(key)
 }
 
-fn push_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
-    match value {
-        ValueRef::Boolean(v) => out.extend_from_slice(&[BOOLEAN, v.into()]),
-        ValueRef::Int32(v) => push_number(out, v.into()),
-        ValueRef::Int64(v) => push_number(out, v as f64),
-        ValueRef::Double(v) => push_number(out, v),
-        ValueRef::DateTime(v) => push_fixed(out, DATE_TIME, &v.ticks().to_be_bytes()),
-        ValueRef::Guid(v) => push_fixed(out, GUID, &v.0),
-        ValueRef::Binary(v) => {
-            out.push(BINARY);
-            push_cut_binary(out, v);
-            out.push(TERMINATOR);
-        }
-        ValueRef::String(v) => {
-            out.push(STRING);
-            push_cut_text(out, v);
-            out.push(TERMINATOR);
-        }
-    }
-}
-
 fn push_fixed(out: &mut Vec<u8>, tag: u8, bytes: &[u8]) {
     out.push(tag);
     out.extend_from_slice(bytes);
@@ -226,9 +244,9 @@ fn push_number(out: &mut Vec<u8>, number: f64) {
 }
 
 /// As much of the text, character by character, as fits.
-fn push_cut_text(out: &mut Vec<u8>, text: &str) {
-    let end = out.len() + INDEXED_BYTES_MAX;
-    if text.len() <= INDEXED_BYTES_MAX {
+fn push_cut_text(out: &mut Vec<u8>, text: &str, bytes_max: usize) {
+    let end = out.len() + bytes_max;
+    if text.len() <= bytes_max {
         let whole = out.len();
         push_text(out, text);
         if out.len() <= end {
@@ -245,8 +263,8 @@ fn push_cut_text(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-fn push_cut_binary(out: &mut Vec<u8>, bytes: &[u8]) {
-    let end = out.len() + INDEXED_BYTES_MAX;
+fn push_cut_binary(out: &mut Vec<u8>, bytes: &[u8], bytes_max: usize) {
+    let end = out.len() + bytes_max;
     for &byte in bytes {
         let before = out.len();
         match byte {

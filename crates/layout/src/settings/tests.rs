@@ -10,6 +10,7 @@ fn settings() -> TableSettings {
         since: Timestamp::UNIX_EPOCH,
         examined: 5,
         is_automatic: number == 3,
+        is_cut_short: number == 2,
     };
     TableSettings {
         next_index: 4,
@@ -70,6 +71,7 @@ fn build() -> BuildRecord {
         done: 1,
         total: 2,
         count_from: Some(b"count".to_vec()),
+        trouble: None,
     }
 }
 
@@ -77,7 +79,9 @@ fn build() -> BuildRecord {
 fn progress_and_owners_come_back() {
     for count_from in [None, Some(Vec::new())] {
         let record = BuildRecord { count_from, ..build() };
-        assert_eq!(BuildRecord::decode(&record.encode()), Ok(record));
+        assert_eq!(BuildRecord::decode(&record.encode()), Ok(record.clone()));
+        let troubled = BuildRecord { trouble: Some("busy".into()), ..record };
+        assert_eq!(BuildRecord::decode(&troubled.encode()), Ok(troubled));
     }
     assert_eq!(decode_owner(&encode_owner(b"p\0r")), Ok(&b"p\0r"[..]));
     assert!(decode_owner(b"").is_err());

@@ -94,7 +94,7 @@ fn is_false(value: &bool) -> bool {
 impl<'i> From<&'i IndexStatus> for ShownIndex<'i> {
     fn from(index: &'i IndexStatus) -> Self {
         let (state, error) = match &index.state {
-            IndexState::Building => ("building", None),
+            IndexState::Building => ("building", index.trouble.as_deref()),
             IndexState::Ready => ("ready", None),
             IndexState::Failed(reason) => ("failed", Some(reason.as_str())),
         };

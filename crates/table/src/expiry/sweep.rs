@@ -28,6 +28,8 @@ use std::sync::Arc;
 const TABLES_PER_STEP: usize = 256;
 /// Entities of one commit; each may be as large as 1 MiB, and is recorded in the feed.
 const SWEEP_ENTITIES_MAX: usize = 32;
+/// Commits for one table, until the other tables had their turn.
+const COMMITS_PER_TURN: usize = 64;
 
 /// What is done about one entry.
 struct Swept {
@@ -39,15 +41,17 @@ struct Swept {
 }
 
 impl TableService {
-    /// Deletes the expired entities of all tables. Returns [`Reclaimed::Fully`] if there were none.
+    /// Deletes expired entities of all tables. Returns [`Reclaimed::Fully`] if there were none. A table
+    /// that cannot be swept keeps no other one waiting: its error comes when there is nothing else
+    /// to do.
     pub async fn sweep_some(&self) -> Result<Reclaimed, TableError> {
-        let view = self.store.engine.view().await?;
-        let mut did_work = false;
+        let mut view = self.store.engine.view().await?;
+        let (mut did_work, mut failure) = (false, None);
         let mut next = Some(key_range(records()));
         while let Some(range) = next.take() {
             let mut found = Vec::new();
             let mut visit = |key: &[u8], value: &[u8], _: Revision| {
-                found.push((decode_record(key)?, ExpiryRecord::decode(value)?));
+                found.push((decode_record(key)?, ExpiryRecord::decode(value)));
                 Ok(Visit::Continue)
             };
             let rows = Rows::at_most(TABLES_PER_STEP);
@@ -55,13 +59,29 @@ impl TableService {
                 next = Some(rest);
             }
             for (id, record) in found {
-                did_work |= self.sweep_table(&*view, id, &record).await?;
+                let swept = match record {
+                    Ok(record) => self.sweep_table(&*view, id, &record).await,
+                    Err(error) => Err(error.into()),
+                };
+                match swept {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        did_work = true;
+                        // It took its time, and a view does not last.
+                        view = self.store.engine.view().await?;
+                    }
+                    Err(error) => failure = failure.or(Some(error)),
+                }
             }
         }
-        Ok(if did_work { Reclaimed::Partly } else { Reclaimed::Fully })
+        match failure {
+            Some(error) if !did_work => Err(error),
+            _ if did_work => Ok(Reclaimed::Partly),
+            _ => Ok(Reclaimed::Fully),
+        }
     }
 
-    /// Sweeps the table of one setting. Returns whether there was anything to do.
+    /// Sweeps some of the table of one setting. Returns whether there was anything to do.
     async fn sweep_table(
         &self,
         view: &dyn View,
@@ -79,7 +99,8 @@ impl TableService {
         let now = self.store.clock.now();
         let mut did_work = false;
         let mut next = Some(key_range(moments_until(id, bucket(now))));
-        while let Some(range) = next.take() {
+        for _ in 0..COMMITS_PER_TURN {
+            let Some(range) = next.take() else { break };
             let mut entries = Vec::new();
             let mut visit = |key: &[u8], _: &[u8], _: Revision| {
                 entries.push(Key::from(key.to_vec()));

@@ -25,9 +25,10 @@ const TICKS_PER_HOUR: u64 = 3600 * TICKS_PER_SECOND;
 
 impl TableService {
     /// Raises the floor of every feed whose oldest changes are too old at `now`, the time of the
-    /// clock that stamps the revisions.
+    /// clock that stamps the revisions. A feed that fails keeps no other one waiting.
     pub async fn drop_old_changes(&self, now: Timestamp) -> Result<Reclaimed, TableError> {
         let view = self.store.engine.view().await?;
+        let mut failure = None;
         let mut next = Some(key_range(records()));
         while let Some(range) = next.take() {
             let mut found = Vec::new();
@@ -41,10 +42,12 @@ impl TableService {
                 next = Some(rest);
             }
             for (id, found) in found {
-                self.raise_floor(&*view, id, &found, now).await?;
+                if let Err(error) = self.raise_floor(&*view, id, &found, now).await {
+                    failure = failure.or(Some(error));
+                }
             }
         }
-        Ok(Reclaimed::Fully)
+        failure.map_or(Ok(Reclaimed::Fully), Err)
     }
 
     async fn raise_floor(

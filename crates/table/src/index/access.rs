@@ -6,7 +6,7 @@
 
 use super::{IndexAccess, IndexUse};
 use lazuli_layout::TableId;
-use lazuli_layout::key::index::{beginning_with, compared, entry_prefix, with_prefix};
+use lazuli_layout::key::index::with_prefix;
 use lazuli_layout::settings::{IndexState, TableIndex, TableSettings};
 use lazuli_model::filter::{Case, Extended};
 use lazuli_model::{Filter, IndexName, Operator, Property, Value, ValueRef};
@@ -226,7 +226,7 @@ impl<'s> Finder<'s> {
         }
         let leaf = |(index, values): (&'s TableIndex, Vec<ValueRef<'_>>)| Leaf {
             index,
-            prefix: entry_prefix(index.id(self.table), values),
+            prefix: index.entries(self.table).prefix(values),
         };
         served.into_iter().map(leaf).collect()
     }
@@ -242,16 +242,17 @@ impl<'s> Finder<'s> {
             }
             let values: Vec<_> = on.iter().map_while(|on| conditions.equal(on)).collect();
             let given = values.len();
-            let prefix = entry_prefix(index.id(self.table), values);
+            let entries = index.entries(self.table);
+            let prefix = entries.prefix(values);
             let mut range = with_prefix(prefix.clone());
             let mut bounds = 0;
             if let Some(next) = on.get(given) {
                 let compared = conditions
                     .bounds(next)
-                    .map(|(operator, value)| compared(prefix.clone(), operator, value));
+                    .map(|(operator, value)| entries.compared(prefix.clone(), operator, value));
                 let begun = conditions
                     .beginnings(next)
-                    .map(|beginning| beginning_with(prefix.clone(), beginning));
+                    .map(|beginning| entries.beginning_with(prefix.clone(), beginning));
                 for part in compared.chain(begun) {
                     range = range.start.max(part.start)..range.end.min(part.end);
                     bounds += 1;

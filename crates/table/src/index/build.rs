@@ -5,7 +5,7 @@
 //! on the condition that these entities have not changed since, so that an entry never outlives the
 //! value it is for. Progress is part of the same commit.
 
-use super::fill::{Build, Duplicate, Filled, Gathered, Target};
+use super::fill::{Build, Filled, Gathered, Target};
 use crate::error::TableError;
 use crate::index::IndexConflict;
 use crate::service::{TableService, opened};
@@ -15,12 +15,13 @@ use lazuli_engine::{
     Check, Commit, CommitError, Expect, Found, GUARD_AGE_MS_MAX, Key, KeyRange, Reclaimed,
     Revision, ScanEnd, View, Visit, Write, Writers,
 };
-use lazuli_layout::key::index::{builds, decode_build, join_entity};
-use lazuli_layout::settings::{BuildRecord, IndexState, TableIndex, decode_owner};
-use lazuli_layout::{CorruptRecord, IndexId, key};
+use lazuli_layout::key::index::{builds, decode_build};
+use lazuli_layout::settings::{BuildRecord, IndexState, TableIndex};
+use lazuli_layout::{IndexId, key};
 use lazuli_meter::Counter;
 use lazuli_service::{Rows, key_range, step};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Entities counted per step.
 const STEP_COUNTED_MAX: u64 = 64 * 1024;
@@ -29,65 +30,126 @@ const STEP_COUNTED_MAX: u64 = 64 * 1024;
 pub(crate) const SETTLES_MS: u64 = 2 * GUARD_AGE_MS_MAX + 10_000;
 /// Builds examined in one step.
 const BUILDS_PER_STEP: usize = 16;
-/// Duplicates named when an index cannot be unique.
-const DUPLICATES_NAMED: usize = 3;
+
+/// Where the round over all builds is.
+#[derive(Default)]
+pub(crate) struct Round(Mutex<RoundState>);
+
+#[derive(Default)]
+struct RoundState {
+    /// The first build of the next step; `None` is the first of all.
+    next: Option<Vec<u8>>,
+    builds: usize,
+    did_work: bool,
+}
+
+impl Round {
+    /// No code under the lock can panic halfway.
+    fn state(&self) -> MutexGuard<'_, RoundState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl TableService {
-    /// Takes one step of building an index. Returns [`Reclaimed::Fully`] if there is nothing to do
-    /// now.
+    /// Takes one step of building a few of the indexes being built; the next call goes on with the
+    /// next ones. Returns [`Reclaimed::Fully`] after a round over all of them that found nothing to
+    /// do now. An index whose step fails waits for a while, and the others go on.
     pub async fn build_some(&self) -> Result<Reclaimed, TableError> {
-        let view = self.store.engine.view().await?;
-        let mut keys = Vec::new();
+        let mut view = self.store.engine.view().await?;
+        let from = self.build_round.state().next.take();
+        let all = builds();
+        let range = from.unwrap_or(all.start)..all.end;
+        let mut listed = Vec::new();
         let mut visit = |key: &[u8], value: &[u8], revision: Revision| {
-            keys.push((
+            listed.push((
                 decode_build(key)?,
                 Found { value: Bytes::copy_from_slice(value), revision },
             ));
             Ok(Visit::Continue)
         };
-        step(&*view, key_range(builds()), Rows::at_most(BUILDS_PER_STEP), &mut visit).await?;
-        self.builds.building.set(i64::try_from(keys.len()).unwrap_or(i64::MAX));
-        let mut worked = Reclaimed::Fully;
-        for (id, found) in keys {
-            if self.build_one(&*view, id, found).await? == Reclaimed::Partly {
-                worked = Reclaimed::Partly;
+        let rows = Rows::at_most(BUILDS_PER_STEP);
+        let end = step(&*view, key_range(range), rows, &mut visit).await?;
+        let found = listed.len();
+        let mut did_work = false;
+        for (place, (id, found)) in listed.into_iter().enumerate() {
+            if !self.build_troubles.is_due(id, self.store.clock.now()) {
+                continue;
             }
+            if place > 0 {
+                // The step before took its time, and a view does not last.
+                view = self.store.engine.view().await?;
+            }
+            did_work |= self.build_one(&*view, id, found).await == Reclaimed::Partly;
         }
-        Ok(worked)
+        let mut round = self.build_round.state();
+        round.builds += found;
+        round.did_work |= did_work;
+        if let ScanEnd::More(rest) = end {
+            round.next = Some(rest.start);
+            return Ok(Reclaimed::Partly);
+        }
+        let RoundState { builds, did_work, .. } = std::mem::take(&mut *round);
+        self.builds.building.set(i64::try_from(builds).unwrap_or(i64::MAX));
+        Ok(if did_work { Reclaimed::Partly } else { Reclaimed::Fully })
     }
 
-    async fn build_one(
+    /// Takes one step of a build. One that failed waits.
+    async fn build_one(&self, view: &dyn View, id: IndexId, found: Found) -> Reclaimed {
+        let mut build = match self.open_build(view, id, found).await {
+            Ok(Some(build)) => build,
+            Ok(None) => return Reclaimed::Partly,
+            Err(error) => {
+                self.note_trouble(id, None, &error).await;
+                return Reclaimed::Fully;
+            }
+        };
+        match self.advance(view, &mut build).await {
+            Ok(reclaimed) => {
+                self.build_troubles.forget(id);
+                reclaimed
+            }
+            Err(error) => {
+                self.note_trouble(id, Some(&build), &error).await;
+                Reclaimed::Fully
+            }
+        }
+    }
+
+    /// What is known of a build; `None` if it was no longer wanted, and its record is gone.
+    async fn open_build(
         &self,
         view: &dyn View,
         id: IndexId,
         found: Found,
-    ) -> Result<Reclaimed, TableError> {
+    ) -> Result<Option<Build>, TableError> {
         let record = BuildRecord::decode(&found.value)?;
+        let revision = found.revision;
         let catalog = Key::from(key::catalog(&record.account, record.table.lower()));
         let Some(listed) = view.get(catalog.as_slice()).await? else {
-            return self.abandon(id, found.revision).await;
+            self.abandon(id, revision).await?;
+            return Ok(None);
         };
         let declared = listed.revision;
         let table = opened(catalog, Some(listed))?;
         let settings = table.settings.as_deref().filter(|_| table.id == id.table);
         let Some(target) = settings.and_then(|settings| Target::of(settings, id.number)) else {
-            return self.abandon(id, found.revision).await;
+            self.abandon(id, revision).await?;
+            return Ok(None);
         };
-        let revision = found.revision;
-        let mut build = Build { id, record, revision, table, declared, target };
-        if !self.has_settled(&build).await? {
+        Ok(Some(Build { id, record, revision, table, declared, target }))
+    }
+
+    /// Takes one step.
+    async fn advance(&self, view: &dyn View, build: &mut Build) -> Result<Reclaimed, TableError> {
+        if !self.has_settled(build).await? {
             return Ok(Reclaimed::Fully);
         }
         match &build.record.count_from {
-            Some(from) => self.count(view, &build, from.clone()).await,
-            None => match self.fill(view, &mut build).await? {
+            Some(from) => self.count(view, build, from.clone()).await,
+            None => match self.fill(view, build).await? {
                 Filled::Partly => Ok(Reclaimed::Partly),
-                Filled::Whole { examined } => self.finish(&build, examined).await,
-                Filled::Duplicate(duplicate) => self.fail(&build, &[duplicate]).await,
-                Filled::Taken(owners) => {
-                    let duplicates = self.duplicates(&build, &owners).await?;
-                    self.fail(&build, &duplicates).await
-                }
+                Filled::Whole { examined } => self.finish(build, examined).await,
+                Filled::Duplicate(duplicate) => self.met_duplicate(build, duplicate).await,
             },
         }
     }
@@ -130,6 +192,7 @@ impl TableService {
         let record = BuildRecord {
             total: build.record.total + counted,
             count_from: next.map(|rest| rest.start),
+            trouble: None,
             ..build.record.clone()
         };
         self.commit_step(build, record, Gathered::default()).await?;
@@ -148,21 +211,12 @@ impl TableService {
         .await
     }
 
-    async fn fail(&self, build: &Build, duplicates: &[Duplicate]) -> Result<Reclaimed, TableError> {
-        let all = duplicates.iter().flat_map(|(first, second)| [first, second]);
-        for entity in all {
-            // The values of expired entities are free.
-            let key = join_entity(build.id.table, entity);
-            if has_expiry(build) && self.sweep_one(&build.table, &key).await? {
-                return Ok(Reclaimed::Partly);
-            }
-        }
-        let named: Vec<String> = duplicates
-            .iter()
-            .take(DUPLICATES_NAMED)
-            .map(|(a, b)| Ok(format!("{} and {}", named(build, a)?, named(build, b)?)))
-            .collect::<Result<_, CorruptRecord>>()?;
-        let reason = format!("entities have the same values: {}", named.join("; "));
+    /// Ends the building of an index that cannot be built.
+    pub(super) async fn fail(
+        &self,
+        build: &Build,
+        reason: String,
+    ) -> Result<Reclaimed, TableError> {
         let since = self.store.clock.now();
         self.end(build, &self.builds.failed, |index| {
             *index = TableIndex {
@@ -228,47 +282,6 @@ impl TableService {
             Err(error) => Err(error.into()),
         }
     }
-
-    /// Entities of the step that failed whose values belong to others.
-    async fn duplicates(
-        &self,
-        build: &Build,
-        owners: &[Key],
-    ) -> Result<Vec<Duplicate>, TableError> {
-        let view = self.store.engine.view().await?;
-        let mut gathered = Gathered::default();
-        let all = key::table_range(build.id.table);
-        let range = KeyRange::new(build.record.from.clone().max(all.start), all.end);
-        let mut visit = |key: &[u8], value: &[u8], revision: Revision| {
-            gathered.add(build, key, value, revision)?;
-            Ok(Visit::Continue)
-        };
-        step(&*view, range, Rows::at_most(owners.len()), &mut visit).await?;
-        let mut duplicates = Vec::new();
-        for (key, (entity, _)) in gathered.owners {
-            if let Some(found) = view.get(key.as_slice()).await? {
-                let owner = decode_owner(&found.value)?;
-                if *owner != *entity {
-                    duplicates.push((owner.into(), entity));
-                }
-            }
-            if duplicates.len() >= DUPLICATES_NAMED {
-                break;
-            }
-        }
-        Ok(duplicates)
-    }
-}
-
-fn has_expiry(build: &Build) -> bool {
-    build.table.settings.as_ref().is_some_and(|settings| settings.expiry.is_some())
-}
-
-/// An entity as an error names it.
-fn named(build: &Build, entity: &[u8]) -> Result<String, CorruptRecord> {
-    let key = join_entity(build.id.table, entity);
-    let names = key::decode_entity(&key)?;
-    Ok(format!("(PartitionKey='{}',RowKey='{}')", names.partition, names.row))
 }
 
 impl From<IndexConflict> for TableError {

@@ -4,7 +4,7 @@ use super::IndexConflict;
 use crate::derive::entity_of;
 use bytes::Bytes;
 use lazuli_engine::{BoxError, Change, Current, Derived, Key, Modify, Refusal, Write};
-use lazuli_layout::key::index::{entry_prefix, join_entity, owner};
+use lazuli_layout::key::index::{join_entity, owner};
 use lazuli_layout::settings::{ENTRY, TableIndex, TableSettings, decode_owner, encode_owner};
 use lazuli_layout::{CorruptRecord, EntityRecord, TableId, key};
 use lazuli_model::{IndexDefinition, IndexName, Property, ValueRef};
@@ -66,7 +66,7 @@ pub(crate) fn entry_of(
     values: &[ValueRef<'_>],
     entity: &[u8],
 ) -> Key {
-    let mut entry = entry_prefix(index.id(table), values.iter().copied());
+    let mut entry = index.entries(table).prefix(values.iter().copied());
     entry.extend_from_slice(entity);
     entry.into()
 }

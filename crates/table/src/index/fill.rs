@@ -3,6 +3,7 @@
 //! While a step is committed the entities of the next one are read, from the same snapshot: what has changed
 //! since fails that step's own conditions.
 
+use super::IndexConflict;
 use super::derive::{Indexed, Ownership, entry_of};
 use crate::error::TableError;
 use crate::expiry::moment;
@@ -88,13 +89,14 @@ pub(super) type Duplicate = (Box<[u8]>, Box<[u8]>);
 /// What a step found.
 #[derive(Default)]
 pub(super) struct Gathered {
-    pub(super) entities: Vec<Check>,
+    entities: Vec<Check>,
     entries: Vec<Write>,
+    /// The entities that own unique values, by the keys of the owners.
     pub(super) owners: BTreeMap<Key, (Box<[u8]>, Write)>,
     /// Where the entities of the next step begin.
     next: Option<Vec<u8>>,
     /// Two entities of this step with the same unique values.
-    duplicate: Option<Duplicate>,
+    pub(super) duplicate: Option<Duplicate>,
 }
 
 /// How a turn ended.
@@ -103,10 +105,19 @@ pub(super) enum Filled {
     Partly,
     /// The index has the entries of so many entities, which are all.
     Whole { examined: u64 },
-    /// Two entities have the same unique values.
+    /// Two entities had the same unique values when they were read: both in this step, or one in an
+    /// earlier step or written since.
     Duplicate(Duplicate),
-    /// One of these unique values belongs to an entity of an earlier step, or to one written since.
-    Taken(Vec<Key>),
+}
+
+/// How a step ended.
+pub(super) enum StepEnd {
+    /// The record of the build has this revision now.
+    Committed(Revision),
+    /// The table or an entity changed, or another process builds too: what was read is out of date.
+    MetChange,
+    /// The unique values of an entity of the step belong to another one.
+    Duplicate(Duplicate),
 }
 
 impl TableService {
@@ -132,9 +143,9 @@ impl TableService {
             let record = BuildRecord {
                 done: examined,
                 from: next.clone().unwrap_or(end),
+                trouble: None,
                 ..build.record.clone()
             };
-            let owners: Vec<Key> = gathered.owners.keys().cloned().collect();
             let committed = self.commit_step(build, record.clone(), gathered);
             // After a step that met a change the next one is small, and reads a newer snapshot.
             let goes_on = steps_left > 0 && found >= STEP_ENTITIES_MAX;
@@ -145,12 +156,12 @@ impl TableService {
                 }
                 None => (committed.await, None),
             };
-            let revision = match committed {
-                Ok(revision) => revision,
-                Err(TableError::IndexConflict(_)) => return Ok(Filled::Taken(owners)),
-                Err(error) => return Err(error),
+            let revision = match committed? {
+                StepEnd::Committed(revision) => revision,
+                StepEnd::MetChange => break,
+                StepEnd::Duplicate(duplicate) => return Ok(Filled::Duplicate(duplicate)),
             };
-            let (Some(revision), Some(ahead)) = (revision, ahead) else { break };
+            let Some(ahead) = ahead else { break };
             gathered = ahead?;
             (build.record, build.revision) = (record, revision);
         }
@@ -158,7 +169,7 @@ impl TableService {
     }
 
     /// Reads the entities of a step.
-    async fn gather(
+    pub(super) async fn gather(
         &self,
         view: &dyn View,
         build: &Build,
@@ -182,18 +193,18 @@ impl TableService {
         Ok(gathered)
     }
 
-    /// Commits a step, with what is to be remembered of the progress. Returns nothing if the step met a change
-    /// and must be read again.
+    /// Commits a step, with what is to be remembered of the progress.
     pub(super) async fn commit_step(
         &self,
         build: &Build,
         record: BuildRecord,
         gathered: Gathered,
-    ) -> Result<Option<Revision>, TableError> {
+    ) -> Result<StepEnd, TableError> {
         let key = Key::from(build.id.build());
         let own = Check { key: key.clone(), expect: Expect::At(build.revision) };
-        let added = gathered.entries.len() as u64;
-        let owners = gathered.owners.into_values().map(|(_, write)| write);
+        let added = gathered.entries.len();
+        // By the places of their writes, which follow the entries.
+        let (owning, owners): (Vec<_>, Vec<_>) = gathered.owners.into_values().unzip();
         let writes = gathered.entries.into_iter().chain(owners);
         let commit = Commit {
             guards: vec![build.table.lives.clone()],
@@ -206,10 +217,22 @@ impl TableService {
         match self.store.engine.commit(commit).await {
             Ok(revision) => {
                 self.build_pace.went_well();
-                self.builds.entries.add(added);
-                Ok(Some(revision))
+                self.builds.entries.add(added as u64);
+                Ok(StepEnd::Committed(revision))
             }
-            // The table or an entity changed, or another process builds too: read again.
+            Err(CommitError::Refused { index, reason }) => {
+                let owning = index.checked_sub(added).and_then(|place| owning.get(place));
+                match (TableError::from(CommitError::Refused { index, reason }), owning) {
+                    (
+                        TableError::IndexConflict(IndexConflict { owner: Some(owner), .. }),
+                        Some(entity),
+                    ) => {
+                        let owner = split_entity(&owner)?.1.into();
+                        Ok(StepEnd::Duplicate((owner, entity.clone())))
+                    }
+                    (error, _) => Err(error),
+                }
+            }
             Err(
                 CommitError::GuardFailed { .. }
                 | CommitError::CheckFailed { .. }
@@ -217,7 +240,7 @@ impl TableService {
                 | CommitError::Undetermined(_),
             ) => {
                 self.build_pace.met_a_change();
-                Ok(None)
+                Ok(StepEnd::MetChange)
             }
             Err(error) => Err(error.into()),
         }
@@ -225,7 +248,7 @@ impl TableService {
 }
 
 impl Gathered {
-    pub(super) fn add(
+    fn add(
         &mut self,
         build: &Build,
         key: &[u8],

@@ -16,20 +16,23 @@ use lazuli_engine::retry::give_way;
 use lazuli_engine::{Found, Key, KeyRange, Revision, ScanEnd, View, Visit};
 use lazuli_layout::key::index::{entity_of_entry, join_entity, owner, split_entity};
 use lazuli_layout::settings::{IndexState, TableExpiry, TableIndex, decode_owner};
-use lazuli_layout::{CorruptRecord, FeedId, TableId, key};
+use lazuli_layout::{CorruptRecord, FeedId, IndexId, TableId, key};
 use lazuli_model::{AccountName, TableName};
 use lazuli_service::{Rows, step};
 use std::sync::Arc;
 
 /// Entities or entries compared per step.
 const STEP_ROWS: usize = 256;
+/// Entities read by their keys at a time: each may be as large as 1 MiB.
+const FETCHED_MAX: usize = 16;
 /// Disagreements named in one page.
 const NAMED_MAX: usize = 100;
 
 /// Where a verification goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyPlace {
-    /// 0 for the entities; then two for each index, for its entries and for its owners; then the feed.
+    /// 0 for the entities; then two for each number of an index, for its entries and for its owners,
+    /// so that it means the same when other indexes come and go; the greatest number for the feed.
     pub part: u32,
     /// The first key not compared.
     pub from: Vec<u8>,
@@ -139,16 +142,12 @@ enum Part {
     Changes,
 }
 
-impl Part {
-    /// Of a table with this many indexes.
-    fn of(number: u32, indexes: usize) -> Self {
-        match (number as usize).checked_sub(1) {
-            None => Self::Entities,
-            Some(rest) if rest == 2 * indexes => Self::Changes,
-            Some(rest) if rest % 2 == 0 => Self::Entries(rest / 2),
-            Some(rest) => Self::Owners(rest / 2),
-        }
-    }
+/// The number of the feed's part.
+const CHANGES: u32 = u32::MAX;
+
+/// The number of an index's part of entries; that of its owners is the next.
+fn entries_part(index: &TableIndex) -> u32 {
+    index.number.saturating_mul(2).saturating_add(1).min(CHANGES - 2)
 }
 
 impl Comparison {
@@ -157,22 +156,25 @@ impl Comparison {
         from: Option<VerifyPlace>,
         mut timer: Timer<'_>,
     ) -> Result<VerifyPage, TableError> {
-        let VerifyPlace { mut part, mut from } =
-            from.unwrap_or(VerifyPlace { part: 0, from: Vec::new() });
-        let indexes = self.indexes.len();
-        while let Some(whole) = self.range(Part::of(part, indexes)) {
+        self.indexes.sort_by_key(|index| index.number);
+        let mut place = from.unwrap_or(VerifyPlace { part: 0, from: Vec::new() });
+        while let Some((number, part)) = self.part(place.part) {
+            // The part where it was to go on may be gone.
+            let from = if number == place.part { place.from } else { Vec::new() };
+            let whole = self.range(part);
             let range = KeyRange::new(from.max(whole.start), whole.end);
             let rest = match range.is_empty() {
                 true => None,
-                false => self.step(Part::of(part, indexes), range).await?,
+                false => self.step(part, range).await?,
             };
-            (part, from) = match rest {
-                Some(rest) => (part, rest),
-                None => (part + 1, Vec::new()),
+            place = match (rest, number) {
+                (Some(from), part) => VerifyPlace { part, from },
+                (None, CHANGES) => break,
+                (None, part) => VerifyPlace { part: part + 1, from: Vec::new() },
             };
             timer.look();
             if timer.is_over() || self.page.found.len() >= NAMED_MAX {
-                self.page.next = Some(VerifyPlace { part, from });
+                self.page.next = self.part(place.part).map(|_| place);
                 return Ok(self.page);
             }
             give_way().await;
@@ -180,21 +182,34 @@ impl Comparison {
         Ok(self.page)
     }
 
+    /// The first part at `number` or later, and its number.
+    fn part(&self, number: u32) -> Option<(u32, Part)> {
+        let indexes = self.indexes.iter().enumerate().flat_map(|(place, index)| {
+            let number = entries_part(index);
+            [(number, Part::Entries(place)), (number + 1, Part::Owners(place))]
+        });
+        let entities = (!self.is_empty()).then_some((0, Part::Entities));
+        let changes = self.feed.as_ref().map(|_| (CHANGES, Part::Changes));
+        let mut parts = entities.into_iter().chain(indexes).chain(changes);
+        parts.find(|(known, _)| *known >= number)
+    }
+
     /// Whether there is nothing to compare entities with.
     fn is_empty(&self) -> bool {
         self.indexes.is_empty() && self.feed.is_none() && self.moments.is_none()
     }
 
-    /// All keys of a part; `None` after the last.
-    fn range(&self, part: Part) -> Option<KeyRange> {
+    /// All keys of a part.
+    fn range(&self, part: Part) -> KeyRange {
+        let of_index = |place: usize| self.indexes.get(place).map(|index| index.id(self.table));
         let range = match part {
-            Part::Entities if self.is_empty() => return None,
-            Part::Entities => key::table_range(self.table),
-            Part::Entries(place) => self.indexes.get(place)?.id(self.table).entries(),
-            Part::Owners(place) => self.indexes.get(place)?.id(self.table).owners(),
-            Part::Changes => self.feed.as_ref()?.id.entries(),
+            Part::Entities => Some(key::table_range(self.table)),
+            Part::Entries(place) => of_index(place).map(IndexId::entries),
+            Part::Owners(place) => of_index(place).map(IndexId::owners),
+            Part::Changes => self.feed.as_ref().map(|feed| feed.id.entries()),
         };
-        Some(KeyRange::new(range.start, range.end))
+        let range = range.unwrap_or_default();
+        KeyRange::new(range.start, range.end)
     }
 
     /// Compares some rows; returns where to go on in the same part.
@@ -211,9 +226,15 @@ impl Comparison {
                 self.compare_recorded(&rows).await?;
                 self.compare_moments(&rows).await?;
             }
-            Part::Changes => self.compare_changes(&rows).await?,
-            Part::Entries(place) => self.compare_entries(place, &rows).await?,
-            Part::Owners(place) => self.compare_owners(place, &rows).await?,
+            Part::Changes | Part::Entries(_) | Part::Owners(_) => {
+                for rows in rows.chunks(FETCHED_MAX) {
+                    match part {
+                        Part::Entries(place) => self.compare_entries(place, rows).await?,
+                        Part::Owners(place) => self.compare_owners(place, rows).await?,
+                        Part::Entities | Part::Changes => self.compare_changes(rows).await?,
+                    }
+                }
+            }
         }
         Ok(match end {
             ScanEnd::More(rest) => Some(rest.start),
@@ -308,6 +329,7 @@ impl Comparison {
         Ok(())
     }
 
+    /// The entities that at most [`FETCHED_MAX`] rows name.
     pub(crate) async fn entities(
         &self,
         entities: &[&[u8]],

@@ -298,3 +298,26 @@ fn expired_entities_do_not_exist() {
         expiry_histories::expired_entities_do_not_exist(&make, 64);
     }
 }
+
+/// X-7.3: a table that cannot be swept keeps no other one waiting.
+#[tokio::test]
+async fn a_table_that_cannot_be_swept_holds_up_no_other() {
+    let fixture = Fixture::expiring(Expiry::Seconds(10)).await;
+    let key = lazuli_layout::key::index::join_entity(lazuli_layout::TableId(1), b"p\0corrupt");
+    fixture.insert("p", "corrupt").await;
+    let other =
+        Fixture { table: lazuli_model::TableName::parse("Other").unwrap(), ..fixture.clone() };
+    other.service.create_table(&other.account, &other.table).await.unwrap();
+    other.expire_by(Expiry::Seconds(10)).await;
+    other.insert("p", "r").await;
+    let write = lazuli_engine::Write::Put(key.into(), vec![0xFF; 3].into());
+    let now = lazuli_engine::Revision(fixture.clock.now().ticks());
+    let commit = lazuli_engine::Commit::new(now, vec![write]);
+    lazuli_engine::Engine::commit(&*fixture.memory, commit).await.unwrap();
+    fixture.clock.advance_ms(60 * SECOND_MS);
+    assert_eq!(fixture.service.sweep_some().await.unwrap(), Reclaimed::Partly);
+    assert_eq!(fixture.stored(b'e').await, 1);
+    // With nothing else to do, the error is told.
+    let told = fixture.service.sweep_some().await;
+    assert!(matches!(told, Err(TableError::Corrupt(_))), "{told:?}");
+}

@@ -1,5 +1,7 @@
 //! Secondary indexes: what a query finds through them, what they refuse, how they are built.
 
+mod building;
+
 use crate::fixture::{Fault, Fixture, mutation};
 use lazuli_engine::{KeyRange, MemoryEngine, MemoryOptions, Reclaimed, Writers};
 use lazuli_layout::TableId;
@@ -415,7 +417,9 @@ async fn verification_finds_what_is_wrong_and_rebuilding_mends_it() {
     let index = |number| lazuli_layout::IndexId { table: TableId(1), number };
     let int = |n| lazuli_model::ValueRef::Int32(n);
     let entry = |number, n, row: &str| {
-        let mut key = lazuli_layout::key::index::entry_prefix(index(number), [int(n)]);
+        let value_bytes_max = lazuli_layout::key::index::INDEXED_BYTES_MAX;
+        let entries = lazuli_layout::key::index::Entries { index: index(number), value_bytes_max };
+        let mut key = entries.prefix([int(n)]);
         key.extend_from_slice(format!("p\0{row}").as_bytes());
         lazuli_engine::Key::from(key)
     };
@@ -455,6 +459,50 @@ async fn verification_finds_what_is_wrong_and_rebuilding_mends_it() {
     fixture.build().await;
     let page = fixture.verify().await;
     assert_eq!((page.entities, page.entries, page.found.len()), (3, 6, 0));
+}
+
+/// what a token names stays the same when other indexes are dropped between two pages.
+#[tokio::test]
+async fn verification_goes_on_when_an_index_is_dropped() {
+    let fixture = Fixture::quick().await;
+    let indexes = [index("byA", &["A"], true), index("byB", &["B"], true)];
+    fixture.declare_and_build(&indexes).await;
+    for row in 0..300 {
+        let pairs = [("A", Value::Int32(row)), ("B", Value::Int32(row))];
+        fixture.put(("p", &format!("{row:03}")), &pairs).await.unwrap();
+    }
+    // Beneath the service, two more entries of the second index, at the end.
+    let id = lazuli_layout::IndexId { table: TableId(1), number: 1 };
+    let entry = [&id.entries().start[..], b"\x60zzz\0p\x00000"].concat();
+    let owner = [&id.owners().start[..], &[0xFE; 32]].concat();
+    let write =
+        |key: Vec<u8>, value: &[u8]| lazuli_engine::Write::Put(key.into(), value.to_vec().into());
+    let writes = vec![write(entry, &[1]), write(owner, b"\x01p\x00000")];
+    let now = lazuli_engine::Revision(fixture.clock.now().ticks());
+    lazuli_engine::Engine::commit(&*fixture.memory, lazuli_engine::Commit::new(now, writes))
+        .await
+        .unwrap();
+    // A page takes one step.
+    fixture.clock.advance_ms_per_look(5_001);
+    let mut found = Vec::new();
+    let mut from = None;
+    let mut pages = 0;
+    loop {
+        let (account, table) = (&fixture.account, &fixture.table);
+        let page = fixture.service.verify_indexes(account, table, from.take()).await.unwrap();
+        found.extend(page.found);
+        pages += 1;
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+        if pages == 5 {
+            // Among the owners of the first index.
+            fixture.declare(&indexes[1..]).await;
+        }
+    }
+    assert_eq!((found.len(), pages), (2, 9), "{found:?}");
+    assert!(found.iter().all(|found| found.kind == DisagreementKind::Surplus));
 }
 
 /// on the memory engine; the crates of the other engines run it too.

@@ -6,10 +6,17 @@ use std::cmp::Ordering;
 
 const INDEX: IndexId = IndexId { table: TableId(7), number: 2 };
 
+const ENTRIES: Entries = Entries { index: INDEX, value_bytes_max: INDEXED_BYTES_MAX };
+const SHORT_ENTRIES: Entries = Entries { value_bytes_max: SHORT_INDEXED_BYTES_MAX, ..ENTRIES };
+
 fn encoded(value: ValueRef<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    push_value(&mut out, value);
+    ENTRIES.push_value(&mut out, value);
     out
+}
+
+fn entries() -> impl Strategy<Value = Entries> {
+    prop::sample::select(vec![ENTRIES, SHORT_ENTRIES])
 }
 
 fn value() -> impl Strategy<Value = Value<'static>> {
@@ -17,7 +24,7 @@ fn value() -> impl Strategy<Value = Value<'static>> {
     prop_oneof![
         any::<String>().prop_map(Value::from),
         "[ab\u{0}\u{1}\u{e000}\u{10000}]{0,3}".prop_map(Value::from),
-        "[a\u{0}]{250,260}".prop_map(Value::from),
+        "[a\u{0}]{240,260}".prop_map(Value::from),
         any::<bool>().prop_map(Value::from),
         any::<i32>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
@@ -49,11 +56,11 @@ proptest! {
 
     /// Every value that satisfies a comparison lies in its range.
     #[test]
-    fn a_range_misses_nothing((found, literal) in (value(), value())) {
+    fn a_range_misses_nothing((found, literal) in (value(), value()), entries in entries()) {
         let (found, literal) = (found.as_ref(), literal.as_ref());
-        let entry = entry_prefix(INDEX, [found]);
+        let entry = entries.prefix([found]);
         for operator in Operator::ALL {
-            let range = compared(entry_prefix(INDEX, []), operator, literal);
+            let range = entries.compared(entries.prefix([]), operator, literal);
             if operator.holds(found, literal) {
                 prop_assert!(range.contains(&entry), "{found:?} {operator:?} {literal:?}");
             }
@@ -61,22 +68,27 @@ proptest! {
     }
 
     #[test]
-    fn a_beginning_misses_nothing(text in "[ab\u{0}é]{0,5}", more in any::<String>()) {
-        let entry = entry_prefix(INDEX, [ValueRef::String(&format!("{text}{more}"))]);
-        prop_assert!(beginning_with(entry_prefix(INDEX, []), &text).contains(&entry));
+    fn a_beginning_misses_nothing(
+        text in prop_oneof!["[ab\u{0}é]{0,5}", "[ab]{240,260}"],
+        more in any::<String>(),
+        entries in entries(),
+    ) {
+        let entry = entries.prefix([ValueRef::String(&format!("{text}{more}"))]);
+        prop_assert!(entries.beginning_with(entries.prefix([]), &text).contains(&entry));
     }
 
     #[test]
     fn an_entry_names_its_entity(
         values in prop::collection::vec(value(), 1..=4),
         (partition, row) in ("[a-c\u{e000}]{0,4}", "[a-c]{0,4}"),
+        entries in entries(),
     ) {
         let entity = key::entity(TableId(7), &EntityKey::parse(&partition, &row).unwrap());
         let (table, named) = split_entity(&entity).unwrap();
         prop_assert_eq!(table, TableId(7));
         prop_assert_eq!(&join_entity(table, named), &entity);
-        let mut entry = entry_prefix(INDEX, values.iter().map(Value::as_ref));
-        prop_assert!(entry.len() <= 14 + values.len() * (INDEXED_BYTES_MAX + 2));
+        let mut entry = entries.prefix(values.iter().map(Value::as_ref));
+        prop_assert!(entry.len() <= 14 + values.len() * (entries.value_bytes_max + 2));
         entry.extend_from_slice(named);
         prop_assert_eq!(entity_of_entry(&entry, values.len()).unwrap(), named);
         prop_assert!(INDEX.entries().contains(&entry));
@@ -92,6 +104,26 @@ proptest! {
             _ => prop_assert!(!a.equals(a) || !b.equals(b)),
         }
     }
+}
+
+/// the shared stores take no longer keys.
+#[test]
+fn the_longest_entry_fits_into_the_keys_of_every_engine() {
+    let longest = "\u{ffff}".repeat(lazuli_model::limits::KEY_UTF16_UNITS_MAX);
+    let entity = key::entity(TableId(7), &EntityKey::parse(&longest, &longest).unwrap());
+    let (_, named) = split_entity(&entity).unwrap();
+    let long = "x".repeat(300);
+    let bytes = |entries: Entries, values| {
+        let value = ValueRef::String(&long);
+        entries.prefix(std::iter::repeat_n(value, values)).len() + named.len()
+    };
+    assert_eq!(bytes(ENTRIES, 3), 3861);
+    assert_eq!(bytes(SHORT_ENTRIES, 4), 4087);
+    assert!(bytes(ENTRIES, 4) > key::KEY_BYTES_MAX);
+    // A bound of a range is one byte longer.
+    assert!(bytes(SHORT_ENTRIES, 4) < key::KEY_BYTES_MAX);
+    let moment = key::expiry::moment(INDEX, u64::MAX, named);
+    assert!(moment.len() < key::KEY_BYTES_MAX);
 }
 
 #[test]
