@@ -24,6 +24,8 @@ pub struct PlanReport {
     pub conditions: Vec<Filter>,
     /// The indexes that serve it; no entries before it runs.
     pub index: Option<IndexUse>,
+    /// The indexes that would have served it, had the range of the page not been too long.
+    pub fell_back: Option<IndexUse>,
     /// Indexes that would serve it if they were built.
     pub candidates: Vec<IndexName>,
     /// The parts of the filter that only extensions have, which Azure refuses.
@@ -114,6 +116,7 @@ impl TableService {
         PlanReport {
             kind: plan.kind,
             index: None,
+            fell_back: None,
             candidates,
             reads: reads(id, query, plan),
             conditions: plan.conditions.iter().map(|condition| (*condition).clone()).collect(),

@@ -4,7 +4,7 @@ use crate::error::TableError;
 use crate::expiry::Judge;
 use crate::explain::PlanReport;
 use crate::index::IndexUse;
-use crate::index::read::{index_access, read_by_index};
+use crate::index::read::{Served, index_access, read_by_index};
 use crate::page::{Page, fetch};
 use crate::plan::{Plan, PlanKind, Reads};
 use crate::scan::{join, walk_toward};
@@ -249,15 +249,17 @@ impl TableService {
         if query.reverse {
             reads.reverse();
         }
-        let mut used = None;
+        let (mut used, mut fell_back) = (None, None);
         let mut page = Page::new(query, conditions, &*self.store.clock, sink, lives).judging(judge);
         if page.top > 0 {
             match reads {
                 Reads::Points(keys) => fetch(&*view.entries, &keys, &mut page).await?,
                 Reads::Ranges(ranges) => {
                     if let Some(access) = access {
-                        used =
-                            read_by_index(&*view.entries, id, access, &ranges, &mut page).await?;
+                        match read_by_index(&*view.entries, id, access, &ranges, &mut page).await? {
+                            Served::By(indexes) => used = Some(indexes),
+                            Served::NotBy(indexes) => fell_back = Some(indexes),
+                        }
                     }
                     if used.is_none() {
                         walk_toward(&*view.entries, ranges, direction, &mut page).await?;
@@ -266,6 +268,7 @@ impl TableService {
             }
         }
         let is_early = IsEarly(page.is_early());
+        let report = report.map(|report| Box::new(PlanReport { fell_back, ..*report }));
         let end = page.end(kind, used, report);
         if !is_early.0 {
             self.statistics.note(id, end.plan, end.rows_read, end.rows_returned);

@@ -74,6 +74,13 @@ fn tree(table: &str, plan: &Value, has_run: bool, paint: Paint) -> String {
     if !text("/conditions").is_empty() {
         lines.push(format!("then keeps {}", text("/conditions")));
     }
+    if plan.pointer("/fell_back").is_some() {
+        lines.push(format!(
+            "index {} names too many: after {} of its entries the query scanned instead",
+            text("/fell_back/name"),
+            text("/fell_back/entries")
+        ));
+    }
     let candidates = plan.pointer("/candidates").and_then(Value::as_array);
     for candidate in candidates.into_iter().flatten() {
         lines.push(format!("index {} could serve it, and is not ready", shown(candidate)));

@@ -77,6 +77,9 @@ struct PlanJson<'a> {
     conditions: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     index: Option<IndexJson<'a>>,
+    /// The indexes whose range was too long, so that the query scanned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fell_back: Option<IndexJson<'a>>,
     examined: u64,
     returned: u64,
     bytes: u64,
@@ -170,6 +173,7 @@ impl<'a> PlanJson<'a> {
             reads: report.reads.iter().map(ReadJson).collect(),
             conditions: conditions.map(|filter| print(&filter)).unwrap_or_default(),
             index: report.index.as_ref().map(IndexJson::of),
+            fell_back: report.fell_back.as_ref().map(IndexJson::of),
             candidates: report.candidates.iter().map(IndexName::as_str).collect(),
             examined: measured.examined,
             returned: measured.returned,

@@ -8,9 +8,17 @@ use super::{IndexAccess, IndexUse};
 use lazuli_layout::TableId;
 use lazuli_layout::key::index::with_prefix;
 use lazuli_layout::settings::{IndexState, TableIndex, TableSettings};
-use lazuli_model::filter::{Case, Extended};
-use lazuli_model::{Filter, IndexName, Operator, Property, Value, ValueRef};
+use lazuli_model::{Filter, IndexName};
+use std::cmp::Reverse;
 use std::ops::Range;
+
+mod conditions;
+
+use conditions::Conditions;
+
+/// Streams that one query merges, and combinations of the values of several properties. With more,
+/// entries are collected.
+const STREAMS_MAX: usize = 1024;
 
 /// How indexes serve a filter.
 #[derive(Debug)]
@@ -125,17 +133,32 @@ impl<'s> Tree<'s> {
         }
     }
 
+    /// How many streams are read.
+    pub(crate) fn leaves(&self) -> usize {
+        match self {
+            Self::Leaf(_) => 1,
+            Self::And(parts) | Self::Or(parts) => parts.iter().map(Self::leaves).sum(),
+        }
+    }
+
     /// Ranges that contain every entry of the stream; one part of an intersection is enough.
     fn into_ranges(self) -> Vec<Ranged<'s>> {
         match self {
             Self::Leaf(leaf) => {
                 vec![Ranged { index: leaf.index, range: with_prefix(leaf.prefix) }]
             }
-            Self::And(parts) => parts.into_iter().next().map(Self::into_ranges).unwrap_or_default(),
+            Self::And(parts) => {
+                let least = parts.into_iter().min_by_key(Self::leaves);
+                least.map(Self::into_ranges).unwrap_or_default()
+            }
             Self::Or(parts) => parts.into_iter().flat_map(Self::into_ranges).collect(),
         }
     }
 }
+
+/// How much of an index the conditions leave: values given, bounds, and ranges, of which fewer are
+/// better.
+type Score = (usize, usize, Reverse<usize>);
 
 struct Finder<'s> {
     table: TableId,
@@ -144,22 +167,25 @@ struct Finder<'s> {
 
 impl<'s> Finder<'s> {
     fn find(&self, filter: &Filter) -> Option<Access<'s>> {
-        match filter {
-            Filter::Or(parts) => self.union(parts),
-            Filter::And(parts) => self.intersection(parts),
-            Filter::Extended(Extended::In { term, values }) if term.case == Case::AsIs => {
-                self.one_of(&term.property, values)
+        match self.conjunction(filter)? {
+            Access::Stream(tree) if tree.leaves() > STREAMS_MAX => {
+                Some(Access::Collect(tree.into_ranges()))
             }
+            access => Some(access),
+        }
+    }
+
+    fn conjunction(&self, filter: &Filter) -> Option<Access<'s>> {
+        match filter {
+            Filter::And(parts) => self.intersection(parts),
             other => self.intersection(std::slice::from_ref(other)),
         }
     }
 
     /// Every part must be served.
     fn union(&self, parts: &[Filter]) -> Option<Access<'s>> {
-        self.any(parts.iter().map(|part| self.find(part)).collect::<Option<_>>()?)
-    }
-
-    fn any(&self, parts: Vec<Access<'s>>) -> Option<Access<'s>> {
+        let parts: Vec<_> =
+            parts.iter().map(|part| self.conjunction(part)).collect::<Option<_>>()?;
         if !parts.iter().all(|part| matches!(part, Access::Stream(_))) {
             return Some(Access::Collect(
                 parts.into_iter().flat_map(Access::into_ranges).collect(),
@@ -172,24 +198,17 @@ impl<'s> Finder<'s> {
         Some(Access::Stream(Tree::Or(trees.collect())))
     }
 
-    /// `in` is `or`.
-    fn one_of(&self, property: &Property, values: &[Value<'static>]) -> Option<Access<'s>> {
-        let equal = |value: &Value<'static>| {
-            self.find(&Filter::compare(property.clone(), Operator::Eq, value.clone()))
-        };
-        self.any(values.iter().map(equal).collect::<Option<_>>()?)
-    }
-
     /// One served part is enough; those in the order of entities reduce each other.
     fn intersection(&self, parts: &[Filter]) -> Option<Access<'s>> {
         let conditions = Conditions::of(parts);
-        let mut trees: Vec<_> = self.exact(&conditions).into_iter().map(Tree::Leaf).collect();
+        let mut trees = self.exact(&conditions);
         let mut collected = None;
         for part in parts {
             let access = match part {
+                // One that only gives values to a property is among the conditions.
+                Filter::Or(_) if conditions::values_given(part).is_some() => None,
                 Filter::Or(parts) => self.union(parts),
                 Filter::And(parts) => self.intersection(parts),
-                Filter::Extended(Extended::In { .. }) if parts.len() > 1 => self.find(part),
                 _ => None,
             };
             match access {
@@ -198,23 +217,31 @@ impl<'s> Finder<'s> {
                 None => {}
             }
         }
+        // What one stream costs is worth the reading of those that are too many.
+        trees.sort_by_key(Tree::leaves);
+        let mut leaves = 0;
+        trees.retain(|tree| {
+            let is_first = leaves == 0;
+            leaves += tree.leaves();
+            is_first || leaves <= STREAMS_MAX
+        });
         if trees.len() > 1 {
             return Some(Access::Stream(Tree::And(trees)));
         }
         if let Some(tree) = trees.pop() {
             return Some(Access::Stream(tree));
         }
-        let ranged = self.ranged(&conditions).map(|ranged| vec![ranged]);
-        ranged.or(collected).map(Access::Collect)
+        self.ranged(&conditions).or(collected).map(Access::Collect)
     }
 
-    /// The indexes whose every property has a value, without those that another one covers.
-    fn exact(&self, conditions: &Conditions<'_>) -> Vec<Leaf<'s>> {
-        let mut served: Vec<(&'s TableIndex, Vec<ValueRef<'_>>)> = Vec::new();
+    /// The indexes whose every property has values, without those that another one covers.
+    fn exact(&self, conditions: &Conditions<'_>) -> Vec<Tree<'s>> {
+        let mut served: Vec<(&'s TableIndex, Vec<Vec<u8>>)> = Vec::new();
         for index in &self.indexes {
-            let values: Option<Vec<_>> =
-                index.definition.on().iter().map(|on| conditions.equal(on)).collect();
-            let Some(values) = values else { continue };
+            let (given, prefixes) = self.prefixes(index, conditions);
+            if given < index.definition.on().len() {
+                continue;
+            }
             let covers = |a: &TableIndex, b: &TableIndex| {
                 b.definition.on().iter().all(|on| a.definition.on().contains(on))
             };
@@ -222,111 +249,83 @@ impl<'s> Finder<'s> {
                 continue;
             }
             served.retain(|(other, _)| !covers(index, other));
-            served.push((index, values));
+            served.push((index, prefixes));
         }
-        let leaf = |(index, values): (&'s TableIndex, Vec<ValueRef<'_>>)| Leaf {
-            index,
-            prefix: index.entries(self.table).prefix(values),
+        let tree = |(index, prefixes): (&'s TableIndex, Vec<Vec<u8>>)| {
+            let leaf = |prefix| Tree::Leaf(Leaf { index, prefix });
+            let mut leaves: Vec<Tree<'s>> = prefixes.into_iter().map(leaf).collect();
+            match leaves.len() {
+                1 => leaves.remove(0),
+                _ => Tree::Or(leaves),
+            }
         };
-        served.into_iter().map(leaf).collect()
+        served.into_iter().map(tree).collect()
+    }
+
+    /// How many of the first properties of an index are given values, and the beginnings of the
+    /// entries with every combination of these, sorted, none twice.
+    fn prefixes(&self, index: &TableIndex, conditions: &Conditions<'_>) -> (usize, Vec<Vec<u8>>) {
+        let mut combinations = vec![Vec::new()];
+        let mut given = 0;
+        for on in index.definition.on() {
+            let Some(values) = conditions.values(on) else { break };
+            let combined = combinations.len() * values.len();
+            if given > 0 && combined > STREAMS_MAX {
+                break;
+            }
+            let longer = |known: &Vec<_>| {
+                let known = known.clone();
+                values.iter().map(move |value| [known.as_slice(), &[*value]].concat())
+            };
+            combinations = combinations.iter().flat_map(longer).collect();
+            given += 1;
+        }
+        let entries = index.entries(self.table);
+        let mut prefixes: Vec<_> =
+            combinations.into_iter().map(|values| entries.prefix(values)).collect();
+        prefixes.sort_unstable();
+        prefixes.dedup();
+        (given, prefixes)
     }
 
     /// The index of which the conditions leave the smallest part, as far as can be seen: most
-    /// values given, then most bounds.
-    fn ranged(&self, conditions: &Conditions<'_>) -> Option<Ranged<'s>> {
-        let mut best: Option<((usize, usize), Ranged<'s>)> = None;
-        for index in &self.indexes {
+    /// values given, then most bounds, then fewest ranges.
+    fn ranged(&self, conditions: &Conditions<'_>) -> Option<Vec<Ranged<'s>>> {
+        let mut best: Option<(Score, Vec<Ranged<'s>>)> = None;
+        for &index in &self.indexes {
             let on = index.definition.on();
             if !on.iter().all(|on| conditions.compares(on)) {
                 continue;
             }
-            let values: Vec<_> = on.iter().map_while(|on| conditions.equal(on)).collect();
-            let given = values.len();
+            let (given, prefixes) = self.prefixes(index, conditions);
             let entries = index.entries(self.table);
-            let prefix = entries.prefix(values);
-            let mut range = with_prefix(prefix.clone());
-            let mut bounds = 0;
-            if let Some(next) = on.get(given) {
-                let compared = conditions
-                    .bounds(next)
-                    .map(|(operator, value)| entries.compared(prefix.clone(), operator, value));
-                let begun = conditions
-                    .beginnings(next)
-                    .map(|beginning| entries.beginning_with(prefix.clone(), beginning));
-                for part in compared.chain(begun) {
-                    range = range.start.max(part.start)..range.end.min(part.end);
-                    bounds += 1;
-                }
-            }
+            let next = on.get(given);
+            let bounds = next.map_or(0, |next| {
+                conditions.bounds(next).count() + conditions.beginnings(next).count()
+            });
             if given + bounds == 0 {
                 continue;
             }
-            if best.as_ref().is_none_or(|(rank, _)| *rank < (given, bounds)) {
-                best = Some(((given, bounds), Ranged { index, range }));
+            let range = |prefix: Vec<u8>| {
+                let mut range = with_prefix(prefix.clone());
+                if let Some(next) = next {
+                    let compared = conditions
+                        .bounds(next)
+                        .map(|(operator, value)| entries.compared(prefix.clone(), operator, value));
+                    let begun = conditions
+                        .beginnings(next)
+                        .map(|beginning| entries.beginning_with(prefix.clone(), beginning));
+                    for part in compared.chain(begun) {
+                        range = range.start.max(part.start)..range.end.min(part.end);
+                    }
+                }
+                Ranged { index, range }
+            };
+            let score = (given, bounds, Reverse(prefixes.len()));
+            if best.as_ref().is_none_or(|(known, _)| score > *known) {
+                best = Some((score, prefixes.into_iter().map(range).collect()));
             }
         }
-        best.map(|(_, ranged)| ranged)
-    }
-}
-
-/// Conditions that must all hold.
-struct Conditions<'f> {
-    comparisons: Vec<(&'f Property, Operator, ValueRef<'f>)>,
-    /// Those that only extensions have: all are false of a missing property.
-    extended: Vec<&'f Extended>,
-}
-
-impl<'f> Conditions<'f> {
-    fn of(parts: &'f [Filter]) -> Self {
-        let comparison = |part: &'f Filter| match part {
-            Filter::Compare { property, operator, value } => {
-                Some((property, *operator, value.as_ref()))
-            }
-            Filter::IsTrue(property) => Some((property, Operator::Eq, ValueRef::Boolean(true))),
-            _ => None,
-        };
-        let extended = |part: &'f Filter| match part {
-            Filter::Extended(extended) => Some(extended),
-            _ => None,
-        };
-        Self {
-            comparisons: parts.iter().filter_map(comparison).collect(),
-            extended: parts.iter().filter_map(extended).collect(),
-        }
-    }
-
-    fn on<'a>(&'a self, on: &'a Property) -> impl Iterator<Item = (Operator, ValueRef<'f>)> + 'a {
-        self.comparisons
-            .iter()
-            .filter(move |(property, ..)| *property == on)
-            .map(|&(_, op, value)| (op, value))
-    }
-
-    /// Whether an entity that lacks the property fails.
-    fn compares(&self, on: &Property) -> bool {
-        *on == Property::PartitionKey
-            || self.on(on).next().is_some()
-            || self.extended.iter().any(|extended| extended.term().property == *on)
-    }
-
-    fn equal(&self, on: &Property) -> Option<ValueRef<'f>> {
-        self.on(on).find(|(operator, _)| *operator == Operator::Eq).map(|(_, value)| value)
-    }
-
-    /// Texts with which the property begins.
-    fn beginnings<'a>(&'a self, on: &'a Property) -> impl Iterator<Item = &'f str> + 'a {
-        self.extended.iter().filter_map(move |extended| match extended {
-            Extended::Text(test) if test.term.property == *on => {
-                test.interval().map(|_| test.text())
-            }
-            _ => None,
-        })
-    }
-
-    fn bounds<'a>(
-        &'a self,
-        on: &'a Property,
-    ) -> impl Iterator<Item = (Operator, ValueRef<'f>)> + 'a {
-        self.on(on).filter(|(operator, _)| !matches!(operator, Operator::Eq | Operator::Ne))
+        best.map(|(_, ranges)| ranges)
     }
 }

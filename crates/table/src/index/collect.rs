@@ -12,21 +12,29 @@ pub(crate) const COLLECTED_MAX: usize = 10_000;
 /// Entries read for one page, including those of entities before the page.
 const ENTRIES_MAX: u64 = 100_000;
 
+/// Bytes of the keys collected for one page.
+const BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// What the entries of some ranges name.
 pub(crate) enum Collected {
     /// Keys of entities without their table, sorted, none twice, and the number of entries read.
     All(Vec<Vec<u8>>, u64),
-    /// More than the bounds allow.
-    TooMany,
+    /// More than the bounds allow, and the number of entries read.
+    TooMany(u64),
 }
 
-/// Collects the entities that lie within any of `within`, given as keys without their table.
+/// Collects the entities that lie within any of `within`, given as keys without their table, sorted
+/// and disjoint.
 pub(crate) async fn collect(
     view: &dyn View,
     ranges: Vec<Ranged<'_>>,
     within: &[KeyRange],
 ) -> Result<Collected, TableError> {
-    let (mut entities, mut entries) = (Vec::new(), 0);
+    let (mut entities, mut entries, mut bytes) = (Vec::new(), 0, 0);
+    let is_within = |entity: &[u8]| {
+        let place = within.partition_point(|range| range.end.as_slice() <= entity);
+        within.get(place).is_some_and(|range| range.contains(entity))
+    };
     for Ranged { index, range } in ranges {
         let values = index.definition.on().len();
         let mut next =
@@ -35,16 +43,18 @@ pub(crate) async fn collect(
             let mut visit = |key: &[u8], _: &[u8], _: Revision| {
                 entries += 1;
                 let entity = entity_of_entry(key, values)?;
-                if within.iter().any(|range| range.contains(entity)) {
+                if is_within(entity) {
+                    bytes += entity.len();
                     entities.push(entity.to_vec());
                 }
-                let is_full = entities.len() > COLLECTED_MAX || entries > ENTRIES_MAX;
+                let is_full =
+                    entities.len() > COLLECTED_MAX || entries > ENTRIES_MAX || bytes > BYTES_MAX;
                 Ok(if is_full { Visit::StopBefore } else { Visit::Continue })
             };
             match step(view, range, Rows::expecting(usize::MAX), &mut visit).await? {
                 ScanEnd::Done => {}
                 ScanEnd::More(rest) => next = Some(rest),
-                ScanEnd::Stopped => return Ok(Collected::TooMany),
+                ScanEnd::Stopped => return Ok(Collected::TooMany(entries)),
             }
             if next.is_some() {
                 give_way().await;

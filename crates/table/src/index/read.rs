@@ -28,15 +28,22 @@ pub(crate) fn index_access<'s>(
     access::find(table, settings?, filter?)
 }
 
-/// Reads the entities that `access` names and that lie within `ranges`. `None` if it would read too
-/// many entries, and has read no entity.
+/// How indexes served a query.
+pub(crate) enum Served {
+    /// They named the entities that were read.
+    By(IndexUse),
+    /// They name too many, and no entity was read.
+    NotBy(IndexUse),
+}
+
+/// Reads the entities that `access` names and that lie within `ranges`.
 pub(crate) async fn read_by_index(
     view: &dyn View,
     table: TableId,
     access: Access<'_>,
     ranges: &[KeyRange],
     page: &mut Page<'_>,
-) -> Result<Option<IndexUse>, TableError> {
+) -> Result<Served, TableError> {
     let used = access.used(0);
     let entity = |key: &[u8]| Ok::<_, CorruptRecord>(split_entity(key)?.1.to_vec());
     let within =
@@ -53,7 +60,9 @@ pub(crate) async fn read_by_index(
             stream.entries()
         }
         Access::Collect(ranges) => match collect(view, ranges, &within).await? {
-            Collected::TooMany => return Ok(None),
+            Collected::TooMany(entries) => {
+                return Ok(Served::NotBy(IndexUse { entries, ..used }));
+            }
             Collected::All(entities, entries) => {
                 let key = |entity: &Vec<u8>| Key::from(join_entity(table, entity));
                 fetch(view, &entities.iter().map(key).collect::<Vec<_>>(), page).await?;
@@ -61,7 +70,7 @@ pub(crate) async fn read_by_index(
             }
         },
     };
-    Ok(Some(IndexUse { entries, ..used }))
+    Ok(Served::By(IndexUse { entries, ..used }))
 }
 
 /// Reads the entities of `stream` within `range`. Returns whether the page has room for more.

@@ -5,11 +5,14 @@ use crate::error::TableError;
 use lazuli_engine::{BoxFuture, KeyRange, Revision, ScanEnd, View, Visit};
 use lazuli_layout::key::index::with_prefix;
 use lazuli_service::{Rows, step};
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Entries read at first; every further read of the same stream takes four times as many.
 const FIRST_ROWS: usize = 32;
 const ROWS_MAX: usize = 1024;
+/// Entries that all streams of a query hold together.
+const BUFFERED_MAX: usize = 8 * ROWS_MAX;
 /// Places at which an intersection compares its streams before it lets the caller look at the
 /// clock.
 const ROUNDS_MAX: usize = 256;
@@ -31,7 +34,23 @@ pub(crate) enum Place {
 pub(crate) enum Stream {
     Leaf(Cursor),
     And(Vec<Self>),
-    Or(Vec<Self>),
+    Or(Merged),
+}
+
+/// Streams of which any is enough.
+pub(crate) struct Merged {
+    parts: Vec<Stream>,
+    /// Where each part is that has not ended, by its number; the first comes first. Only the parts
+    /// before a place are moved to it: of many streams most stay where they are.
+    places: BinaryHeap<Reverse<Head>>,
+}
+
+/// The place of one part. A place that is not sure comes before the same one that is.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Head {
+    entity: Entity,
+    is_sure: bool,
+    part: usize,
 }
 
 /// The entries that begin with a prefix.
@@ -42,34 +61,84 @@ pub(crate) struct Cursor {
     /// What is left to read.
     rest: Option<KeyRange>,
     rows: usize,
+    rows_max: usize,
     entries: u64,
 }
 
 impl From<Tree<'_>> for Stream {
     fn from(tree: Tree<'_>) -> Self {
-        let all = |parts: Vec<Tree<'_>>| parts.into_iter().map(Self::from).collect();
-        match tree {
-            Tree::Leaf(leaf) => Self::Leaf(leaf.into()),
-            Tree::And(parts) => Self::And(all(parts)),
-            Tree::Or(parts) => Self::Or(all(parts)),
-        }
+        let rows_max = (BUFFERED_MAX / tree.leaves().max(1)).clamp(1, ROWS_MAX);
+        Self::new(tree, rows_max)
     }
 }
 
-impl From<Leaf<'_>> for Cursor {
-    fn from(leaf: Leaf<'_>) -> Self {
+impl Cursor {
+    fn new(leaf: Leaf<'_>, rows_max: usize) -> Self {
         let range = with_prefix(leaf.prefix.clone());
         Self {
             prefix: leaf.prefix,
             read: VecDeque::new(),
             rest: Some(KeyRange::new(range.start, range.end)),
-            rows: FIRST_ROWS,
+            rows: FIRST_ROWS.min(rows_max),
+            rows_max,
             entries: 0,
         }
     }
 }
 
+impl Merged {
+    fn new(parts: Vec<Stream>) -> Self {
+        let head = |part| Reverse(Head { entity: Vec::new(), is_sure: false, part });
+        Self { places: (0..parts.len()).map(head).collect(), parts }
+    }
+
+    /// The first entity, not before `at`, at which any part is.
+    async fn seek(&mut self, view: &dyn View, at: &[u8]) -> Result<Place, TableError> {
+        let is_before = |head: &Head| match head.is_sure {
+            true => head.entity.as_slice() < at,
+            false => head.entity.as_slice() <= at,
+        };
+        loop {
+            match self.places.peek() {
+                None => return Ok(Place::End),
+                Some(Reverse(head)) if !is_before(head) => {
+                    let entity = head.entity.clone();
+                    let place = if head.is_sure { Place::At } else { Place::NotBefore };
+                    return Ok(place(entity));
+                }
+                Some(_) => {}
+            }
+            let Some(Reverse(Head { part, .. })) = self.places.pop() else { continue };
+            let Some(stream) = self.parts.get_mut(part) else { continue };
+            let (entity, is_sure) = match stream.seek(view, at).await? {
+                Place::At(entity) => (entity, true),
+                Place::NotBefore(entity) => (entity, false),
+                Place::End => continue,
+            };
+            let head = Head { entity, is_sure, part };
+            if is_before(&head) {
+                // It takes longer; the caller goes on there.
+                let entity = head.entity.clone();
+                self.places.push(Reverse(head));
+                return Ok(Place::NotBefore(entity));
+            }
+            self.places.push(Reverse(head));
+        }
+    }
+}
+
 impl Stream {
+    fn new(tree: Tree<'_>, rows_max: usize) -> Self {
+        let all = |parts: Vec<Tree<'_>>| {
+            parts.into_iter().map(|part| Self::new(part, rows_max)).collect::<Vec<_>>()
+        };
+        match tree {
+            Tree::Leaf(leaf) => Self::Leaf(Cursor::new(leaf, rows_max)),
+            Tree::And(parts) => Self::And(all(parts)),
+            Tree::Or(parts) => Self::Or(Merged::new(all(parts))),
+        }
+    }
+
     /// Moves to the first entity that is not before `at`. Never moves back.
     pub(crate) fn seek<'a>(
         &'a mut self,
@@ -80,7 +149,7 @@ impl Stream {
             match self {
                 Self::Leaf(cursor) => cursor.seek(view, at).await,
                 Self::And(parts) => seek_all(parts, view, at).await,
-                Self::Or(parts) => seek_any(parts, view, at).await,
+                Self::Or(merged) => merged.seek(view, at).await,
             }
         })
     }
@@ -89,7 +158,9 @@ impl Stream {
     pub(crate) fn entries(&self) -> u64 {
         match self {
             Self::Leaf(cursor) => cursor.entries,
-            Self::And(parts) | Self::Or(parts) => parts.iter().map(Self::entries).sum(),
+            Self::And(parts) | Self::Or(Merged { parts, .. }) => {
+                parts.iter().map(Self::entries).sum()
+            }
         }
     }
 }
@@ -115,27 +186,6 @@ async fn seek_all(parts: &mut [Stream], view: &dyn View, at: &[u8]) -> Result<Pl
         }
     }
     Ok(Place::NotBefore(at))
-}
-
-/// The first entity, not before `at`, at which any stream is.
-async fn seek_any(parts: &mut [Stream], view: &dyn View, at: &[u8]) -> Result<Place, TableError> {
-    let (mut first, mut unsure): (Option<Entity>, Option<Entity>) = (None, None);
-    for part in parts.iter_mut() {
-        let (found, slot) = match part.seek(view, at).await? {
-            Place::At(found) => (found, &mut first),
-            Place::NotBefore(found) => (found, &mut unsure),
-            Place::End => continue,
-        };
-        if slot.as_ref().is_none_or(|least| found < *least) {
-            *slot = Some(found);
-        }
-    }
-    Ok(match (first, unsure) {
-        (Some(first), Some(unsure)) if unsure <= first => Place::NotBefore(unsure),
-        (Some(first), _) => Place::At(first),
-        (None, Some(unsure)) => Place::NotBefore(unsure),
-        (None, None) => Place::End,
-    })
 }
 
 impl Cursor {
@@ -164,7 +214,7 @@ impl Cursor {
         };
         let end = step(view, range, Rows::at_most(self.rows), &mut visit).await?;
         self.entries += self.read.len() as u64;
-        self.rows = (self.rows * 4).min(ROWS_MAX);
+        self.rows = (self.rows * 4).min(self.rows_max);
         if let ScanEnd::More(rest) = end {
             self.rest = Some(rest);
         }

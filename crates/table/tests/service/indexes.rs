@@ -1,6 +1,7 @@
 //! Secondary indexes: what a query finds through them, what they refuse, how they are built.
 
 mod building;
+mod plans;
 
 use crate::fixture::{Fault, Fixture, mutation};
 use lazuli_engine::{KeyRange, MemoryEngine, MemoryOptions, Reclaimed, Writers};

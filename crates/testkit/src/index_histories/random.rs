@@ -5,7 +5,7 @@ use lazuli_model::filter::{Case, Extended, Term, TextFunction, TextTest};
 use lazuli_model::{Filter, Guid, IndexDefinition, Operator, Property, Timestamp, Value};
 use proptest::prelude::*;
 
-const NAMES: [&str; 3] = ["A", "B", "C"];
+const NAMES: [&str; 4] = ["A", "B", "C", "D"];
 
 /// Longer than what an entry holds of a text.
 const LONG_CHARS: usize = 299;
@@ -45,8 +45,8 @@ pub(super) enum Effect {
 
 pub(super) fn history() -> impl Strategy<Value = History> {
     let steps = prop::collection::vec(step(), 0..40);
-    (steps, prop::collection::vec(filter(), 8), 1..4_usize)
-        .prop_map(|(steps, filters, top)| History { steps, filters, top })
+    let filters = prop::collection::vec(prop_oneof![filter(), served()], 8);
+    (steps, filters, 1..4_usize).prop_map(|(steps, filters, top)| History { steps, filters, top })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -82,8 +82,8 @@ fn change() -> impl Strategy<Value = Change> {
 
 fn pairs() -> impl Strategy<Value = Pairs> {
     let optional = |name| prop::option::of(value()).prop_map(move |value| value.map(|v| (name, v)));
-    (optional("A"), optional("B"), optional("C"))
-        .prop_map(|(a, b, c)| [a, b, c].into_iter().flatten().collect())
+    (optional("A"), optional("B"), optional("C"), optional("D"))
+        .prop_map(|(a, b, c, d)| [a, b, c, d].into_iter().flatten().collect())
 }
 
 fn value() -> impl Strategy<Value = Value<'static>> {
@@ -109,7 +109,10 @@ fn declared() -> impl Strategy<Value = Vec<IndexDefinition>> {
         vec!["A", "B"],
         vec!["B", "A"],
         vec!["A", "B", "C"],
+        vec!["A", "B", "C", "D"],
         vec!["PartitionKey", "A"],
+        vec!["PartitionKey", "B", "A"],
+        vec!["PartitionKey", "A", "B", "C"],
     ]);
     let index = (0..4_usize, on, prop::bool::weighted(0.3));
     prop::collection::vec(index, 0..4).prop_map(|indexes| {
@@ -142,6 +145,32 @@ fn filter() -> impl Strategy<Value = Filter> {
             (inner.clone(), inner.clone()).prop_map(|(a, b)| a.or(b)),
             inner.prop_map(|a| !a),
         ]
+    })
+}
+
+/// What indexes of several properties serve: values, one or more, of some, and a comparison of
+/// others.
+fn served() -> impl Strategy<Value = Filter> {
+    let values = || prop::collection::vec(value(), 1..3);
+    let partition = prop_oneof![
+        2 => Just(None),
+        1 => "[pq]".prop_map(|p| Some(Filter::compare(Property::PartitionKey, Operator::Eq, p))),
+        1 => "[pq]".prop_map(|p| Some(Filter::compare(Property::PartitionKey, Operator::Ge, p))),
+    ];
+    let one = |name: &'static str| {
+        let operator = prop::sample::select(Operator::ALL.to_vec());
+        let property = move || Property::from_name(name);
+        let given = values().prop_map(move |values| {
+            let equal = |value| Filter::compare(property(), Operator::Eq, value);
+            values.into_iter().map(equal).reduce(Filter::or)
+        });
+        let compared =
+            (operator, value()).prop_map(move |(op, v)| Some(Filter::compare(property(), op, v)));
+        prop_oneof![4 => given, 2 => compared, 1 => Just(None)]
+    };
+    (partition, one("A"), one("B"), one("C"), one("D")).prop_map(|(p, a, b, c, d)| {
+        let parts = [p, a, b, c, d].into_iter().flatten();
+        parts.reduce(Filter::and).unwrap_or(Filter::Constant(true))
     })
 }
 
