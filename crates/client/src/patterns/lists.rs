@@ -5,6 +5,8 @@
 //! if the entity, read after the list, says so.
 
 mod items;
+#[cfg(test)]
+mod model;
 mod note;
 mod overflow;
 mod reconcile;
@@ -21,12 +23,13 @@ use crate::codec;
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::Error;
 use crate::key::Key;
-use crate::list::{ListDef, ListHome, ListKey};
+use crate::list::{ListDef, ListKey};
 use crate::queue::Queue;
 use crate::table::Table;
 use items::quote;
 use lazuli_model::EntityKey;
 use note::Entry;
+use reconcile::Store as _;
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -164,11 +167,8 @@ impl<T: TableEntity> ListTable<T> {
 
     /// What is wrong is mended by the worker; the answer is right without it.
     async fn note_for_repair(&self, key: EntityKey, number: usize, place: &EntityKey, item: &str) {
-        let is_remote = T::LISTS.get(number).is_some_and(|def| def.home != ListHome::Beside);
-        if is_remote && self.queue.is_some() {
-            let entry = Entry { number, place: place.clone(), item: item.to_owned() };
-            let _ = self.leave_note(&key, &[entry]).await;
-        }
+        let entry = Entry { number, place: place.clone(), item: item.to_owned() };
+        let _ = self.leave_note(&key, &[entry]).await;
     }
 
     /// The lists of a value.

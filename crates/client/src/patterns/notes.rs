@@ -28,7 +28,8 @@ pub(super) trait Settle: Sync {
     fn settle(&self, body: &[u8]) -> impl Future<Output = Result<Settled, Error>> + Send;
 }
 
-/// Works on notes until `stop` is ready.
+/// Works on notes until `stop` is ready. A note that fails is logged, and comes back; others go on. So does the worker
+/// when the service is away.
 pub(super) async fn run(
     queue: &Queue,
     work: &impl Settle,
@@ -38,7 +39,13 @@ pub(super) async fn run(
     let mut stop = std::pin::pin!(stop);
     let work = async {
         loop {
-            run_until_idle(queue, work).await?;
+            match pass(queue, work).await {
+                Ok(_) => {}
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(queue = queue.name(), %error, "notes cannot be received");
+                }
+                Err(error) => return Err(error),
+            }
             env.sleep(POLL).await;
         }
     };
@@ -49,17 +56,34 @@ pub(super) async fn run(
     }
 }
 
-/// Works on all notes that are due, and returns how many there were.
+/// Works on all notes that are due, and returns how many there were; or the first error, when all have had their turn.
 pub(super) async fn run_until_idle(queue: &Queue, work: &impl Settle) -> Result<u64, Error> {
-    let mut notes = 0;
+    let Pass { notes, failed } = pass(queue, work).await?;
+    failed.map_or(Ok(notes), Err)
+}
+
+/// What became of the notes that were due.
+#[derive(Default)]
+struct Pass {
+    notes: u64,
+    failed: Option<Error>,
+}
+
+/// Ends: a note that fails is hidden for a while.
+async fn pass(queue: &Queue, work: &impl Settle) -> Result<Pass, Error> {
+    let mut pass = Pass::default();
     loop {
         let messages = queue.receive(NOTES_MAX).visibility(HIDDEN).await?;
         if messages.is_empty() {
-            return Ok(notes);
+            return Ok(pass);
         }
         for message in messages {
-            settle(queue, work, &message).await?;
-            notes += 1;
+            if let Err(error) = settle(queue, work, &message).await {
+                let (id, dequeues) = (&message.id, message.dequeue_count);
+                tracing::warn!(queue = queue.name(), id, dequeues, %error, "a note fails");
+                pass.failed.get_or_insert(error);
+            }
+            pass.notes += 1;
         }
     }
 }

@@ -380,3 +380,29 @@ async fn workers_may_come_twice_and_late() {
     assert_eq!(after.etag(), before.etag());
     assert_eq!(staff.verify().await.unwrap(), []);
 }
+
+#[tokio::test]
+async fn a_note_that_fails_does_not_keep_the_worker_from_others() {
+    // P-2.4a. The first note that failed once ended the worker, and again each time it was started.
+    let clock = TestClock::default();
+    let server = TestServer::builder().clock(clock.clone()).start().await.unwrap();
+    let account = server.account();
+    let staff = create(&account).await;
+    let deferred = account.eventual("staff-index").unwrap().deferred().table::<Employee>().unwrap();
+    for (id, email) in [(1, "a@x"), (2, "b@x")] {
+        deferred.insert(&employee(id, email)).await.unwrap();
+    }
+    // A foreign row takes the place of the first copy.
+    let rows = account.tables().table("Staff").unwrap();
+    rows.overwrite(&Entity::new("email_Sales", "a@x").with("Foreign", true)).await.unwrap();
+    clock.advance(Duration::from_secs(61));
+    let error = staff.worker().unwrap().run_until_idle().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::UniqueViolation { .. }), "{error}");
+    let second = rows.get(("email_Sales", "b@x")).required().await.unwrap();
+    assert_eq!(second.value("_st"), None, "it is complete");
+    // The note stays until somebody has cleared the place.
+    rows.delete_key(("email_Sales", "a@x")).await.unwrap();
+    clock.advance(Duration::from_secs(61));
+    assert_eq!(staff.worker().unwrap().run_until_idle().await.unwrap(), 1);
+    assert_eq!(copies(&account).await, [pair("a@x", "000001"), pair("b@x", "000002")]);
+}

@@ -6,7 +6,7 @@
 
 mod world;
 
-use super::protocol::Change;
+use super::protocol::{Change, Protocol};
 use crate::error::ErrorKind;
 use crate::patterns::schedule::{self, Chooser, drawn_triples, every_pair};
 use world::{Client, World};
@@ -20,14 +20,20 @@ enum Step {
     Delete(&'static str),
     /// Works on notes whose writers have ended.
     Work,
+    /// Mends the copies of a primary, and those that point to it, without a note (P-2.6a).
+    Repair(&'static str),
+    /// The same write, whose copies are left to the worker (P-2.4).
+    Defer(&'static str, &'static str),
 }
 
-use Step::{Delete, Set, Work};
+use Step::{Defer, Delete, Repair, Set, Work};
 
 async fn run(client: Client, steps: Vec<Step>) {
     for step in steps {
         match step {
-            Set(id, value) => client.set(id, value).await,
+            Set(id, value) => client.set(id, value, false).await,
+            Defer(id, value) => client.set(id, value, true).await,
+            Repair(id) => client.repair(id).await,
             Delete(id) => client.delete(id).await,
             Work => client.work().await,
         }
@@ -35,9 +41,9 @@ async fn run(client: Client, steps: Vec<Step>) {
 }
 
 impl Client {
-    async fn set(&self, id: &'static str, value: &'static str) {
+    async fn set(&self, id: &'static str, value: &'static str, is_deferred: bool) {
         let place = world::primary(id);
-        let protocol = self.protocol();
+        let protocol = Protocol { is_deferred, ..self.protocol() };
         let Ok(read) = protocol.store.get(&place).await else { return };
         let new = world::entity(id, value);
         let written = match &read {
@@ -102,6 +108,9 @@ fn programs() -> Vec<Vec<Step>> {
         vec![Set("Q", "b")],
         vec![Set("Q", "b"), Set("Q", "a")],
         vec![Work; 3],
+        vec![Repair("P")],
+        vec![Repair("Q"), Repair("P")],
+        vec![Defer("P", "b")],
     ]
 }
 

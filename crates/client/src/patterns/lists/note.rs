@@ -80,7 +80,7 @@ pub(super) fn kind<T: TableEntity>() -> &'static str {
 
 impl<T: TableEntity> ListTable<T> {
     /// Sends a note that nobody sees for a while; `None` without a queue, or if there is nothing to note.
-    pub(super) async fn leave_note(
+    pub(super) async fn send_note(
         &self,
         primary: &EntityKey,
         entries: &[Entry],

@@ -1,58 +1,208 @@
-//! Makes a list agree with an entity, by anybody and any number of times (P-4.5).
+//! The protocol of lists that lie elsewhere (P-4.5).
+//!
+//! The entity is the truth, and a list holds an item if and only if the entity, read *after* the list, says so. Whoever may
+//! write a list has a note that names the entity and the item, and deletes it when the list agrees with an entity that was the
+//! same before and after the write.
 
 use super::note::{Entry, Note};
+use super::store::List;
 use super::{ATTEMPTS, ListTable, items};
-use crate::entity::TableEntity;
+use crate::BoxFuture;
+use crate::entity::{ETag, TableEntity};
 use crate::error::{Error, ErrorKind};
+use crate::list::ListHome;
+use crate::queue::Receipt;
 use crate::update::pause;
 use lazuli_model::EntityKey;
+
+/// What the protocol needs: one request each.
+///
+/// A test runs it on lists in memory, with every order of the requests of several clients.
+pub(super) trait Store: Sync {
+    /// A list that was read.
+    type List: Send + Sync;
+    type NoteId: Send + Sync;
+
+    fn items<'l>(&self, list: &'l Self::List) -> &'l [String];
+
+    fn list<'a>(&'a self, entry: &'a Entry) -> Reply<'a, Option<Self::List>>;
+
+    /// Whether the entity says that it is in a list as this item; and its version.
+    fn wants<'a>(
+        &'a self,
+        primary: &'a EntityKey,
+        entry: &'a Entry,
+    ) -> Reply<'a, (bool, Option<ETag>)>;
+
+    /// Writes a list that must be as it was read; false if it is not.
+    fn write<'a>(
+        &'a self,
+        entry: &'a Entry,
+        items: &'a [String],
+        read: Option<&'a Self::List>,
+    ) -> Reply<'a, bool>;
+
+    /// Sends a note that nobody sees for a while; `None` if there is nothing to note, or no queue.
+    fn leave_note<'a>(
+        &'a self,
+        primary: &'a EntityKey,
+        entries: &'a [Entry],
+    ) -> Reply<'a, Option<Self::NoteId>>;
+
+    fn delete_note<'a>(&'a self, note: &'a Self::NoteId) -> Reply<'a, ()>;
+
+    /// Waits before the next round.
+    fn pause(&self, attempts: u32) -> BoxFuture<'_, ()>;
+}
+
+pub(super) type Reply<'a, T> = BoxFuture<'a, Result<T, Error>>;
+
+/// A write of an entity, `commit`, and then of the lists elsewhere that it goes into or leaves. Returns whether lists are
+/// left to the worker.
+pub(super) async fn write<S: Store>(
+    store: &S,
+    primary: &EntityKey,
+    remote: &[Entry],
+    commit: impl Future<Output = Result<(), Error>>,
+) -> Result<bool, Error> {
+    let note = store.leave_note(primary, remote).await?;
+    if let Err(error) = commit.await {
+        // It is not done: nothing is to be seen to.
+        if !error.may_have_been_applied() {
+            forget(store, note.as_ref()).await;
+        }
+        return Err(error);
+    }
+    // From here on the write is acknowledged; what fails is left to the worker.
+    let mut pending = false;
+    for entry in remote {
+        pending |= reconcile(store, primary, entry).await.is_err();
+    }
+    if !pending {
+        forget(store, note.as_ref()).await;
+    }
+    Ok(pending)
+}
+
+/// The same for one item, without a write of the entity. Returns whether the list was written.
+pub(super) async fn mend<S: Store>(
+    store: &S,
+    primary: &EntityKey,
+    entry: &Entry,
+) -> Result<bool, Error> {
+    // What a repair that dies leaves half done, nobody else's note may name.
+    let note = store.leave_note(primary, std::slice::from_ref(entry)).await?;
+    let has_written = reconcile(store, primary, entry).await?;
+    forget(store, note.as_ref()).await;
+    Ok(has_written)
+}
+
+/// The worker finds nothing to do if this is lost.
+async fn forget<S: Store>(store: &S, note: Option<&S::NoteId>) {
+    if let Some(note) = note {
+        let _ = store.delete_note(note).await;
+    }
+}
+
+/// The list holds the item if and only if the entity, read after the list, says so; and the entity is the same
+/// after the write as before it. A writer that slept between would else leave what nobody's note names.
+///
+/// By anybody and any number of times. Returns whether anything was written.
+pub(super) async fn reconcile<S: Store>(
+    store: &S,
+    primary: &EntityKey,
+    entry: &Entry,
+) -> Result<bool, Error> {
+    let mut has_written = false;
+    for attempts in 1..=ATTEMPTS {
+        let list = store.list(entry).await?;
+        let (is_wanted, before) = store.wants(primary, entry).await?;
+        let mut items = list.as_ref().map(|list| store.items(list).to_vec()).unwrap_or_default();
+        if !items::set(&mut items, &entry.item, is_wanted) {
+            return Ok(has_written);
+        }
+        if store.write(entry, &items, list.as_ref()).await? {
+            has_written = true;
+            if store.wants(primary, entry).await?.1 == before {
+                return Ok(true);
+            }
+        }
+        store.pause(attempts).await;
+    }
+    Err(Error::new(ErrorKind::Contended { attempts: ATTEMPTS }))
+}
 
 impl<T: TableEntity> ListTable<T> {
     pub(super) async fn settle(&self, note: &Note) -> Result<(), Error> {
         for entry in &note.entries {
-            self.reconcile(&note.primary, entry).await?;
+            let settled = reconcile(self, &note.primary, entry).await;
+            settled
+                .map_err(|error| error.at("list", Some(self.rows.name()), Some(&entry.place)))?;
         }
         Ok(())
     }
+}
 
-    /// The list holds the item if and only if the entity, read after the list, says so; and the entity is the same
-    /// after the write as before it. A writer that slept between would else leave what nobody's note names.
-    ///
-    /// Returns whether anything was written.
-    pub(super) async fn reconcile(
-        &self,
-        primary: &EntityKey,
-        entry: &Entry,
-    ) -> Result<bool, Error> {
-        let env = &self.rows.account.0.env;
-        let mut has_written = false;
-        for attempts in 1..=ATTEMPTS {
-            let list = self.read_list(entry.number, &entry.place).await?;
-            let (is_wanted, before) = self.wants(primary, entry).await?;
-            let mut items = list.as_ref().map(|list| list.items.clone()).unwrap_or_default();
-            if !items::set(&mut items, &entry.item, is_wanted) {
-                return Ok(has_written);
-            }
-            if self.write_list(entry.number, &entry.place, &items, list.as_ref()).await? {
-                has_written = true;
-                if self.wants(primary, entry).await?.1 == before {
-                    return Ok(true);
-                }
-            }
-            env.sleep(pause(env, attempts)).await;
-        }
-        let error = Error::new(ErrorKind::Contended { attempts: ATTEMPTS });
-        Err(error.at("list", Some(self.rows.name()), Some(&entry.place)))
+impl<T: TableEntity> Store for ListTable<T> {
+    type List = List;
+    type NoteId = Receipt;
+
+    fn items<'l>(&self, list: &'l List) -> &'l [String] {
+        &list.items
     }
 
-    /// Whether an entity says that it is in a list as this item; and its version.
-    pub(super) async fn wants(
-        &self,
-        primary: &EntityKey,
-        entry: &Entry,
-    ) -> Result<(bool, Option<crate::ETag>), Error> {
-        let Some(row) = self.rows.get(primary.clone()).await? else { return Ok((false, None)) };
-        let etag = row.etag().clone();
-        Ok((self.entries_of_row(row.into_inner())?.contains(entry), Some(etag)))
+    fn list<'a>(&'a self, entry: &'a Entry) -> Reply<'a, Option<List>> {
+        Box::pin(self.read_list(entry.number, &entry.place))
+    }
+
+    fn wants<'a>(
+        &'a self,
+        primary: &'a EntityKey,
+        entry: &'a Entry,
+    ) -> Reply<'a, (bool, Option<ETag>)> {
+        Box::pin(async move {
+            let Some(row) = self.rows.get(primary.clone()).await? else {
+                return Ok((false, None));
+            };
+            let etag = row.etag().clone();
+            Ok((self.entries_of_row(row.into_inner())?.contains(entry), Some(etag)))
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        entry: &'a Entry,
+        items: &'a [String],
+        read: Option<&'a List>,
+    ) -> Reply<'a, bool> {
+        Box::pin(self.write_list(entry.number, &entry.place, items, read))
+    }
+
+    fn leave_note<'a>(
+        &'a self,
+        primary: &'a EntityKey,
+        entries: &'a [Entry],
+    ) -> Reply<'a, Option<Receipt>> {
+        Box::pin(async move {
+            let is_remote = |entry: &&Entry| {
+                T::LISTS.get(entry.number).is_some_and(|def| def.home != ListHome::Beside)
+            };
+            let remote: Vec<Entry> = entries.iter().filter(is_remote).cloned().collect();
+            self.send_note(primary, &remote).await
+        })
+    }
+
+    fn delete_note<'a>(&'a self, note: &'a Receipt) -> Reply<'a, ()> {
+        Box::pin(async move {
+            match &self.queue {
+                Some(queue) => queue.delete(note).await.map(drop),
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn pause(&self, attempts: u32) -> BoxFuture<'_, ()> {
+        let env = &self.rows.account.0.env;
+        Box::pin(async move { env.sleep(pause(env, attempts)).await })
     }
 }

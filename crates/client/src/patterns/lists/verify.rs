@@ -2,6 +2,7 @@
 
 use super::ListTable;
 use super::note::Entry;
+use super::reconcile::{self, Store as _};
 use crate::codec::INDEX_MARK;
 use crate::entity::{Entity, Loaded, TableEntity};
 use crate::error::Error;
@@ -60,7 +61,9 @@ impl<T: TableEntity> ListTable<T> {
         let page = search::page(&Items(self), resume).await?;
         let mut mended = 0;
         for Wrong { primary, entry, .. } in page.findings {
-            mended += usize::from(self.reconcile(&primary, &entry).await?);
+            let mends = reconcile::mend(self, &primary, &entry).await;
+            let place = |error: Error| error.at("list", Some(self.rows.name()), Some(&entry.place));
+            mended += usize::from(mends.map_err(place)?);
         }
         Ok((mended, page.next))
     }

@@ -1,7 +1,7 @@
 //! Writes of an entity and of the lists it is in (P-4.3 to P-4.5).
 
 use super::note::Entry;
-use super::{ATTEMPTS, ListTable, items, overflow, store};
+use super::{ATTEMPTS, ListTable, items, overflow, reconcile, store};
 use crate::BoxError;
 use crate::batch::{self, BatchFault, Operation};
 use crate::codec::encode_whole;
@@ -119,26 +119,10 @@ impl<T: TableEntity> ListTable<T> {
         let added = changed(&entries.new, &entries.old);
         let remote: Vec<Entry> =
             removed.iter().chain(&added).filter(|entry| !is_beside(entry)).cloned().collect();
-        let note = self.leave_note(&key, &remote).await.map_err(place)?;
         let removed: Vec<_> = removed.iter().filter(is_beside).collect();
         let added: Vec<_> = added.iter().filter(is_beside).collect();
-        if let Err(error) = self.commit(&key, write, &removed, &added).await {
-            // It is not done: nothing is to be seen to.
-            if !error.may_have_been_applied()
-                && let (Some(note), Some(queue)) = (&note, &self.queue)
-            {
-                let _ = queue.delete(note).await;
-            }
-            return Err(place(error));
-        }
-        // From here on the write is acknowledged; what fails is left to the worker.
-        let mut pending = false;
-        for entry in &remote {
-            pending |= self.reconcile(&key, entry).await.is_err();
-        }
-        if let (false, Some(note), Some(queue)) = (pending, &note, &self.queue) {
-            let _ = queue.delete(note).await;
-        }
+        let commit = self.commit(&key, write, &removed, &added);
+        let pending = reconcile::write(self, &key, &remote, commit).await.map_err(place)?;
         Ok(ListsWritten { pending })
     }
 

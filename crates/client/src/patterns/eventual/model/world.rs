@@ -30,6 +30,8 @@ struct State {
     /// Grows with every write: versions and times.
     ticks: u64,
     ended: BTreeSet<usize>,
+    /// Repairs that are at work, or died.
+    repairs: BTreeSet<&'static str>,
     trace: Vec<String>,
 }
 
@@ -104,6 +106,11 @@ impl World {
         self.lock().ticks += 2 * u64::try_from(CLAIM_AGE.as_nanos() / 100).unwrap();
         let client = self.free_client();
         block_on(async { while client.settle_one(true).await {} });
+        // A repair that died has left no note: it is begun again.
+        let begun = std::mem::take(&mut self.lock().repairs);
+        for id in begun {
+            block_on(client.repair(id));
+        }
     }
 
     /// Copies are what the primaries say, and no note is left.
@@ -167,6 +174,28 @@ impl Client {
     /// Works on one note; `heals` takes any, and else it is of a writer that has ended (the grace of W1).
     pub(super) async fn work(&self) {
         self.settle_one(false).await;
+    }
+
+    /// What a repair does about a primary: the copies it should have, and those that are there (P-2.6a).
+    pub(super) async fn repair(&self, id: &'static str) {
+        self.world.lock().repairs.insert(id);
+        let place = primary(id);
+        let there = self.request("scan".to_owned(), |state| {
+            let points = |entity: &Entity| entity.str("_rk") == Ok(id);
+            let copies = state.rows.iter().filter(|(_, (entity, _))| points(entity));
+            copies.map(|(place, _)| place.clone()).collect::<Vec<_>>()
+        });
+        let mut candidates = there.await.unwrap();
+        if let Some(found) = self.get(&place).await.unwrap() {
+            let wanted = (self.world.shape)(&found.entity).unwrap();
+            candidates.extend(wanted.into_iter().map(|copy| copy.place));
+        }
+        for copy in candidates {
+            let protocol = Protocol { has_notes: false, is_thorough: true, ..self.protocol() };
+            let note = Note { kind: "T".into(), primary: place.clone(), candidates: vec![copy] };
+            let _ = protocol.settle(&note).await;
+        }
+        self.world.lock().repairs.remove(id);
     }
 
     async fn settle_one(&self, heals: bool) -> bool {
