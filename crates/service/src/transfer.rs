@@ -3,6 +3,10 @@
 //! Keys are copied in order, so that the last key written says how far a copy got, and a copy that ended
 //! early goes on there. Every write puts a whole value: doing it again does no harm. Revisions belong to the
 //! engine that gives them, so timestamps and etags of the target are its own.
+//!
+//! What is derived is copied as it is, but for the moments at which entities expire some time after their last
+//! write: those follow the timestamps. So with the record of each expiry goes an order to build its moments from
+//! the beginning, which the target's server carries out when it starts.
 
 use crate::scan::key_range;
 use lazuli_engine::{
@@ -10,8 +14,10 @@ use lazuli_engine::{
     Write,
 };
 use lazuli_layout::key;
+use lazuli_layout::key::expiry::{decode_record, records};
+use lazuli_layout::settings::{BuildRecord, ExpiryRecord};
 use lazuli_model::Clock;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Entries and bytes that are copied in one commit, if the target takes as many.
@@ -114,11 +120,14 @@ impl Transfer {
         if rows.is_empty() {
             return Ok(());
         }
+        let rebuilt: Vec<Row> = rows.iter().filter_map(rebuilding).collect();
+        let is_copied = |row: &&Row| !rebuilt.iter().any(|other| other.key == row.key);
         let mut tries = 0;
         loop {
             let put = |row: &Row| Write::Put(Key::from(row.key.clone()), row.value.clone().into());
             let not_before = Revision(self.clock.now().ticks());
-            let commit = Commit::new(not_before, rows.iter().map(put).collect());
+            let writes = rows.iter().filter(is_copied).chain(&rebuilt).map(put).collect();
+            let commit = Commit::new(not_before, writes);
             tries += 1;
             match self.to.commit(commit).await {
                 Ok(_) => return Ok(()),
@@ -131,12 +140,35 @@ impl Transfer {
     }
 
     fn rows_max(&self) -> usize {
-        self.to.limits().commit_writes_max.min(ROWS_MAX)
+        // Each entry may be the record of an expiry, which another goes with.
+        (self.to.limits().commit_writes_max / 2).clamp(1, ROWS_MAX)
     }
 
     fn bytes_max(&self) -> usize {
         self.to.limits().commit_bytes_max.min(BYTES_MAX)
     }
+}
+
+/// What has the moments of an expiry built again in the target, if `row` is the record of one. A record that
+/// cannot be read is copied as it is.
+fn rebuilding(row: &Row) -> Option<Row> {
+    let id = decode_record(&row.key).ok()?;
+    let ExpiryRecord { account, table } = ExpiryRecord::decode(&row.value).ok()?;
+    Some(Row { key: id.build(), value: BuildRecord::new(account, table).encode() })
+}
+
+/// The keys of what has moments built again, in both engines.
+async fn rebuilds(engine: &dyn Engine) -> Result<BTreeSet<Vec<u8>>, EngineError> {
+    let view = engine.view().await?;
+    let all = records();
+    let mut keys = BTreeSet::new();
+    let mut next = Some(all.start);
+    while let Some(from) = next.take() {
+        let (rows, rest) = read(&*view, from..all.end.clone(), ROWS_MAX, BYTES_MAX).await?;
+        next = rows.last().filter(|_| rest).map(|last| [&last.key[..], &[0]].concat());
+        keys.extend(rows.iter().filter_map(rebuilding).map(|row| row.key));
+    }
+    Ok(keys)
 }
 
 /// Whether an engine holds nothing but what gateways leave for each other.
@@ -190,8 +222,10 @@ pub async fn compare(
     hash: fn(&[u8], &[u8]) -> u128,
     mut watch: impl FnMut(u64),
 ) -> Result<Comparison, TransferError> {
-    let mut source = Cursor::new(from);
-    let mut target = Cursor::new(to);
+    // How far moments are built is of its own in each.
+    let apart = rebuilds(from).await.map_err(TransferError::Source)?;
+    let mut source = Cursor::new(from, &apart);
+    let mut target = Cursor::new(to, &apart);
     let mut found = Comparison::default();
     loop {
         if source.fill().await.map_err(TransferError::Source)?
@@ -244,14 +278,16 @@ impl Row {
 /// A walk through an engine, a chunk at a time.
 struct Cursor<'e> {
     engine: &'e dyn Engine,
+    /// Keys that are passed over.
+    apart: &'e BTreeSet<Vec<u8>>,
     view: Option<Arc<dyn View>>,
     rows: VecDeque<Row>,
     next: Option<Vec<u8>>,
 }
 
 impl<'e> Cursor<'e> {
-    fn new(engine: &'e dyn Engine) -> Self {
-        Self { engine, view: None, rows: VecDeque::new(), next: Some(key::all().start) }
+    fn new(engine: &'e dyn Engine, apart: &'e BTreeSet<Vec<u8>>) -> Self {
+        Self { engine, apart, view: None, rows: VecDeque::new(), next: Some(key::all().start) }
     }
 
     /// Fetches a chunk if there is none; returns whether it did.
@@ -272,8 +308,10 @@ impl<'e> Cursor<'e> {
                     let (rows, rest) = read?;
                     self.next =
                         rows.last().filter(|_| rest).map(|last| [&last.key[..], &[0]].concat());
-                    let rows = rows.into_iter().filter(|row| !key::is_of_gateways(&row.key));
-                    self.rows.extend(rows);
+                    let is_compared = |row: &Row| {
+                        !key::is_of_gateways(&row.key) && !self.apart.contains(&row.key)
+                    };
+                    self.rows.extend(rows.into_iter().filter(is_compared));
                     fetched = true;
                 }
             }

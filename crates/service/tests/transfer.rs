@@ -21,7 +21,7 @@ fn hash(key: &[u8], value: &[u8]) -> u128 {
 
 /// Takes few entries at a time, so that a copy has many steps.
 fn target() -> Arc<MemoryEngine> {
-    let limits = Limits { commit_writes_max: 7, ..Limits::DEFAULT };
+    let limits = Limits { commit_writes_max: 14, ..Limits::DEFAULT };
     Arc::new(MemoryEngine::new(MemoryOptions { limits, ..MemoryOptions::default() }))
 }
 

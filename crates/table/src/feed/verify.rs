@@ -34,15 +34,23 @@ impl TableService {
         let Some(found) = view.get(&id.record()).await? else { return Ok(None) };
         let record = FeedRecord::decode(&found.value)?;
         let mut first = None;
-        let mut visit = |_: &[u8], _: &[u8], revision: Revision| {
-            first = Some(revision);
+        let mut visit = |key: &[u8], _: &[u8], revision: Revision| {
+            let (_, recorded, _) = Key::split_appended(key).ok_or(CorruptRecord("change key"))?;
+            // A copy stores many entries at one revision, and entities come before changes: those of
+            // the same revision are copied, too.
+            first = Some(if recorded == revision { revision } else { after(revision) });
             Ok(Visit::Continue)
         };
         let range = key_range(id.entries_from(record.floor));
         step(view, range, Rows::at_most(1), &mut visit).await?;
         let complete = Revision(self.complete_from(record.begun).ticks());
-        Ok(Some(RecordedFeed { id, from: first.unwrap_or(found.revision).max(complete) }))
+        let from = first.unwrap_or(after(found.revision)).max(complete);
+        Ok(Some(RecordedFeed { id, from }))
     }
+}
+
+fn after(revision: Revision) -> Revision {
+    Revision(revision.0.saturating_add(1))
 }
 
 impl Comparison {

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests may")]
 
 mod batches;
+mod copies;
 mod expiry;
 mod feeds;
 mod fixture;
