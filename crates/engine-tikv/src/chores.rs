@@ -7,9 +7,15 @@ use crate::read::{CHUNK_BYTES_MAX, RangeRead};
 use crate::transaction::TransactionError;
 use bytes::Bytes;
 use lazuli_engine::{Direction, GUARD_AGE_MS_MAX, KeyRange, Reclaimed};
+use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError};
 
 /// Keys deleted by one step of a reclaim.
 const RECLAIM_KEYS: usize = 1024;
+/// Regions without keys that one step of a reclaim looks at.
+const RECLAIM_REGIONS: usize = 256;
+/// Ranges whose reclaim has begun and is remembered; one that is forgotten begins again.
+const RECLAIMS_MAX: usize = 64;
 /// Regions whose locks one step of tending looks for.
 const SWEEP_REGIONS: usize = 64;
 /// No transaction lives this long.
@@ -18,13 +24,35 @@ const LOCKS_MS: u64 = 60_000;
 const VERSIONS_MS: u64 = 600_000;
 
 impl TikvEngine {
-    /// Deletes some keys of a range that nobody uses any more.
+    /// Deletes some keys of a range that nobody uses any more. It goes on where the last step ended: what
+    /// was deleted is walked over once, however many empty regions it leaves.
     pub(crate) async fn reclaim_some(&self, range: KeyRange) -> Result<Reclaimed, ClientError> {
+        let end = range.end.clone();
+        let begun = self.reclaims().remove(&end).filter(|from| range.start < *from);
+        let (reclaimed, rest) =
+            self.reclaim_from(KeyRange::new(begun.unwrap_or(range.start), range.end)).await?;
+        if let Some(rest) = rest {
+            let mut reclaims = self.reclaims();
+            if reclaims.len() >= RECLAIMS_MAX {
+                reclaims.clear();
+            }
+            reclaims.insert(end, rest);
+        }
+        Ok(reclaimed)
+    }
+
+    /// One step, and where the next one begins.
+    async fn reclaim_from(
+        &self,
+        range: KeyRange,
+    ) -> Result<(Reclaimed, Option<Vec<u8>>), ClientError> {
         let cluster = &self.shared.cluster;
         let mut patience = cluster.patience();
         let at = cluster.oracle.now(&mut patience).await?;
         let mut left = Some(range).filter(|range| !range.is_empty());
-        while let Some(range) = left {
+        for _ in 0..RECLAIM_REGIONS {
+            let Some(range) = left else { return Ok((Reclaimed::Fully, None)) };
+            let from = range.start.clone();
             let read = RangeRead { range, direction: Direction::Forward, at, keys_only: true };
             let chunk = cluster.scan(&read, RECLAIM_KEYS, CHUNK_BYTES_MAX, &mut patience).await?;
             if !chunk.entries.is_empty() {
@@ -33,9 +61,10 @@ impl TikvEngine {
                 let deletes = chunk.entries.into_iter().map(delete).collect();
                 let latest = at.later(GUARD_AGE_MS_MAX);
                 return match cluster.commit((at, latest), deletes, &mut patience).await {
-                    // A later step finds what this one left.
-                    Ok(()) | Err(TransactionError::Conflict | TransactionError::Exists) => {
-                        Ok(Reclaimed::Partly)
+                    Ok(()) => Ok((Reclaimed::Partly, chunk.rest.map(|rest| rest.start))),
+                    // The next step finds what this one left.
+                    Err(TransactionError::Conflict | TransactionError::Exists) => {
+                        Ok((Reclaimed::Partly, Some(from)))
                     }
                     Err(
                         TransactionError::Failed(error) | TransactionError::Undetermined(error),
@@ -44,7 +73,12 @@ impl TikvEngine {
             }
             left = chunk.rest;
         }
-        Ok(Reclaimed::Fully)
+        Ok((Reclaimed::Partly, left.map(|rest| rest.start)))
+    }
+
+    /// Nothing done under the lock can panic halfway.
+    fn reclaims(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Vec<u8>>> {
+        self.reclaims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes the locks of processes that died, some regions at a time; once through, it lets the

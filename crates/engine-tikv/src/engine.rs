@@ -20,8 +20,8 @@ use lazuli_engine::{
 };
 use lazuli_meter::{Family, Source};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
@@ -81,6 +81,8 @@ pub struct TikvEngine {
     pub(crate) collect_garbage: bool,
     /// Where the search for forgotten locks goes on, and when it began.
     pub(crate) sweep: tokio::sync::Mutex<Option<(Vec<u8>, Timestamp)>>,
+    /// Where the reclaim of a range goes on, by the end of the range.
+    pub(crate) reclaims: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
 }
 
 /// What commits that outlive their callers need.
@@ -117,6 +119,7 @@ impl TikvEngine {
             shared: Arc::new(shared),
             collect_garbage: options.collect_garbage,
             sweep: tokio::sync::Mutex::default(),
+            reclaims: Mutex::default(),
         })
     }
 }

@@ -7,7 +7,7 @@ mod common;
 use common::engine_on;
 use lazuli_engine::{
     BoxError, Check, Commit, CommitError, Current, Direction, Engine, Expect, Key, KeyRange,
-    Modify, Revision, Scan, View, Visit, Write,
+    Modify, Reclaimed, Revision, Scan, View, Visit, Write,
 };
 use lazuli_testkit::engine_suite::run;
 use lazuli_testkit::stores::tikv::StandIn;
@@ -212,6 +212,35 @@ fn query_page_is_a_timestamp_and_its_chunks() {
         assert_calls(cluster, page(1), &[("Tso", 1), ("KvGet", 1), ("KvScan", 1)]);
         // 32, 128 and 340 rows.
         assert_calls(cluster, page(500), &[("Tso", 1), ("KvGet", 1), ("KvScan", 3)]);
+    });
+}
+
+/// A step of a reclaim does not walk over the regions that earlier ones have emptied.
+#[test]
+fn reclaim_goes_on_where_it_ended() {
+    with_table(|cluster, engine| {
+        let rows: Vec<String> = (0..2_100).map(|n| format!("row{n:04}")).collect();
+        rows.iter().step_by(300).for_each(|row| {
+            cluster.control_at("split", key(row).as_slice());
+        });
+        for part in rows.chunks(500) {
+            let puts = part.iter().map(|row| put(row, 10)).collect();
+            block_on(done(engine.commit(Commit::new(Revision(0), puts))));
+        }
+        let scans = |reclaimed| {
+            cluster.control("reset");
+            let range = KeyRange::prefix(b"Lrow");
+            block_on(async { assert_eq!(engine.reclaim(range).await.unwrap(), reclaimed) });
+            cluster.counts()["KvScan"]
+        };
+        // One scan of a region finds at most its 300 rows.
+        let mut steps = Vec::new();
+        for _ in 0..7 {
+            steps.push(scans(Reclaimed::Partly));
+        }
+        assert!(steps.iter().all(|scans| *scans <= 2), "{steps:?}");
+        // The end was reached: one more look at all regions.
+        assert!(scans(Reclaimed::Fully) >= 7);
     });
 }
 
