@@ -2,9 +2,11 @@
 //!
 //! Three gateways of the real binary run on one store, each through a line of its own that can be made
 //! bad. While a fault happens, clients that spread over all gateways record histories of tables and
-//! queues, one after the other; every history is checked as the others of `lazuli-sim` are. A probe
+//! queues, one after the other; every history is checked as the others of `lazuli-sim` are. Others write a
+//! table with indexes, a feed and entities that expire, and transactions with messages (`derived.rs`). A probe
 //! measures how long each gateway needs for a write and a read, and when it is back.
 
+mod derived;
 mod gateways;
 mod load;
 mod loads;
@@ -21,6 +23,12 @@ use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::seed::Seeded;
 use lazuli_testkit::{processes, stores};
 use script::Fault;
+use std::collections::VecDeque;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// Runs that wait for their indexes to be built, while others go on.
+const ENDING_MAX: usize = 3;
 
 /// A store that several gateways may share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -103,6 +111,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
     );
     let wanted = |fault: &&Fault| only.is_empty() || only.iter().any(|name| name == fault.name());
     let mut tally = Tally::default();
+    let mut ending: VecDeque<Ending> = VecDeque::new();
     for fault in all.iter().filter(wanted) {
         if fault.clock(0).is_some() && !processes::can_fake_time() {
             println!("{} is skipped: Debian's package faketime is not installed", fault.name());
@@ -110,25 +119,62 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<Tally> {
             continue;
         }
         for seed in options.seed..options.seed + options.seeds {
-            let outcome = Cluster::start(workspace, *store, *fault, seed)
-                .and_then(|mut cluster| script::run(*fault, &mut cluster, Seeded::new(seed)));
+            let run = Run { store: *store, fault: *fault, seed, began: Instant::now() };
+            let outcome =
+                Cluster::start(workspace, *store, *fault, seed).and_then(|mut cluster| {
+                    let outcome = script::run(*fault, &mut cluster, Seeded::new(seed))?;
+                    Ok((cluster, outcome))
+                });
             match outcome {
-                Ok(report) => {
-                    println!("{:22} seed {seed}: {report}", fault.name());
-                    tally += Tally::PASSED;
+                Ok((cluster, outcome)) => {
+                    let end = std::thread::spawn(move || script::end(cluster, outcome));
+                    ending.push_back((run, end));
                 }
-                Err(error) => {
-                    println!(
-                        "{} failed; reproduce with --engine {} --fault {} --seed {seed} --seeds \
-                         1\n{error:#}",
-                        fault.name(),
-                        store.name(),
-                        fault.name()
-                    );
-                    tally += Tally::FAILED;
-                }
+                Err(error) => tally += run.tell(Err(error)),
+            }
+            if ending.len() >= ENDING_MAX {
+                tally += ending.pop_front().map_or(Tally::default(), finish);
             }
         }
     }
+    for ended in ending {
+        tally += finish(ended);
+    }
     Ok(tally)
+}
+
+/// A run of a fault with a seed.
+struct Run {
+    store: Store,
+    fault: Fault,
+    seed: u64,
+    began: Instant,
+}
+
+type Ending = (Run, JoinHandle<Result<String>>);
+
+fn finish((run, end): Ending) -> Tally {
+    run.tell(end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+}
+
+impl Run {
+    /// Prints how it ended.
+    fn tell(&self, outcome: Result<String>) -> Tally {
+        let Self { store, fault, seed, began } = self;
+        let (name, seconds) = (fault.name(), began.elapsed().as_secs());
+        match outcome {
+            Ok(report) => {
+                println!("{name:22} seed {seed}: {report}; {seconds} s");
+                Tally::PASSED
+            }
+            Err(error) => {
+                let store = store.name();
+                println!(
+                    "{name} failed; reproduce with --engine {store} --fault {name} --seed {seed} \
+                     --seeds 1\n{error:#}"
+                );
+                Tally::FAILED
+            }
+        }
+    }
 }

@@ -15,7 +15,7 @@
 //! The seed is printed; it fixes what the writers do and when the kill comes, counted in
 //! acknowledged requests. How the requests interleave depends on the machine.
 
-mod outbox;
+pub(crate) mod outbox;
 mod queues;
 
 use crate::tally::Tally;

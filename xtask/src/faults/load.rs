@@ -6,7 +6,10 @@ use lazuli_sim::record::{self, Report};
 use lazuli_sim::workload::Workload;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+/// What a client waits between two requests, so that many faults leave room for others on the machine.
+const CLIENT_PAUSE: Duration = Duration::from_millis(8);
 /// Clients of one history.
 const TABLE_CLIENTS: usize = 6;
 const QUEUE_CLIENTS: usize = 6;
@@ -15,6 +18,11 @@ const TABLE_REQUESTS: usize = 40;
 const QUEUE_REQUESTS: usize = 25;
 /// Seeds of one run do not meet those of the next.
 const SEEDS_PER_RUN: u64 = 10_000;
+
+/// Waits a moment.
+pub(crate) fn client_pause() {
+    std::thread::park_timeout(CLIENT_PAUSE);
+}
 
 /// Records histories of tables until `is_over`, at least one of each workload that fits.
 pub(crate) fn tables(addresses: &[SocketAddr], seed: u64, is_over: &AtomicBool) -> Result<Report> {

@@ -1,5 +1,6 @@
 //! The faults: what is done to the cluster while clients work, and what must hold.
 
+use super::derived::{self, Derived};
 use super::gateways::Cluster;
 use super::probe::Probed;
 use super::{Store, load, loads, probe, tikv};
@@ -129,7 +130,7 @@ impl Fault {
     fn slowest_max(self) -> Duration {
         Duration::from_secs(match self {
             // The probe of the stopped gateway waits for it.
-            Self::GatewayStopped => 40,
+            Self::GatewayStopped => 75,
             // A write in flight on a line that falls silent has an answer after 10 s.
             _ => 15,
         })
@@ -138,6 +139,7 @@ impl Fault {
 
 /// What was done and seen.
 pub(crate) struct Outcome {
+    pub(crate) derived: Derived,
     tables: Report,
     queues: Report,
     probed: Vec<Probed>,
@@ -148,17 +150,19 @@ pub(crate) struct Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tables, queues, probed, lost, note } = self;
+        let Self { derived, tables, queues, probed, lost, note } = self;
         let slowest = probed.iter().map(|probed| probed.slowest).max().unwrap_or_default();
         let gap = probed.iter().map(|probed| probed.longest_gap).max().unwrap_or_default();
         write!(
             f,
-            "{} + {} calls ({} + {} unknown, {} undecided), lines lost {lost}; probes: {} good, {} \
-             failed, slowest {:.1} s, longest gap {:.1} s{note}",
+            "{} + {} + {} calls ({} + {} + {} unknown, {} undecided), lines lost {lost}; probes: {} \
+             good, {} failed, slowest {:.1} s, longest gap {:.1} s{note}",
             tables.calls,
             queues.calls,
+            derived.writes,
             tables.unknown,
             queues.unknown,
+            derived.doubts,
             tables.undecided + queues.undecided,
             probed.iter().map(|probed| probed.answered).sum::<u64>(),
             probed.iter().map(|probed| probed.failed).sum::<u64>(),
@@ -168,9 +172,12 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Lets clients work while the fault happens, and checks all that they saw.
+/// Lets clients work while the fault happens, and checks all that they saw. What they wrote with derived
+/// writes is to be compared afterwards.
 pub(crate) fn run(fault: Fault, cluster: &mut Cluster, mut random: Seeded) -> Result<Outcome> {
     let seed = random.next_u64();
+    let derived = derived::set_up(cluster, fault.asks_queues())?;
+    let random_of_derived = random.stream(seed);
     let (tables, queues) = (cluster.tables(), cluster.queues());
     let is_over = AtomicBool::new(false);
     let outcome = std::thread::scope(|scope| {
@@ -179,6 +186,7 @@ pub(crate) fn run(fault: Fault, cluster: &mut Cluster, mut random: Seeded) -> Re
             true => load::queues(&queues, seed, &is_over),
             false => Ok(Report::default()),
         });
+        let of_derived = scope.spawn(|| derived.write(&tables, &random_of_derived, &is_over));
         let probes: Vec<_> = tables
             .iter()
             .enumerate()
@@ -192,10 +200,7 @@ pub(crate) fn run(fault: Fault, cluster: &mut Cluster, mut random: Seeded) -> Re
         pause(random_ms(&mut random, 300, 1_500));
         let note = happen(fault, cluster, &mut random);
         is_over.store(true, Ordering::SeqCst);
-        let join = |thread: std::thread::ScopedJoinHandle<'_, Result<Report>>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        let (tables, queues) = (join(of_tables), join(of_queues));
+        let (tables, queues, derived) = (join(of_tables), join(of_queues), join(of_derived));
         let mut probed = Vec::new();
         for thread in probes {
             let seen = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -204,6 +209,7 @@ pub(crate) fn run(fault: Fault, cluster: &mut Cluster, mut random: Seeded) -> Re
         let lost = cluster.lines().map(|line| line.lost()).sum();
         Ok::<_, anyhow::Error>(Outcome {
             note: note?,
+            derived: derived?,
             tables: tables?,
             queues: queues?,
             probed,
@@ -227,8 +233,19 @@ pub(crate) fn run(fault: Fault, cluster: &mut Cluster, mut random: Seeded) -> Re
             logs(cluster)
         );
     }
-    cluster.stop()?;
     Ok(outcome)
+}
+
+/// Compares what was written with derived writes, when the indexes are built, and stops the gateways.
+pub(crate) fn end(mut cluster: Cluster, mut outcome: Outcome) -> Result<String> {
+    let compared = outcome.derived.compare(&cluster);
+    compared.with_context(|| logs(&cluster))?;
+    cluster.stop()?;
+    Ok(outcome.to_string())
+}
+
+fn join<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Does to the cluster what the fault is, and waits until the cluster should be well again.
@@ -240,8 +257,16 @@ fn happen(fault: Fault, cluster: &mut Cluster, random: &mut Seeded) -> Result<St
             pause(seconds(4));
         }
         Fault::GatewayStopped => {
+            // Longer than the builder of an index waits for writes that do not know of it.
             cluster.server(0)?.signal("STOP")?;
-            pause(seconds(20));
+            pause(random_ms(random, 0, 2_000));
+            derived::rebuild_index(cluster)?;
+            match cluster.tikv() {
+                Ok(_) => pause(seconds(10)),
+                Err(_) => pause(seconds(48)),
+            }
+            cluster.pass_time_of_store();
+            pause(seconds(10));
             cluster.server(0)?.signal("CONT")?;
             pause(seconds(3));
         }

@@ -1,14 +1,23 @@
-//! Transactions with messages under the kill test: a client inserts an entity and puts a
-//! message that names it, in one transaction, until the server is killed. Whatever a later server
-//! finds, each entity has its message, each message its entity, and what was acknowledged has both.
+//! Transactions with messages under the kill test and the faults of shared stores: a client
+//! inserts an entity and puts a message that names it, in one transaction. Whatever is found later, each entity has its message, each message its entity, and what was acknowledged has both.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use lazuli_testkit::acknowledged::{Entries, read_entities};
 use lazuli_testkit::http::Connection;
 use lazuli_testkit::outbox::{self, TABLE};
 use lazuli_testkit::server::Server;
 use lazuli_testkit::table::Outcome;
 use std::collections::BTreeSet;
+
+/// How a transaction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Done,
+    /// It had an answer of 500 or more.
+    Failed,
+    /// The connection broke.
+    Cut,
+}
 
 /// The transactions so far.
 #[derive(Debug, Default)]
@@ -25,6 +34,21 @@ impl Outbox {
         Ok(Self::default())
     }
 
+    /// Sends a transaction, whose outcome may stay unknown.
+    pub(crate) fn send(&mut self, connection: &mut Connection) -> Result<Sent> {
+        self.sent += 1;
+        let row = format!("{:06}", self.sent);
+        let Ok(answer) = outbox::send(connection, &row) else { return Ok(Sent::Cut) };
+        let statuses: Vec<u16> = answer.parts.iter().map(|(status, _)| *status).collect();
+        if statuses == [204, 201] {
+            self.acknowledged.insert(row);
+            return Ok(Sent::Done);
+        }
+        let worst = statuses.iter().copied().fold(answer.status, u16::max);
+        ensure!(worst >= 500, "a transaction: {} {}", answer.status, answer.body);
+        Ok(Sent::Failed)
+    }
+
     /// Sends transactions one after another until the connection breaks, which is not an error.
     pub(crate) fn send_until_cut_off(
         &mut self,
@@ -32,15 +56,11 @@ impl Outbox {
         acknowledge: impl Fn(),
     ) -> Result<()> {
         loop {
-            self.sent += 1;
-            let row = format!("{:06}", self.sent);
-            let Ok(answer) = outbox::send(&mut connection, &row) else {
-                return Ok(());
-            };
-            let is_done = answer.parts.iter().map(|(status, _)| *status).eq([204, 201]);
-            ensure!(is_done, "a transaction: {} {}", answer.status, answer.body);
-            self.acknowledged.insert(row);
-            acknowledge();
+            match self.send(&mut connection)? {
+                Sent::Done => acknowledge(),
+                Sent::Failed => bail!("a transaction failed"),
+                Sent::Cut => return Ok(()),
+            }
         }
     }
 
