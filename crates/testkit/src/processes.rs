@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 /// Ticks of CPU per second, on every Linux that Rust runs on.
@@ -33,6 +34,32 @@ pub fn cpu_of_family(pid: u32) -> io::Result<Duration> {
     }
 }
 
+/// Sends a signal, such as `STOP`, to a process and its children. The process comes first: none of its
+/// children is born meanwhile.
+pub fn signal_family(pid: u32, name: &str) -> io::Result<()> {
+    signal(pid, name)?;
+    for child in children(pid)? {
+        // It may have ended.
+        let _ = signal(child, name);
+    }
+    Ok(())
+}
+
+fn signal(pid: u32, name: &str) -> io::Result<()> {
+    let sent = Command::new("kill").args(["-s", name]).arg(pid.to_string()).status()?;
+    if sent.success() { Ok(()) } else { Err(io::Error::other(format!("{pid} takes no {name}"))) }
+}
+
+fn children(pid: u32) -> io::Result<Vec<u32>> {
+    let mut children = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let process = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+        let is_child = |process: &u32| stat(*process).is_some_and(|stat| stat.parent == pid);
+        children.extend(process.filter(is_child));
+    }
+    Ok(children)
+}
+
 /// The most memory that a process has held, in KiB.
 pub fn peak_kib_of(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -45,14 +72,8 @@ fn time(ticks: u64) -> Duration {
 }
 
 fn ticks_of_children(pid: u32) -> io::Result<u64> {
-    let mut ticks = 0;
-    for entry in fs::read_dir("/proc")? {
-        let process = entry?.file_name().to_str().and_then(|name| name.parse().ok());
-        if let Some(stat) = process.and_then(stat).filter(|stat| stat.parent == pid) {
-            ticks += stat.own + stat.ended;
-        }
-    }
-    Ok(ticks)
+    let stats = children(pid)?.into_iter().filter_map(stat);
+    Ok(stats.map(|stat| stat.own + stat.ended).sum())
 }
 
 fn stat(pid: u32) -> Option<Stat> {

@@ -5,7 +5,7 @@ use super::script::Fault;
 use super::tikv::Tikv;
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
-use lazuli_testkit::processes::fake_time;
+use lazuli_testkit::processes::{fake_time, signal_family};
 use lazuli_testkit::server::Server;
 use lazuli_testkit::stores::postgres::{self, Instance, Pair};
 use lazuli_testkit::wire_cut::{Weather, WireCut};
@@ -121,6 +121,15 @@ impl Cluster {
             Beneath::Tikv(tikv) => Ok(tikv),
             _ => bail!("the store is not TiKV"),
         }
+    }
+
+    /// Sends a signal to the store, all processes of it.
+    pub(crate) fn signal_store(&self, name: &str) -> Result<()> {
+        let pid = match &self.beneath {
+            Beneath::Tikv(tikv) => tikv.pid(),
+            _ => self.primary()?.pid()?,
+        };
+        Ok(signal_family(pid, name)?)
     }
 
     /// Kills the store.

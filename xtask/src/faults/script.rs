@@ -22,6 +22,7 @@ pub(crate) enum Fault {
     LineSlow,
     LineResets,
     StoreRestarted,
+    StoreStopped,
     PrimaryLost,
     Deadlocks,
     ConnectionsUsedUp,
@@ -43,7 +44,7 @@ impl Fault {
         }
     }
 
-    const TIKV: [Self; 16] = [
+    const TIKV: [Self; 17] = [
         Self::GatewayKilled,
         Self::GatewayStopped,
         Self::AnswersLost,
@@ -53,6 +54,7 @@ impl Fault {
         Self::LineSlow,
         Self::LineResets,
         Self::StoreRestarted,
+        Self::StoreStopped,
         Self::RegionsMove,
         Self::StoreAway,
         Self::OnePhaseDeclined,
@@ -62,7 +64,7 @@ impl Fault {
         Self::Clocks,
     ];
 
-    const POSTGRES: [Self; 12] = [
+    const POSTGRES: [Self; 13] = [
         Self::GatewayKilled,
         Self::GatewayStopped,
         Self::AnswersLost,
@@ -71,6 +73,7 @@ impl Fault {
         Self::LineSlow,
         Self::LineResets,
         Self::StoreRestarted,
+        Self::StoreStopped,
         Self::PrimaryLost,
         Self::Deadlocks,
         Self::ConnectionsUsedUp,
@@ -87,6 +90,7 @@ impl Fault {
             Self::LineSlow => "line-slow",
             Self::LineResets => "line-resets",
             Self::StoreRestarted => "store-restarted",
+            Self::StoreStopped => "store-stopped",
             Self::PrimaryLost => "primary-lost",
             Self::Deadlocks => "deadlocks",
             Self::ConnectionsUsedUp => "connections-used-up",
@@ -294,6 +298,15 @@ fn happen(fault: Fault, cluster: &mut Cluster, random: &mut Seeded) -> Result<St
             pause(random_ms(random, 0, 2_000));
             cluster.resume_store()?;
             pause(seconds(4));
+        }
+        Fault::StoreStopped => {
+            // What it was asked before happens late: some of it after the gateways have given it up.
+            for _ in 0..2 {
+                cluster.signal_store("STOP")?;
+                pause(random_ms(random, 1_000, 9_000));
+                cluster.signal_store("CONT")?;
+                pause(seconds(3));
+            }
         }
         Fault::PrimaryLost => {
             cluster.kill_store()?;

@@ -66,6 +66,10 @@ impl Tikv {
         Ok((format!("tikv://{driver}"), lines))
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.stand_in.pid()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.stand_in.kill();
     }

@@ -150,6 +150,10 @@ impl StandIn {
         self.control("locks").parse().expect("a number")
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn kill(&mut self) {
         // A process that has already ended is as good.
         let _ = self.child.kill();
