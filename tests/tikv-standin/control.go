@@ -28,7 +28,8 @@ import (
 //	refuse CALL N [KEY]            do not do the next N calls
 //	delay CALL N MS [KEY]          the next N calls wait first
 //	hold CALL N [KEY]              the next N calls wait for release
-//	release                        calls that are held go on; answered when they are done
+//	release [CALL]                 calls that are held go on, those of a name or all; answered when they
+//	                               are done
 //	onepc on|off                   whether a prewrite may commit at once
 //	repeat on|off                  whether a repeated prewrite is answered with the commit
 //	count [KEY]                    calls by name: NAME=COUNT ...; with KEY, those to its region
@@ -90,7 +91,7 @@ func (s *standin) command(words []string) (result string, err error) {
 	case "delay":
 		return "", s.plan(arg(0), arg(1), arg(2), arg(3), arg(4))
 	case "release":
-		s.faults.release()
+		s.faults.release(arg(1))
 		return "", nil
 	case "onepc":
 		return "", s.set(&s.faults.onePC, arg(1))

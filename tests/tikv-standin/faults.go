@@ -46,6 +46,8 @@ type fault struct {
 
 // A heldCall has arrived, and is not done before it is let go.
 type heldCall struct {
+	// As the fault names it.
+	name       string
 	goOn, done chan struct{}
 }
 
@@ -66,12 +68,23 @@ func (f *faults) reset() {
 	f.counts, f.regions, f.planned, f.onePC, f.repeat = calls{}, map[uint64]calls{}, nil, true, true
 }
 
-// release holds no more calls, lets those that are held go on, and returns when they are done.
-func (f *faults) release() {
+// release holds no more calls of one name, or of any, lets those that are held go on, and returns when they
+// are done.
+func (f *faults) release(name string) {
+	isMeant := func(call string) bool { return name == "" || name == call }
 	f.mu.Lock()
-	held := f.held
-	f.held = nil
-	f.planned = slices.DeleteFunc(f.planned, func(planned *fault) bool { return planned.kind == "hold" })
+	var held, kept []*heldCall
+	for _, call := range f.held {
+		if isMeant(call.name) {
+			held = append(held, call)
+		} else {
+			kept = append(kept, call)
+		}
+	}
+	f.held = kept
+	f.planned = slices.DeleteFunc(f.planned, func(planned *fault) bool {
+		return planned.kind == "hold" && isMeant(planned.call)
+	})
 	f.mu.Unlock()
 	for _, call := range held {
 		close(call.goOn)
@@ -103,7 +116,7 @@ func (f *faults) take(call string, onePC bool, region uint64) (taken []fault) {
 			planned.left--
 			used := *planned
 			if used.kind == "hold" {
-				used.held = &heldCall{goOn: make(chan struct{}), done: make(chan struct{})}
+				used.held = &heldCall{name: used.call, goOn: make(chan struct{}), done: make(chan struct{})}
 				f.held = append(f.held, used.held)
 			}
 			taken = append(taken, used)

@@ -4,7 +4,7 @@ use crate::engine::TikvEngine;
 use crate::patience::ClientError;
 use crate::proto::kv::{Mutation, Op};
 use crate::read::{CHUNK_BYTES_MAX, RangeRead};
-use crate::transaction::TransactionError;
+use crate::transaction::{Span, TransactionError};
 use bytes::Bytes;
 use lazuli_engine::{Direction, GUARD_AGE_MS_MAX, KeyRange, Reclaimed};
 use std::collections::HashMap;
@@ -48,6 +48,7 @@ impl TikvEngine {
     ) -> Result<(Reclaimed, Option<Vec<u8>>), ClientError> {
         let cluster = &self.shared.cluster;
         let mut patience = cluster.patience();
+        let began_ms = cluster.pace.now_ms();
         let at = cluster.oracle.now(&mut patience).await?;
         let mut left = Some(range).filter(|range| !range.is_empty());
         for _ in 0..RECLAIM_REGIONS {
@@ -59,8 +60,8 @@ impl TikvEngine {
                 let delete =
                     |(key, _)| Mutation { op: Op::Delete as i32, key, value: Bytes::new() };
                 let deletes = chunk.entries.into_iter().map(delete).collect();
-                let latest = at.later(GUARD_AGE_MS_MAX);
-                return match cluster.commit((at, latest), deletes, &mut patience).await {
+                let span = Span { start: at, began_ms, latest: at.later(GUARD_AGE_MS_MAX) };
+                return match cluster.commit(span, deletes, &mut patience).await {
                     Ok(()) => Ok((Reclaimed::Partly, chunk.rest.map(|rest| rest.start))),
                     // The next step finds what this one left.
                     Err(TransactionError::Conflict | TransactionError::Exists) => {

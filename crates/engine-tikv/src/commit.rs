@@ -5,7 +5,7 @@ use crate::engine::Shared;
 use crate::patience::Patience;
 use crate::proto::kv::{Mutation, Op};
 use crate::timestamp::Timestamp;
-use crate::transaction::TransactionError;
+use crate::transaction::{Span, TransactionError};
 use crate::value;
 use bytes::Bytes;
 use lazuli_engine::meter::Retry;
@@ -63,6 +63,7 @@ async fn attempt(
     is_blind: bool,
     mut patience: Patience,
 ) -> Attempt<Result<Revision, CommitError>> {
+    let began_ms = shared.cluster.pace.now_ms();
     let planned = if is_blind {
         plan_blind(shared, commit, &mut patience).await
     } else {
@@ -76,8 +77,8 @@ async fn attempt(
         }
         Err(error) => return Attempt::Done(Err(error)),
     };
-    let latest = guarded.later(GUARD_AGE_MS_MAX);
-    match shared.cluster.commit((start, latest), mutations, &mut patience).await {
+    let span = Span { start, began_ms, latest: guarded.later(GUARD_AGE_MS_MAX) };
+    match shared.cluster.commit(span, mutations, &mut patience).await {
         Ok(()) => Attempt::Done(Ok(start.revision())),
         Err(TransactionError::Conflict | TransactionError::Exists) => {
             shared.meter.retried(Retry::Conflict);

@@ -20,7 +20,7 @@ use futures_util::future::join_all;
 use lazuli_engine::meter::Settled;
 use std::sync::Arc;
 
-/// After this, others may take a transaction for dead and roll it back.
+/// So long after its keys were locked, others may take a transaction for dead and roll it back.
 const LOCK_TTL_MS: u64 = 3_000;
 /// Keys and values of one prewrite; a larger mutation travels alone. TiKV takes 8 MiB.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
@@ -63,22 +63,30 @@ struct Batch {
     mutations: Vec<Mutation>,
 }
 
+/// When a transaction began, and when it is over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) start: Timestamp,
+    /// By the clock of this process, when the start was asked for or later.
+    pub(crate) began_ms: u64,
+    /// The latest time at which it may commit, by the clock of the cluster: a process that stands still
+    /// does not notice how late it is.
+    pub(crate) latest: Timestamp,
+}
+
 /// One transaction.
 pub(crate) struct Transaction {
-    start: Timestamp,
-    /// The latest time at which it may commit.
-    latest: Timestamp,
+    span: Span,
     primary: Bytes,
     /// For what decides the transaction, or finds out what became of it.
     settling: Patience,
 }
 
 impl Cluster {
-    /// Commits `mutations`, none of whose keys was written since `start`, at `latest` or before. Both are
-    /// timestamps of the cluster: a process that stands still does not notice how late it is.
+    /// Commits `mutations`, none of whose keys was written since the start.
     pub(crate) async fn commit(
         self: &Arc<Self>,
-        (start, latest): (Timestamp, Timestamp),
+        span: Span,
         mutations: Vec<Mutation>,
         patience: &mut Patience,
     ) -> Result<(), TransactionError> {
@@ -86,7 +94,7 @@ impl Cluster {
         let primary = mutations.iter().find(is_write).or(mutations.first());
         let Some(primary) = primary.map(|primary| primary.key.clone()) else { return Ok(()) };
         let settling = patience.to_settle(self.wait_ms_max);
-        let transaction = Transaction { start, latest, primary, settling };
+        let transaction = Transaction { span, primary, settling };
         // A region that moves while it executes a request may report that although it executed it.
         let mut may_have_happened = false;
         loop {
@@ -203,15 +211,17 @@ impl Cluster {
         let mut request = PrewriteRequest {
             mutations: batch.mutations.clone(),
             primary_lock: transaction.primary.clone(),
-            start_version: transaction.start.0,
-            lock_ttl: LOCK_TTL_MS,
+            start_version: transaction.span.start.0,
             txn_size: batch.mutations.len() as u64,
-            min_commit_ts: transaction.start.0 + 1,
+            min_commit_ts: transaction.span.start.0 + 1,
             try_one_pc: alone,
-            max_commit_ts: transaction.latest.0,
+            max_commit_ts: transaction.span.latest.0,
             ..PrewriteRequest::default()
         };
         loop {
+            // The life of a lock counts from the start of its transaction.
+            let age_ms = self.pace.now_ms().saturating_sub(transaction.span.began_ms);
+            request.lock_ttl = LOCK_TTL_MS + age_ms;
             let answer = match self.send(&batch.region, &mut request, patience).await {
                 Ok(answer) => answer,
                 Err(SendError::Unsent(reason)) => return Err(PrewriteError::Unsent(reason)),
@@ -249,7 +259,7 @@ impl Cluster {
         let mut patience = transaction.settling.clone();
         let keys: Vec<Bytes> = batches.iter().flat_map(Batch::keys).collect();
         let at = match self.oracle.now(&mut patience).await {
-            Ok(at) if at <= transaction.latest => at,
+            Ok(at) if at <= transaction.span.latest => at,
             Ok(_) => {
                 self.roll_back(transaction, keys.into_iter()).await;
                 return Err(TransactionError::Conflict);
@@ -283,7 +293,7 @@ impl Cluster {
         keys: Vec<Bytes>,
     ) {
         let (cluster, start, patience) =
-            (self.clone(), transaction.start, transaction.settling.clone());
+            (self.clone(), transaction.span.start, transaction.settling.clone());
         let finish = async move { cluster.commit_keys(start, at, keys, patience).await };
         match self.trailing.clone().try_acquire_owned() {
             Ok(permit) => {
@@ -313,7 +323,7 @@ impl Cluster {
             let (here, left): (Vec<Bytes>, Vec<Bytes>) =
                 keys.iter().cloned().partition(|key| region.contains(&encode(key)));
             let mut request = CommitRequest {
-                start_version: transaction.start.0,
+                start_version: transaction.span.start.0,
                 keys: here,
                 commit_version: at.0,
                 ..CommitRequest::default()
@@ -326,7 +336,7 @@ impl Cluster {
                 {
                     at = self.oracle.now(patience).await?;
                     // It is still locked: no earlier request has committed it, and none can any more.
-                    if at > transaction.latest {
+                    if at > transaction.span.latest {
                         return Ok(None);
                     }
                 }
@@ -370,7 +380,8 @@ impl Cluster {
     ) -> Result<(), TransactionError> {
         let mut patience = transaction.settling.clone();
         loop {
-            let fate = self.settle(&transaction.primary, transaction.start, &mut patience).await;
+            let fate =
+                self.settle(&transaction.primary, transaction.span.start, &mut patience).await;
             match fate.map_err(TransactionError::Undetermined)? {
                 Fate::Committed(_) => return Ok(()),
                 Fate::RolledBack => {
@@ -398,7 +409,7 @@ impl Cluster {
             };
             for (region, keys) in groups {
                 let mut request = BatchRollbackRequest {
-                    start_version: transaction.start.0,
+                    start_version: transaction.span.start.0,
                     keys: keys.clone(),
                     ..BatchRollbackRequest::default()
                 };

@@ -9,6 +9,7 @@ mod common;
 mod killed;
 mod lost;
 mod moved;
+mod slow;
 mod workload;
 
 use lazuli_testkit::seed::Seeded;

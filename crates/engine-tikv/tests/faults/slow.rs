@@ -1,0 +1,62 @@
+//! A process that is slow and alive: others wait for it.
+
+use crate::common::options;
+use crate::workload::{key, spread};
+use lazuli_engine::{Check, Commit, Engine, Expect, Revision, Write};
+use lazuli_engine_tikv::{TikvEngine, TikvOptions};
+use lazuli_testkit::engine_suite::run;
+use lazuli_testkit::stores::TestPace;
+use lazuli_testkit::stores::tikv::StandIn;
+use std::sync::Arc;
+
+const KEYS: [&str; 2] = ["count0", "row0"];
+
+/// A check, so that it reads first.
+fn both(value: &'static str) -> Commit {
+    let check = Check { key: key("row1"), expect: Expect::Absent };
+    let puts = KEYS.map(|name| Write::Put(key(name), value.into()));
+    Commit { checks: vec![check], ..Commit::new(Revision(0), puts.to_vec()) }
+}
+
+/// The reads of a commit take longer than a lock lives. Its locks live as long after that as any.
+#[test]
+fn locks_of_a_commit_that_read_for_long_are_respected() {
+    let cluster = StandIn::start();
+    spread(&cluster);
+    run(async {
+        let pace = Arc::new(TestPace::slowed(10));
+        let patient = TikvOptions { wait_ms_max: 60_000, ..options(&cluster) };
+        let slow = TikvOptions { pace: pace.clone(), ..patient.clone() };
+        let slow = Arc::new(TikvEngine::new(&slow).unwrap());
+        let other = TikvEngine::new(&patient).unwrap();
+        slow.commit(both("old")).await.unwrap();
+        other.read(&KEYS.map(key)).await.unwrap();
+        cluster.control("reset");
+        cluster.control("hold KvGet 1");
+        let engine = slow.clone();
+        let committed = tokio::spawn(async move { engine.commit(both("new")).await });
+        let until = async |call: &str| {
+            while !cluster.counts().contains_key(call) {
+                tokio::task::yield_now().await;
+            }
+        };
+        until("KvGet").await;
+        cluster.control("forward 4000");
+        pace.advance(4_000);
+        cluster.control("hold KvCommit 1");
+        // Only the read: the other hold stays.
+        cluster.control("release KvGet");
+        until("KvCommit").await;
+        let keys = KEYS.map(key);
+        let read = other.view().await.unwrap();
+        let read = tokio::spawn(async move { read.multi_get(&keys).await });
+        // It meets the locks, and asks what became of their transaction.
+        until("KvCheckTxnStatus").await;
+        cluster.control("release");
+        committed.await.unwrap().unwrap();
+        let found = read.await.unwrap().unwrap();
+        assert!(found.iter().flatten().all(|found| found.value == "new"), "{found:?}");
+        let counts = cluster.counts();
+        assert_eq!(counts["KvPrewrite"], 2, "it was rolled back, and began again: {counts:?}");
+    });
+}
