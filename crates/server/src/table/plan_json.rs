@@ -146,6 +146,9 @@ impl EstimateJson {
                 "nothing: no query of this kind has run on this table since the start".to_owned()
             }
             Some(Estimate { pages: None, .. }) => "the keys that the filter names".to_owned(),
+            Some(Estimate { pages: Some(1), .. }) => {
+                "one page of this kind on this table since the start".to_owned()
+            }
             Some(Estimate { pages: Some(pages), .. }) => {
                 format!("the mean of {pages} pages of this kind on this table since the start")
             }
