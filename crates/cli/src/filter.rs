@@ -4,14 +4,29 @@ use crate::failure::usage;
 use anyhow::Result;
 use lazuli_client::Filter;
 use lazuli_wire::odata::filter::{FilterError, parse as parse_text};
+use unicode_width::UnicodeWidthStr;
 
-/// The filter that `text` spells.
-pub(crate) fn parse(text: &str) -> Result<Filter> {
-    parse_text(text).map(Filter::from).map_err(|error| {
-        let advice = "comparisons such as \"PartitionKey eq 'Sales' and Age ge 30\", with eq, ne, gt, \
-                      ge, lt, le, joined by and, or, not";
-        usage(describe(text, error), advice)
-    })
+const COMPARISONS: &str = "comparisons such as \"PartitionKey eq 'Sales' and Age ge 30\", with eq, ne, \
+                           gt, ge, lt, le, joined by and, or, not; a Lazuli server also has \
+                           startswith(P,'a'), endswith, contains, tolower(P), P in ('a','b')";
+
+/// A filter, and whether it is in the larger language of a Lazuli server (X-4.1).
+pub(crate) struct Parsed {
+    pub(crate) filter: Filter,
+    pub(crate) is_extended: bool,
+}
+
+/// The filter that `text` spells, in the language of the service if it is in that.
+pub(crate) fn parse(text: &str) -> Result<Parsed> {
+    use lazuli_wire::odata::filter::parse_extended as parse_larger;
+    let (parsed, is_extended) = match parse_text(text) {
+        Ok(filter) => (Ok(filter), false),
+        Err(_) => (parse_larger(text), true),
+    };
+    match parsed {
+        Ok(filter) => Ok(Parsed { filter: Filter::from(filter), is_extended }),
+        Err(error) => Err(usage(describe(text, error), COMPARISONS)),
+    }
 }
 
 /// The same in the larger language of a Lazuli server (X-4.1).
@@ -25,7 +40,7 @@ pub(crate) fn parse_extended(text: &str) -> Result<Filter> {
 
 /// What is wrong, with a caret below the place.
 fn describe(text: &str, error: FilterError) -> String {
-    let problem = format!("the filter is wrong: {error}");
+    let problem = format!("the filter is wrong: {}", uncapitalized(&error.to_string()));
     let position = match error {
         _ if text.is_empty() => return problem,
         FilterError::Syntax { position } | FilterError::Misused { position, .. } => {
@@ -35,11 +50,25 @@ fn describe(text: &str, error: FilterError) -> String {
         | FilterError::UnterminatedString { position } => position,
         _ => return problem,
     };
-    // The service counts UTF-16 code units; a caret stands below a character.
-    let units = |index: usize| text.chars().take(index).map(char::len_utf16).sum::<usize>();
-    let column = (0..=text.chars().count()).take_while(|index| units(*index) <= position).count();
     let shown = crate::output::printable(text);
-    format!("{problem}\n  {shown}\n  {}^", " ".repeat(column.saturating_sub(1)))
+    format!("{problem}\n  {shown}\n  {}^", " ".repeat(columns_before(text, position)))
+}
+
+/// A sentence of the service as the end of one.
+fn uncapitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
+}
+
+/// Columns of a terminal before the character at `position`, which counts UTF-16 code units as the
+/// service does: some characters have two columns, some none.
+fn columns_before(text: &str, position: usize) -> usize {
+    let mut units = 0;
+    let before = text.chars().take_while(|c| {
+        units += c.len_utf16();
+        units <= position
+    });
+    crate::output::printable(&before.collect::<String>()).width()
 }
 
 #[cfg(test)]
@@ -48,7 +77,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expect: &str) {
-        let problem = parse(text).unwrap_err().to_string();
+        let problem = parse(text).err().unwrap().to_string();
         let lines: Vec<&str> = problem.lines().skip(1).collect();
         assert_eq!(lines.join("\n"), expect, "{problem}");
     }
@@ -58,6 +87,8 @@ mod tests {
         check("Age gtt 3", "  Age gtt 3\n        ^");
         check("Name eq 'O'Neill'", "  Name eq 'O'Neill'\n                 ^");
         check("Age ge 3 and $", "  Age ge 3 and $\n               ^");
+        check("Ä eq '日本' x", "  Ä eq '日本' x\n              ^");
+        check("'😀' eqq 1", "  '😀' eqq 1\n         ^");
         check("", "");
     }
 
@@ -71,7 +102,12 @@ mod tests {
 
     #[test]
     fn a_good_filter_is_what_is_sent() {
-        assert_eq!(parse("( Age  ge 3 )").unwrap().to_string(), "Age ge 3");
-        assert_eq!(parse("not Active").unwrap().to_string(), "not (Active)");
+        let sent = |text: &str| {
+            let Parsed { filter, is_extended } = parse(text).unwrap();
+            (filter.to_string(), is_extended)
+        };
+        assert_eq!(sent("( Age  ge 3 )"), ("Age ge 3".to_owned(), false));
+        assert_eq!(sent("not Active"), ("not (Active)".to_owned(), false));
+        assert_eq!(sent("Age in (1,2)"), ("Age in (1,2)".to_owned(), true));
     }
 }

@@ -24,6 +24,7 @@ pub(crate) struct AdviseArguments {
 }
 
 pub(crate) async fn run(session: &Session, arguments: &AdviseArguments) -> Result<Exit> {
+    arguments.tables.iter().try_for_each(|name| session.table(name).map(drop))?;
     let mut advice = session.account.tables().server_advice().await?;
     let is_wanted = |table: &str| {
         let mut wanted = arguments.tables.iter();

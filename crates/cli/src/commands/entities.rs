@@ -7,10 +7,14 @@ mod put;
 mod query;
 
 use crate::exit::Exit;
+use crate::filter::Parsed;
 use crate::session::Session;
 use anyhow::Result;
 use clap::Subcommand;
+use http::{HeaderName, HeaderValue};
 use lazuli_client::{Entity, Query, Table};
+
+const EXTENSIONS: HeaderName = HeaderName::from_static("x-lazuli-extensions");
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -40,8 +44,14 @@ pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
 /// needs no leave.
 fn selected(table: &Table, filter: Option<&str>) -> Result<Query<Entity>> {
     let query = table.scan();
-    Ok(match filter {
-        Some(text) => query.filter(crate::filter::parse(text)?),
-        None => query,
-    })
+    let Some(text) = filter else { return Ok(query) };
+    let Parsed { filter, is_extended } = crate::filter::parse(text)?;
+    let query = query.filter(filter);
+    Ok(if is_extended { asking(query) } else { query })
+}
+
+/// A query that asks a Lazuli server for extensions. Others ignore that, and refuse what they do
+/// not know.
+fn asking(query: Query<Entity>) -> Query<Entity> {
+    query.header(EXTENSIONS, HeaderValue::from_static("on"))
 }

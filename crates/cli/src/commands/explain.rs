@@ -104,8 +104,10 @@ fn tree(table: &str, plan: &Value, has_run: bool, paint: Paint) -> String {
         text("/azure/currency"),
         text("/azure/prices_of")
     ));
+    let filters = !text("/conditions").is_empty();
     lines.extend(
-        advice(&guide, &text("/azure/guide")).map(|a| format!("{} {a}", paint.bold("advice:"))),
+        advice(&guide, &text("/azure/guide"), filters)
+            .map(|a| format!("{} {a}", paint.bold("advice:"))),
     );
     let last = lines.len().saturating_sub(1);
     let mut out = format!("{}\n", paint.bold(table));
@@ -136,9 +138,12 @@ fn price(price: Option<f64>) -> String {
     }
 }
 
-/// What to do about a plan that reads much, here or on Azure.
-fn advice(guide: &str, azure: &str) -> Option<&'static str> {
+/// What to do about a plan that reads much, here or on Azure. Only a plan that `filters` what it reads
+/// can do with an index.
+fn advice(guide: &str, azure: &str, filters: bool) -> Option<&'static str> {
     match (guide, azure) {
+        ("table scan", _) if !filters => Some("name a PartitionKey, if you do not need all of it"),
+        ("partition scan", _) if !filters => Some("name a range of row keys"),
         ("table scan", _) => {
             Some("name a PartitionKey, or declare an index on the properties of the filter")
         }

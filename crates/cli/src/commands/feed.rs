@@ -4,9 +4,14 @@ use crate::exit::Exit;
 use crate::output::Grid;
 use crate::session::Session;
 use anyhow::Result;
-use clap::{Subcommand, ValueEnum};
+use clap::{Subcommand, ValueEnum, value_parser};
 use lazuli_client::{FeedImages, ServerFeed};
+use lazuli_model::limits::{FEED_RETENTION_HOURS_MAX, FEED_RETENTION_HOURS_MIN};
 use serde::Serialize;
+use std::ops::RangeInclusive;
+
+/// Hours that a feed can keep changes for.
+const HOURS: RangeInclusive<u64> = FEED_RETENTION_HOURS_MIN..=FEED_RETENTION_HOURS_MAX;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
@@ -29,7 +34,7 @@ pub(crate) enum Verb {
         #[arg(long, value_enum, default_value_t = Shown::New)]
         images: Shown,
         /// Hours for which it keeps changes, 1 to 8760
-        #[arg(long, default_value_t = 24)]
+        #[arg(long, default_value_t = 24, value_parser = value_parser!(u64).range(HOURS))]
         hours: u64,
     },
     /// Turn the feed of a table off; what it recorded is gone

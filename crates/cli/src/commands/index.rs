@@ -161,7 +161,10 @@ pub(crate) fn print(session: &Session, indexes: &[ServerIndexStatus]) -> Result<
 }
 
 fn grid(indexes: &[ServerIndexStatus]) -> Grid {
-    let mut grid = Grid::new(["INDEX", "ON", "UNIQUE", "STATE", "DONE", "TOTAL"]);
+    let heading = ["INDEX", "ON", "UNIQUE", "STATE", "DONE", "TOTAL", "ERROR"];
+    let has_failed = indexes.iter().any(|status| status.error.is_some());
+    let columns = if has_failed { heading.len() } else { heading.len() - 1 };
+    let mut grid = Grid::new(heading.into_iter().take(columns));
     for status in indexes {
         let state = match status.state {
             ServerIndexState::Building => "building",
@@ -172,7 +175,9 @@ fn grid(indexes: &[ServerIndexStatus]) -> Grid {
         let on = status.index.on.join(",");
         let unique = if status.index.unique { "yes" } else { "no" };
         let (done, total) = (status.done.to_string(), status.total.to_string());
-        grid.row([status.index.name.as_str(), &on, unique, state, &done, &total]);
+        let error = status.error.as_deref().unwrap_or_default();
+        let cells = [status.index.name.as_str(), &on, unique, state, &done, &total, error];
+        grid.row(cells.into_iter().take(columns));
     }
     grid
 }

@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use crate::output::Grid;
 use crate::session::Session;
 use anyhow::Result;
-use clap::Subcommand;
+use clap::{ArgGroup, Subcommand, value_parser};
 use lazuli_client::ServerTtl;
 use serde::Serialize;
 
@@ -22,14 +22,15 @@ pub(crate) enum Verb {
     #[command(after_help = "Examples:
   lazuli ttl set Old --seconds 86400
   lazuli ttl set Old --property ExpiresAt")]
+    #[command(group = ArgGroup::new("moment").required(true))]
     Set {
         /// Name of the table
         table: String,
         /// Seconds after the last write
-        #[arg(long, required_unless_present = "property", conflicts_with = "property")]
+        #[arg(long, group = "moment", value_parser = value_parser!(u64).range(1..))]
         seconds: Option<u64>,
         /// Property with the moment (DateTime), or the seconds after the last write (Int32, Int64)
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, group = "moment", value_name = "NAME")]
         property: Option<String>,
     },
     /// Entities of a table no longer expire

@@ -80,7 +80,10 @@ async fn verify(session: &Session, name: &str) -> Result<Exit> {
 fn print(session: &Session, verified: &Verified<'_>) -> Result<()> {
     let Verified { table, entities, entries, found, skipped } = verified;
     for index in *skipped {
-        session.out.remark(format_args!("{table}: the index {index} is not ready"));
+        session.out.remark(format_args!(
+            "{table}: the index {index} is not ready, and not compared; `lazuli index list {table}` \
+             shows why"
+        ));
     }
     if session.out.is_json() {
         return session.out.document(verified);

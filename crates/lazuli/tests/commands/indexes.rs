@@ -35,6 +35,8 @@ fn an_index_that_cannot_be_unique_fails_with_the_reason() {
         ["the index byAge could not be built", "RowKey='00002'", "RowKey='00012'", "hint: "];
     lazuli.fails("index set People byAge Age --unique", 1, &wrong);
     lazuli.fails("index watch People", 1, &wrong);
+    let list = lazuli.ok("index list People");
+    assert!(list.contains("ERROR") && list.contains("entities have the same values"), "{list}");
     let verified = lazuli.line("verify People");
     assert_eq!((verified.code, &*verified.stdout), (0, ""));
     assert!(verified.stderr.contains("the index byAge is not ready"), "{verified:?}");
@@ -66,4 +68,35 @@ fn indexes_are_verified_and_built_again() {
 /// The columns are as wide as the terminal allows.
 fn squeezed(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split_whitespace().collect()).collect()
+}
+
+/// what the server can do, the commands can ask it for.
+#[test]
+fn entities_are_read_counted_and_deleted_in_the_larger_language() {
+    let lazuli = Lazuli::with_people();
+    let run = |arguments: &[&str]| {
+        let run = lazuli.run(&[&["entities"], arguments].concat());
+        assert_eq!(run.code, 0, "{run:?}");
+        run.stdout
+    };
+    let keys = |text: String| -> Vec<String> {
+        let row = |line: &str| line.split_whitespace().nth(1).unwrap().to_owned();
+        text.lines().skip(1).map(row).collect()
+    };
+    let all = keys(run(&["query", "People", "--select", "Age", "--all"]));
+    let snapshot = ["query", "People", "--select", "Age", "--all", "--snapshot"];
+    assert_eq!(keys(run(&snapshot)), all);
+    let falling = keys(run(&["query", "People", "--select", "Age", "--all", "--reverse"]));
+    assert_eq!(falling.into_iter().rev().collect::<Vec<_>>(), all);
+    let last = keys(run(&["query", "People", "--select", "Age", "--reverse", "--top", "1"]));
+    assert_eq!(last.first(), all.last());
+    let filter = "startswith(RowKey,'0000') and Age in (47,34)";
+    assert_eq!(run(&["count", "People", "--filter", filter]).trim(), "2");
+    run(&["delete", "People", "--filter", filter, "--yes"]);
+    assert_eq!(run(&["count", "People", "--filter", filter]).trim(), "0");
+    assert_eq!(run(&["count", "People"]).trim(), (all.len() - 2).to_string());
+    let wrong = lazuli.run(&["entities", "query", "People", "--filter", "startswith(Age,5)"]);
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    let caret = "  startswith(Age,5)\n                 ^\n";
+    assert!(wrong.stderr.contains(caret), "{wrong:?}");
 }

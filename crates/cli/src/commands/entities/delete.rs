@@ -3,12 +3,13 @@
 use crate::confirm::Confirmation;
 use crate::exit::Exit;
 use crate::failure::{Hint, ending, usage};
+use crate::filter::Parsed;
 use crate::output::counted;
 use crate::progress::Progress;
 use crate::session::Session;
 use anyhow::Result;
 use clap::Args;
-use lazuli_client::{Deleted, ETag, Table};
+use lazuli_client::{Deleted, ETag, Filter, Table};
 use serde::Serialize;
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -113,7 +114,7 @@ async fn selected(
     filter: &str,
     arguments: &DeleteArguments,
 ) -> Result<Exit> {
-    let parsed = crate::filter::parse(filter)?;
+    let Parsed { filter: parsed, is_extended } = crate::filter::parse(filter)?;
     if arguments.dry_run {
         let deleted = super::count::count(session, table, Some(filter)).await?;
         let remark = format!("would delete {}", counted(deleted, "entity", "entities"));
@@ -123,6 +124,9 @@ async fn selected(
     let deed = format!("deleting the entities of {} where {filter}", table.name());
     arguments.confirmation.ask(&deed, table.name()).await?;
     session.interrupt.end_in_order();
+    if is_extended {
+        return by_server(session, table, parsed).await;
+    }
     let so_far = Arc::new(AtomicU64::new(0));
     let noted = so_far.clone();
     let mut progress = Progress::new(&session.out, "entities");
@@ -152,4 +156,17 @@ async fn selected(
     }
     session.out.done(&Report { deleted, skipped, dry_run: false }, remark)?;
     Ok(if skipped > 0 { Exit::Partial } else { Exit::Done })
+}
+
+/// The same by the server, for a filter that only a Lazuli server takes. It leaves out what changes
+/// meanwhile, and does not say how many those are.
+async fn by_server(session: &Session, table: &Table, filter: Filter) -> Result<Exit> {
+    let deletion = table.server_delete(filter).into_future();
+    let Some(outcome) = session.interrupt.or(deletion).await else {
+        return Err(ending(Exit::Partial, "stopped", "run it again to delete the rest"));
+    };
+    let deleted = outcome?;
+    let remark = format!("deleted {}", counted(deleted, "entity", "entities"));
+    session.out.done(&Report { deleted, skipped: 0, dry_run: false }, remark)?;
+    Ok(Exit::Done)
 }

@@ -35,6 +35,14 @@ pub(crate) struct QueryArguments {
     #[arg(long)]
     all: bool,
 
+    /// Print in descending order of the keys; only a Lazuli server can
+    #[arg(long)]
+    reverse: bool,
+
+    /// Print all pages as they were at one moment; only a Lazuli server can
+    #[arg(long, requires = "all")]
+    snapshot: bool,
+
     /// Continue where an earlier query ended
     #[arg(long, value_name = "TOKEN")]
     resume: Option<String>,
@@ -52,6 +60,14 @@ pub(super) async fn run(session: &Session, arguments: &QueryArguments) -> Result
     }
     if let Some(top) = arguments.top {
         query = query.take(top);
+    }
+    if arguments.reverse {
+        // The parts of a query that is sent in parts would come in ascending order.
+        let order = "PartitionKey desc,RowKey desc";
+        query = super::asking(query.as_written()).query_parameter("$orderby", order);
+    }
+    if arguments.snapshot {
+        query = query.snapshot();
     }
     if let Some(text) = &arguments.resume {
         query = query.resume(text.parse::<PageToken>()?);
