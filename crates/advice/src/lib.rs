@@ -41,7 +41,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use stored::Stored;
 
-/// Tables that are watched; the traffic of others is not looked at.
+/// Tables that are watched at most; the traffic of others is not looked at.
 const TABLES_MAX: usize = 64;
 /// Findings that are kept.
 const FINDINGS_MAX: usize = 1000;
@@ -163,6 +163,7 @@ pub struct Advisor {
     thresholds: Thresholds,
     sizes: Sizes,
     is_compact: bool,
+    tables_max: usize,
     tables: BTreeMap<Box<str>, TableWatch>,
     together: Together,
     pairs: Pairs,
@@ -182,6 +183,7 @@ impl Advisor {
             thresholds,
             sizes: Sizes::FULL,
             is_compact: false,
+            tables_max: TABLES_MAX,
             tables: BTreeMap::new(),
             together: Together::default(),
             pairs: Pairs::default(),
@@ -193,6 +195,11 @@ impl Advisor {
     /// and a table without traffic for an hour gives its place to one that has some.
     pub fn compact(thresholds: Thresholds) -> Self {
         Self { sizes: Sizes::COMPACT, is_compact: true, ..Self::new(thresholds) }
+    }
+
+    /// The same, which watches no more than so many tables, and never more than 64.
+    pub fn with_tables_max(self, tables_max: usize) -> Self {
+        Self { tables_max: tables_max.min(TABLES_MAX), ..self }
     }
 
     /// Looks at one sample. Samples come in the order of their times, more or less: one that is late by some
@@ -220,7 +227,7 @@ impl Advisor {
 
     fn observe_short(&mut self, sample: &Sample<'_>) {
         if !self.tables.contains_key(sample.table) {
-            if self.tables.len() >= TABLES_MAX && !self.drop_idle(sample.second()) {
+            if self.tables.len() >= self.tables_max && !self.drop_idle(sample.second()) {
                 return;
             }
             self.tables.insert(sample.table.into(), TableWatch::new(&self.sizes));
@@ -320,7 +327,7 @@ impl Advisor {
         for _ in 0..u64::read(&mut from)? {
             findings.push(Known::read(table, &mut from)?);
         }
-        if self.tables.len() < TABLES_MAX {
+        if self.tables.len() < self.tables_max {
             self.tables.insert(table.into(), watch);
         }
         for known in findings {

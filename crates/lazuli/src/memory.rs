@@ -9,17 +9,18 @@ const SMALL_CGROUP_BYTES: u64 = 1024 * MIB;
 const CGROUP_PERCENT: u64 = 70;
 
 /// The options that each get a share, and how much; the rest is overhead.
-const SHARES: [(&str, u64); 6] = [
+const SHARES: [(&str, u64); 7] = [
     ("cache-mib", 41),
     ("memtable-mib", 10),
     ("body-memory-mib", 12),
     ("answer-memory-mib", 12),
     ("commit-queue-mib", 6),
     ("message-memory-mib", 4),
+    ("advice-mib", 2),
 ];
 
 /// What the pools get together.
-const POOLS_PERCENT: u64 = 85;
+const POOLS_PERCENT: u64 = 87;
 
 /// An amount of memory that the pools share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Budget {
     }
 
     /// Each pool's option and its size in MiB.
-    pub(crate) fn shares(self) -> [(&'static str, u64); 6] {
+    pub(crate) fn shares(self) -> [(&'static str, u64); 7] {
         SHARES.map(|(option, percent)| (option, (self.bytes / 100 * percent / MIB).max(1)))
     }
 }
@@ -57,6 +58,7 @@ pub(crate) fn bound_mib(bounds: &Bounds, shared_mib: Option<u32>) -> u64 {
         bounds.body_memory_mib.get(),
         bounds.answer_memory_mib.get(),
         bounds.message_memory_mib.get(),
+        bounds.advice_mib,
     ];
     let pools = of_the_store.into_iter().chain(of_services);
     pools.map(u64::from).sum::<u64>() * 100 / POOLS_PERCENT
@@ -102,7 +104,7 @@ mod tests {
         let budget = Budget::find(given, Some(64 * MIB)).unwrap();
         assert_eq!(budget, Budget { bytes: 100 * MIB, cgroup_bytes: None });
         let shares = budget.shares().map(|(_, mib)| mib);
-        assert_eq!(shares, [41, 10, 12, 12, 6, 4]);
+        assert_eq!(shares, [41, 10, 12, 12, 6, 4, 2]);
         assert_eq!(shares.iter().sum::<u64>(), POOLS_PERCENT);
     }
 

@@ -278,7 +278,7 @@ fn listen_options(bounds: &Bounds) -> ListenOptions {
     }
 }
 
-fn number(number: NonZeroU32) -> usize {
+pub(crate) fn number(number: NonZeroU32) -> usize {
     usize::try_from(number.get()).unwrap_or(usize::MAX)
 }
 

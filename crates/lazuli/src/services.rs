@@ -3,13 +3,15 @@
 use crate::address::listen;
 use crate::config::Settings;
 use crate::options::ServiceName;
+use crate::serve::{mib, number};
 use anyhow::{Context, Result};
 use lazuli_engine::retry::Pace;
 use lazuli_meter::Source;
 use lazuli_queue::{QueueService, Random};
 use lazuli_server::{
-    Advice, Analytics, ConnectionMeter, Front, ListenOptions, QueryLogOptions, QueueApi,
-    QueueOptions, RequestMeter, Shared, SnapshotOptions, Snapshots, TableApi, TableOptions,
+    Advice, AdviceOptions, Analytics, ConnectionMeter, Front, ListenOptions, QueryLogOptions,
+    QueueApi, QueueOptions, RequestMeter, Shared, SnapshotOptions, Snapshots, TableApi,
+    TableOptions,
 };
 use lazuli_table::TableService;
 use std::net::SocketAddr;
@@ -116,7 +118,8 @@ impl Services {
         let queue = self.queue.as_ref().map(|bound| bound.connections.clone());
         let connections = table.into_iter().chain(queue).map(|meter| meter as Arc<dyn Source>);
         let requests = self.request_meters().into_iter().map(|meter| meter as Arc<dyn Source>);
-        connections.chain(requests).collect()
+        let advice = self.advice().map(|advice| advice as Arc<dyn Source>);
+        connections.chain(requests).chain(advice).collect()
     }
 
     /// Serves until `shutdown`; returns how many connections were cut.
@@ -170,8 +173,14 @@ fn table_options(settings: &Settings) -> TableOptions {
         max: given.snapshots_max,
         unused_max: Duration::from_secs(60 * given.snapshot_minutes),
     };
+    let advice = AdviceOptions {
+        bytes_max: mib(given.bounds.advice_mib),
+        records_max: number(given.bounds.advice_requests_max),
+    };
+    let waiters_max = given.bounds.waiters_max as usize;
     let defaults = TableOptions::default();
-    let mut options = TableOptions { simulate, query_log, prices, snapshots, ..defaults };
+    let mut options =
+        TableOptions { simulate, query_log, prices, snapshots, advice, waiters_max, ..defaults };
     options.host_suffixes.extend(settings.host_suffixes.iter().cloned());
     options
 }

@@ -42,7 +42,7 @@ pub use http::shared::{FrontOptions, Shared};
 pub use http::tls::{Certificate, CertificateError, SelfSigned, Tls};
 pub use http::version::VersionCheck;
 pub use queue::api::{QueueApi, QueueOptions};
-pub use table::advice::Advice;
+pub use table::advice::{Advice, AdviceOptions};
 pub use table::api::{TableApi, TableOptions};
 pub use table::auto_index::AutoIndex;
 pub use table::prices::{Prices, PricesError};

@@ -70,6 +70,19 @@ pub(crate) struct Bounds {
     #[arg(long, value_name = "N", default_value = "32")]
     pub(crate) queries_max: NonZeroU32,
 
+    /// Maximum requests that wait for the next change of a table; further ones get ServerBusy
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(crate) waiters_max: u32,
+
+    /// Memory for what advice remembers of the traffic, in MiB: 16 tables per MiB, and at most 64 of
+    /// an account; 0 watches none
+    #[arg(long, value_name = "MIB", default_value_t = 64)]
+    pub(crate) advice_mib: u32,
+
+    /// Maximum requests that advice has yet to look at; it leaves out the others
+    #[arg(long, value_name = "N", default_value = "4096")]
+    pub(crate) advice_requests_max: NonZeroU32,
+
     /// How long a request waits for body or response memory before it gets ServerBusy
     #[arg(long, value_name = "SECONDS", default_value_t = Seconds(10))]
     pub(crate) memory_wait_seconds: Seconds,

@@ -15,6 +15,7 @@ use crate::auth::accounts::Accounts;
 use crate::error::ApiError;
 use crate::http::request::RequestContext;
 use lazuli_advice::{Advisor, Thresholds};
+use lazuli_meter::{Family, Source, Value};
 use lazuli_model::key_text::fnv1a;
 use lazuli_model::{
     AccountName, Clock, EntityKey, Filter, IndexName, TableName, Timestamp, ValueRef,
@@ -25,10 +26,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Records that wait to be looked at.
-const RECORDS_MAX: usize = 4096;
-/// Accounts that are watched; the traffic of others is not looked at.
-const ACCOUNTS_MAX: usize = 16;
+/// What the sketches of one table take at most.
+const TABLE_BYTES: usize = 64 * 1024;
+/// Tables of one account that are watched.
+const TABLES_MAX: usize = 64;
 /// Queries of an account whose empty pages are counted.
 const EMPTY_MAX: usize = 256;
 /// Tables of an account whose names are remembered.
@@ -40,8 +41,36 @@ const TIME_SHARE: u64 = 1000;
 /// How much of it can be saved up, in ticks: 50 ms.
 const TICKS_MAX: i64 = 500_000;
 
+/// How much of the traffic is remembered.
+#[derive(Clone, Copy, Debug)]
+pub struct AdviceOptions {
+    /// Memory of the sketches of all tables; none watches nothing.
+    pub bytes_max: usize,
+    /// Records of requests that wait to be looked at.
+    pub records_max: usize,
+}
+
+impl Default for AdviceOptions {
+    fn default() -> Self {
+        Self { bytes_max: 64 * 1024 * 1024, records_max: 4096 }
+    }
+}
+
+impl AdviceOptions {
+    /// Tables of one account that are watched.
+    fn tables_max(self) -> usize {
+        (self.bytes_max / TABLE_BYTES).min(TABLES_MAX)
+    }
+
+    /// Accounts that are watched; the traffic of others is not looked at.
+    fn accounts_max(self) -> usize {
+        (self.bytes_max / TABLE_BYTES).div_ceil(TABLES_MAX)
+    }
+}
+
 /// Watches the traffic of all accounts.
 pub struct Advice {
+    options: AdviceOptions,
     /// Whether records are taken.
     is_open: AtomicBool,
     records: Mutex<Vec<Record>>,
@@ -75,9 +104,10 @@ struct Watched {
     empty: BTreeMap<u64, u32>,
 }
 
-impl Default for Watched {
-    fn default() -> Self {
+impl Watched {
+    fn new(options: AdviceOptions) -> Self {
         let advisor = Advisor::compact(Thresholds::default());
+        let advisor = advisor.with_tables_max(options.tables_max());
         Self { advisor, names: BTreeMap::new(), empty: BTreeMap::new() }
     }
 }
@@ -113,9 +143,11 @@ impl Advice {
         tables: TableService,
         accounts: Arc<Accounts>,
         clock: Arc<dyn Clock>,
+        options: AdviceOptions,
     ) -> Self {
         Self {
-            is_open: AtomicBool::new(true),
+            options,
+            is_open: AtomicBool::new(options.accounts_max() > 0),
             records: Mutex::default(),
             index_reads: Mutex::default(),
             state: Mutex::default(),
@@ -192,7 +224,7 @@ impl Advice {
 
     fn push(&self, record: Record) {
         let mut records = lock(&self.records);
-        if records.len() < RECORDS_MAX {
+        if records.len() < self.options.records_max {
             records.push(record);
         } else {
             self.is_open.store(false, Ordering::Relaxed);
@@ -238,7 +270,12 @@ impl Advice {
             self.look();
         }
         let has_time = lock(&self.state).allowance.settle(began, self.clock.now());
-        self.is_open.store(has_time, Ordering::Relaxed);
+        self.open(has_time);
+    }
+
+    /// Opens the list of records, or closes it; where nothing is watched it stays closed.
+    fn open(&self, is_open: bool) {
+        self.is_open.store(is_open && self.options.accounts_max() > 0, Ordering::Relaxed);
     }
 
     /// Looks at the records, and lets time pass.
@@ -250,10 +287,12 @@ impl Advice {
         let mut written = BTreeMap::new();
         for record in &records {
             let account = &record.account.name;
-            if state.accounts.len() >= ACCOUNTS_MAX && !state.accounts.contains_key(account) {
+            let is_full = state.accounts.len() >= self.options.accounts_max();
+            if is_full && !state.accounts.contains_key(account) {
                 continue;
             }
-            let watched = state.accounts.entry(account.clone()).or_default();
+            let watched = || Watched::new(self.options);
+            let watched = state.accounts.entry(account.clone()).or_insert_with(watched);
             watched.observe(record);
             if record.is_write() {
                 written.insert((account, record.table.lower()), &record.table);
@@ -275,14 +314,14 @@ impl Advice {
             watched.advisor.pass(now);
         }
         drop(state);
-        self.is_open.store(true, Ordering::Relaxed);
+        self.open(true);
     }
 
     /// Reads what was kept before a restart. Of tables that are gone, and of values that make no sense,
     /// nothing is taken.
     pub async fn load(&self) -> Result<(), TableError> {
         let mut kept = self.kept.lock().await;
-        for account in self.accounts.all().iter().take(ACCOUNTS_MAX) {
+        for account in self.accounts.all().iter().take(self.options.accounts_max()) {
             for (table, bytes) in self.tables.kept_advice(&account.name).await? {
                 let exists = match TableName::parse_any(&table) {
                     Ok(name) => self.exists(&account.name, &name).await?,
@@ -290,7 +329,8 @@ impl Advice {
                 };
                 kept.insert((account.name.clone(), table.clone()), fnv1a(&bytes));
                 let mut state = lock(&self.state);
-                let watched = state.accounts.entry(account.name.clone()).or_default();
+                let watched = || Watched::new(self.options);
+                let watched = state.accounts.entry(account.name.clone()).or_insert_with(watched);
                 if exists && watched.advisor.restore(&table, &bytes) && !table.is_empty() {
                     let lower = table.to_ascii_lowercase();
                     watched.names.insert(lower.into(), table.into());
@@ -341,6 +381,21 @@ impl State {
         let watched = self.accounts.get_mut(account)?;
         let name = watched.names.get(lower)?.clone();
         Some((&mut watched.advisor, name))
+    }
+}
+
+impl Source for Advice {
+    fn report(&self) -> Vec<Family> {
+        let bytes: usize =
+            lock(&self.state).accounts.values().map(|watched| watched.advisor.bytes()).sum();
+        let family = |name, help, bytes: usize| {
+            let pool = vec![("pool", "sketches".into())];
+            Family::new(name, help).with(pool, &Value::Gauge(bytes as f64))
+        };
+        vec![
+            family("lazuli_memory_bytes", "Memory in use", bytes),
+            family("lazuli_memory_limit_bytes", "Memory that may be used", self.options.bytes_max),
+        ]
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::analytics::Analytics;
 use crate::error::ApiResult;
 use crate::http::shared::Shared;
-use crate::table::advice::Advice;
+use crate::table::advice::{Advice, AdviceOptions};
 use crate::table::prices::Prices;
 use crate::table::query_log::{QueryLog, QueryLogOptions};
 use crate::table::simulate::{SimulateOptions, Simulator};
@@ -26,6 +26,10 @@ pub struct TableOptions {
     /// What explained queries cost on Azure.
     pub prices: Prices,
     pub snapshots: SnapshotOptions,
+    /// How much of the traffic advice remembers.
+    pub advice: AdviceOptions,
+    /// Requests that may wait for changes at a time.
+    pub waiters_max: usize,
 }
 
 impl Default for TableOptions {
@@ -36,6 +40,8 @@ impl Default for TableOptions {
             query_log: QueryLogOptions::default(),
             prices: Prices::default(),
             snapshots: SnapshotOptions::default(),
+            advice: AdviceOptions::default(),
+            waiters_max: 1024,
         }
     }
 }
@@ -59,14 +65,23 @@ pub struct TableApi {
 
 impl TableApi {
     pub fn new(shared: &Shared, tables: TableService, options: TableOptions) -> Self {
-        let TableOptions { host_suffixes, simulate, query_log, prices, snapshots } = options;
+        let TableOptions {
+            host_suffixes,
+            simulate,
+            query_log,
+            prices,
+            snapshots,
+            advice,
+            waiters_max,
+        } = options;
         let source = tables.clone();
         let read = move |account: AccountName| {
             let source = source.clone();
             async move { Ok(source.service_properties(&account).await?) }
         };
         let analytics = Analytics::new(shared, tables.clone(), MeteredService::Table, read);
-        let advice = Advice::new(tables.clone(), shared.accounts.clone(), shared.clock.clone());
+        let (accounts, clock) = (shared.accounts.clone(), shared.clock.clone());
+        let advice = Advice::new(tables.clone(), accounts, clock, advice);
         let (limits, refused) = (tables.snapshot_limits(), shared.snapshots_refused.clone());
         let simulates = simulate != SimulateOptions::default();
         Self {
@@ -79,7 +94,7 @@ impl TableApi {
             prices,
             snapshots: Arc::new(Snapshots::new(snapshots, limits, refused)),
             advice: Arc::new(advice),
-            waiters: Waiters::new(shared.waiters_refused.clone()),
+            waiters: Waiters::new(waiters_max, shared.waiters_refused.clone()),
             queues: None,
         }
     }

@@ -9,22 +9,22 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-/// Requests that may wait for changes at a time.
-const WAITERS_MAX: usize = 1024;
 /// How often a waiting request looks for changes that other processes made.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
 /// The room for requests that wait.
 pub(crate) struct Waiters {
+    max: usize,
     room: Semaphore,
     refused: Arc<Counter>,
     is_stopping: watch::Sender<bool>,
 }
 
 impl Waiters {
-    pub(crate) fn new(refused: Arc<Counter>) -> Self {
+    /// At most `max` requests wait at a time.
+    pub(crate) fn new(max: usize, refused: Arc<Counter>) -> Self {
         let is_stopping = watch::Sender::new(false);
-        Self { room: Semaphore::new(WAITERS_MAX), refused, is_stopping }
+        Self { max, room: Semaphore::new(max.min(Semaphore::MAX_PERMITS)), refused, is_stopping }
     }
 
     /// Ends all waiting, because the server stops.
@@ -44,7 +44,8 @@ impl Waiters {
     ) -> ApiResult<()> {
         let Ok(_place) = self.room.try_acquire() else {
             self.refused.increment();
-            let text = format!("{WAITERS_MAX} requests wait for changes, the maximum.");
+            let text =
+                format!("{} requests wait for changes, the maximum (--waiters-max).", self.max);
             return Err(ApiError::with_text(ErrorCode::ServerBusy, text));
         };
         let mut stopping = self.is_stopping.subscribe();
