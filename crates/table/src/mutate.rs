@@ -131,6 +131,7 @@ impl TableService {
         match self.store.engine.commit(commit).await {
             Ok(revision) => {
                 if let Some(feed) = recorded {
+                    self.changes.recorded.add(steps.len() as u64);
                     self.news.tell(feed.table);
                 }
                 Attempt::Done(Ok(timestamp(revision)))

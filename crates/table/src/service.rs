@@ -17,7 +17,7 @@ use lazuli_engine::{Check, Engine, Expect, Found, Key, Nature, Revision, View};
 use lazuli_layout::settings::TableSettings;
 use lazuli_layout::table::CatalogRecord;
 use lazuli_layout::{FeedId, TableId, key};
-use lazuli_meter::{Family, Source, Value};
+use lazuli_meter::{Counter, Family, Source, Value};
 use lazuli_model::{AccountName, Clock, TableName, Timestamp};
 use lazuli_service::Store;
 use std::sync::Arc;
@@ -43,9 +43,28 @@ pub struct TableService {
     pub(crate) build_round: Arc<Round>,
     pub(crate) build_troubles: Arc<BuildTroubles>,
     pub(crate) builds: Arc<BuildMeter>,
+    pub(crate) changes: Arc<ChangeMeter>,
     /// How long the building of an index waits on a store with other writers; by default as long as
     /// a request can last.
     pub(crate) index_settles_ms: Option<u64>,
+}
+
+/// What changed beside what clients asked for.
+#[derive(Default)]
+pub(crate) struct ChangeMeter {
+    pub(crate) expired: Counter,
+    pub(crate) recorded: Counter,
+}
+
+impl Source for ChangeMeter {
+    fn report(&self) -> Vec<Family> {
+        let expired = "Expired entities that were deleted";
+        let recorded = "Changes recorded in change feeds";
+        vec![
+            Family::of("lazuli_expired_entities", expired, &self.expired),
+            Family::of("lazuli_feed_entries", recorded, &self.recorded),
+        ]
+    }
 }
 
 /// A table as it was found in the catalog.
@@ -100,6 +119,7 @@ impl TableService {
             build_round: Arc::default(),
             build_troubles: Arc::default(),
             builds: Arc::default(),
+            changes: Arc::default(),
             index_settles_ms: None,
         }
     }
@@ -221,6 +241,7 @@ impl Source for TableService {
         let waiting = Value::Gauge(self.store.drops_waiting() as f64);
         let help = "Dropped tables whose space is not yet reclaimed";
         let mut families = self.builds.report();
+        families.extend(self.changes.report());
         families.push(Family::of("lazuli_reclaim_waiting_tables", help, &waiting));
         families
     }

@@ -63,6 +63,10 @@ impl TableService {
         let keys = keys.unwrap_or_default();
         let not_before = self.store.now();
         let recorded: Vec<FeedId> = tables.values().filter_map(OpenTable::feed_id).collect();
+        let entries = operations.iter().filter(|(name, _)| {
+            tables.get(name.lower()).is_some_and(|table| table.feed_id().is_some())
+        });
+        let entries = entries.count() as u64;
         let tables: Vec<OpenTable> = tables.into_values().collect();
         let expiring: Vec<OpenTable> =
             tables.iter().filter(|table| table.expiring()).cloned().collect();
@@ -77,6 +81,7 @@ impl TableService {
         };
         match outcome {
             Ok(revision) => {
+                self.changes.recorded.add(entries);
                 recorded.iter().for_each(|feed| self.news.tell(feed.table));
                 Attempt::Done(Ok(timestamp(revision)))
             }

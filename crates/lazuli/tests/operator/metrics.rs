@@ -1,8 +1,8 @@
 //! What `/metrics` shows.
 
 use crate::harness::{
-    PATIENCE, account_token, ask, ask_queue, drive, element, held_message, message, scrape, start,
-    value,
+    PATIENCE, account_token, ask, ask_queue, drive, element, held_message, insert, message, scrape,
+    start, value,
 };
 use lazuli_model::{Clock, SystemClock};
 use lazuli_testkit::http::Request;
@@ -13,11 +13,9 @@ use std::time::Instant;
 /// Series that there may be, whatever clients send.
 const SERIES_MAX: usize = 3000;
 
-/// Metrics of O-3.3 whose subject does not exist yet: blobs, expiry of entities, the feed, backups.
-const LATER: [&str; 8] = [
+/// Metrics of O-3.3 whose subject does not exist yet: blobs, backups.
+const LATER: [&str; 6] = [
     "lazuli_blob_content_bytes_total",
-    "lazuli_expired_entities_total",
-    "lazuli_feed_entries_total",
     "lazuli_backup_last_success_timestamp_seconds",
     "lazuli_backup_last_seconds",
     "lazuli_backup_failures_total",
@@ -230,6 +228,57 @@ fn messages_are_counted() {
         |event: &str| value(&samples, &format!("lazuli_messages_total{{event=\"{event}\"}}"));
     assert_eq!((count("put"), count("received"), count("deleted")), (1.0, 5.0, 1.0));
     assert_eq!((count("expired"), count("poison")), (0.0, 1.0));
+}
+
+/// O-3.3: every value of these labels that has a subject.
+#[test]
+fn each_bound_and_each_pool_is_shown() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &["--advice-mib", "3"]);
+    let samples = scrape(&server);
+    let page = include_str!("../../../../docs/spec/operations.md");
+    let named = |start: &str| {
+        let row = page.lines().find(|row| row.starts_with(&format!("| `{start}`"))).unwrap();
+        let (_, rest) = row.split_once('(').unwrap();
+        rest.split_once(')').unwrap().0.split(", ").filter(|name| *name != "inspector")
+    };
+    for bound in named("lazuli_busy_total") {
+        value(&samples, &format!("lazuli_busy_total{{bound=\"{bound}\"}}"));
+    }
+    for pool in named("lazuli_memory_bytes") {
+        value(&samples, &format!("lazuli_memory_bytes{{pool=\"{pool}\"}}"));
+        assert!(value(&samples, &format!("lazuli_memory_limit_bytes{{pool=\"{pool}\"}}")) > 0.0);
+    }
+    let sketches = value(&samples, r#"lazuli_memory_limit_bytes{pool="sketches"}"#);
+    assert_eq!(sketches, 3.0 * 1024.0 * 1024.0);
+}
+
+/// O-3.3, `lazuli_feed_entries_total` and `lazuli_expired_entities_total`.
+#[test]
+fn recorded_changes_and_expired_entities_are_counted() {
+    let data = tempfile::tempdir().unwrap();
+    let server = start(data.path(), &[]);
+    drive(&server);
+    let mut connection = server.connect().unwrap();
+    let mut send = |request: Request<'_>, status| {
+        let answer = connection.send(&request.headers(&[("x-lazuli-extensions", "on")])).unwrap();
+        assert_eq!(answer.status, status, "{}", answer.text());
+    };
+    let feed = Request::new("PUT", "/Orders?comp=lazuli-feed");
+    send(feed.json(r#"{"images":"keys","retention_hours":1}"#), 200);
+    send(Request::new("POST", "/Orders").json(&insert("5")), 201);
+    send(Request::new("POST", "/Orders").json(&insert("5")), 409);
+    let count = |name: &str| value(&scrape(&server), name);
+    assert_eq!(count("lazuli_feed_entries_total"), 1.0);
+    // All four rows.
+    send(Request::new("PUT", "/Orders?comp=lazuli-ttl").json(r#"{"seconds":1}"#), 200);
+    let deadline = Instant::now() + PATIENCE;
+    while count("lazuli_expired_entities_total") < 4.0 {
+        assert!(Instant::now() < deadline, "they are not swept");
+        std::thread::yield_now();
+    }
+    assert_eq!(count("lazuli_expired_entities_total"), 4.0);
+    assert_eq!(count("lazuli_feed_entries_total"), 5.0);
 }
 
 /// O-3.3, `lazuli_reclaim_waiting_tables`: also those that were dropped before the start.

@@ -185,7 +185,10 @@ impl TableService {
         while !swept.is_empty() {
             match self.store.engine.commit(self.sweeping(table, &swept)).await {
                 Ok(_) => {
+                    let deleted = swept.iter().filter(|swept| swept.deletes_entity).count() as u64;
+                    self.changes.expired.add(deleted);
                     if let Some(feed) = table.feed_id() {
+                        self.changes.recorded.add(deleted);
                         self.news.tell(feed.table);
                     }
                     return Ok(());
