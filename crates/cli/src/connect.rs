@@ -18,30 +18,41 @@ use lazuli_wire::shared_key::SigningKey;
 /// The ids are set apart from those of other arguments: a global argument of the same id as one of the server
 /// would take its value.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Connection")]
 pub(crate) struct Target {
     /// Connection string of the account; UseDevelopmentStorage=true is the emulator on this machine
-    #[arg(short = 'c', id = "target-connection-string", long = "connection-string", global = true, value_name = "TEXT", value_parser = secret)]
+    #[arg(short = 'c', id = "target-connection-string", long = "connection-string", global = true, value_name = "TEXT", value_parser = secret, help_heading = "Connection")]
     connection_string: Option<Secret>,
 
     /// Endpoint of the service that the command talks to
-    #[arg(id = "target-endpoint", long = "endpoint", global = true, value_name = "URL")]
+    #[arg(
+        id = "target-endpoint",
+        long = "endpoint",
+        global = true,
+        value_name = "URL",
+        help_heading = "Connection"
+    )]
     endpoint: Option<String>,
 
     /// Name of the account; without --endpoint it is one of Azure's
-    #[arg(id = "target-account", long = "account", global = true, value_name = "NAME")]
+    #[arg(
+        id = "target-account",
+        long = "account",
+        global = true,
+        value_name = "NAME",
+        help_heading = "Connection"
+    )]
     account: Option<String>,
 
     /// Key of the account, in base64
-    #[arg(id = "target-key", long = "key", global = true, value_name = "KEY", value_parser = secret)]
+    #[arg(id = "target-key", long = "key", global = true, value_name = "KEY", value_parser = secret, help_heading = "Connection")]
     key: Option<Secret>,
 
     /// Shared access signature to use instead of a key
-    #[arg(id = "target-sas", long = "sas", global = true, value_name = "TOKEN", value_parser = secret)]
+    #[arg(id = "target-sas", long = "sas", global = true, value_name = "TOKEN", value_parser = secret, help_heading = "Connection")]
     sas: Option<Secret>,
 
     /// Bearer token to use instead of a key
-    #[arg(id = "target-token", long = "token", global = true, value_name = "TOKEN", value_parser = secret)]
+    #[arg(id = "target-token", long = "token", global = true, value_name = "TOKEN", value_parser = secret, help_heading = "Connection")]
     token: Option<Secret>,
 
     /// Profile in ~/.config/lazuli/profiles.toml to take all this from
@@ -50,7 +61,8 @@ pub(crate) struct Target {
         id = "target-profile",
         long = "profile",
         global = true,
-        value_name = "NAME"
+        value_name = "NAME",
+        help_heading = "Connection"
     )]
     profile: Option<String>,
 }

@@ -13,14 +13,19 @@ pub(crate) use grid::{Grid, printable};
 
 /// How a command prints.
 #[derive(Args, Clone, Copy, Debug)]
-#[command(next_help_heading = "Output")]
 pub(crate) struct OutputArguments {
     /// Print JSON: one document, or one object per line
-    #[arg(id = "output-json", long = "json", global = true)]
+    #[arg(id = "output-json", long = "json", global = true, help_heading = "Output")]
     json: bool,
 
     /// Print no progress and no remarks
-    #[arg(id = "output-quiet", short = 'q', long = "quiet", global = true)]
+    #[arg(
+        id = "output-quiet",
+        short = 'q',
+        long = "quiet",
+        global = true,
+        help_heading = "Output"
+    )]
     quiet: bool,
 
     /// Use colour: on a terminal unless NO_COLOR is set, always, or never
@@ -29,7 +34,8 @@ pub(crate) struct OutputArguments {
         long = "color",
         global = true,
         value_name = "WHEN",
-        default_value = "auto"
+        default_value = "auto",
+        help_heading = "Output"
     )]
     color: ColorChoice,
 }

@@ -98,6 +98,30 @@ fn is_own(arg: &Arg) -> bool {
     !is_shared && arg.get_id() != "help" && !arg.is_hide_set()
 }
 
+/// A heading that a group of arguments brings along would stand above those that are declared after it.
+#[test]
+fn options_of_one_command_are_not_under_the_heading_of_a_group() {
+    let layout = ["layout", "kind", "partition", "row", "index", "unique", "project"];
+    let check = |path: &str, arg: &Arg| {
+        let id = arg.get_id().as_str();
+        let is_of_group = match arg.get_help_heading() {
+            None => !id.starts_with("target-") && !id.starts_with("output-"),
+            Some("Connection") => id.starts_with("target-"),
+            Some("Output") => id.starts_with("output-"),
+            Some("Layout") => layout.contains(&id) || id.starts_with("index_"),
+            Some(_) => ["serve", "lazuli"].contains(&path),
+        };
+        assert!(is_of_group, "lazuli {path}: {id} is under {:?}", arg.get_help_heading());
+    };
+    let root = root();
+    for command in root.get_subcommands() {
+        for (path, leaf) in leaves(command.get_name(), command) {
+            leaf.get_arguments().for_each(|arg| check(&path, arg));
+        }
+    }
+    root.get_arguments().for_each(|arg| check("lazuli", arg));
+}
+
 fn row(arg: &Arg) -> String {
     let values = arg.get_value_names().unwrap_or_default().join(" ");
     let name = match arg.get_long() {

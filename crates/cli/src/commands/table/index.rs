@@ -62,11 +62,11 @@ pub(crate) struct SearchArguments {
     layout: LayoutArguments,
 
     /// Only this partition of each table
-    #[arg(long, value_name = "KEY", help_heading = "Options")]
+    #[arg(long, value_name = "KEY")]
     partition_key: Option<String>,
 
     /// Continue where a search ended that was stopped
-    #[arg(long, value_name = "TOKEN", help_heading = "Options")]
+    #[arg(long, value_name = "TOKEN")]
     resume: Option<String>,
 }
 

@@ -8,42 +8,61 @@ use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Layout")]
 pub(crate) struct LayoutArguments {
     /// File with the layout, JSON or TOML: what `IndexLayout::of::<T>()` of the client prints
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "partition", "row", "index"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "partition", "row", "index"], help_heading = "Layout")]
     layout: Option<PathBuf>,
 
     /// Kind of the entities: what `_ix` of their copies begins with, and what EntityType holds
-    #[arg(long, value_name = "NAME", required_unless_present = "layout")]
+    #[arg(long, value_name = "NAME", required_unless_present = "layout", help_heading = "Layout")]
     kind: Option<String>,
 
     /// Template of the entities' partition keys, such as `{department}`
-    #[arg(long, value_name = "TEMPLATE", required_unless_present = "layout")]
+    #[arg(
+        long,
+        value_name = "TEMPLATE",
+        required_unless_present = "layout",
+        help_heading = "Layout"
+    )]
     partition: Option<String>,
 
     /// Template of the entities' row keys, such as `empid_{id:06}`
-    #[arg(long, value_name = "TEMPLATE", required_unless_present = "layout")]
+    #[arg(
+        long,
+        value_name = "TEMPLATE",
+        required_unless_present = "layout",
+        help_heading = "Layout"
+    )]
     row: Option<String>,
 
     /// An index and the template of its copies' row keys, such as `email=email_{EmailAddress}`
-    #[arg(long, value_name = "NAME=TEMPLATE", required_unless_present = "layout")]
+    #[arg(
+        long,
+        value_name = "NAME=TEMPLATE",
+        required_unless_present = "layout",
+        help_heading = "Layout"
+    )]
     index: Vec<String>,
 
     /// An index of which a value has at most one holder
-    #[arg(long, value_name = "NAME", conflicts_with = "layout")]
+    #[arg(long, value_name = "NAME", conflicts_with = "layout", help_heading = "Layout")]
     unique: Vec<String>,
 
     /// The template of the partition keys of an index whose copies lie in other partitions
-    #[arg(long, value_name = "NAME=TEMPLATE", conflicts_with = "layout")]
+    #[arg(long, value_name = "NAME=TEMPLATE", conflicts_with = "layout", help_heading = "Layout")]
     index_partition: Vec<String>,
 
     /// The table of an index whose copies lie in another table
-    #[arg(long, value_name = "NAME=TABLE", conflicts_with = "layout")]
+    #[arg(long, value_name = "NAME=TABLE", conflicts_with = "layout", help_heading = "Layout")]
     index_table: Vec<String>,
 
     /// The properties that the copies of an index hold; none: the keys alone
-    #[arg(long, value_name = "NAME=PROPERTY,..", conflicts_with = "layout")]
+    #[arg(
+        long,
+        value_name = "NAME=PROPERTY,..",
+        conflicts_with = "layout",
+        help_heading = "Layout"
+    )]
     project: Vec<String>,
 }
 
