@@ -2,6 +2,7 @@
 
 use crate::account::Account;
 use crate::call::{Answer, Call};
+use crate::codec::INDEX_MARK;
 use crate::entity::Properties;
 use crate::write_ids::WRITE_IDS;
 use http::header::IF_MATCH;
@@ -93,6 +94,8 @@ struct Subject {
     size: Option<SizeFacts>,
     /// Of a write of a whole large entity.
     fingerprint: Option<Box<Fingerprint>>,
+    /// The index whose copy is written.
+    index: Option<String>,
 }
 
 impl Subject {
@@ -101,7 +104,18 @@ impl Subject {
         let is_whole = matches!(verb, "replace" | "overwrite" | "upsert" | "insert");
         let is_large = size.is_some_and(|size| size.entity_bytes >= LARGE_BYTES);
         let fingerprint = properties.filter(|_| is_whole && is_large).map(fingerprint);
-        Self { verb, key: key.clone(), size, fingerprint }
+        let index = properties.and_then(|properties| index_of(properties.iter()));
+        Self { verb, key: key.clone(), size, fingerprint, index }
+    }
+}
+
+/// The index that a row is a copy of. Shards, and rows of moves, are of none.
+fn index_of<'v>(mut properties: impl Iterator<Item = (&'v str, ValueRef<'v>)>) -> Option<String> {
+    match properties.find(|(name, _)| *name == INDEX_MARK)?.1 {
+        ValueRef::String(mark) if mark.contains('/') && !mark.starts_with('!') => {
+            Some(mark.to_owned())
+        }
+        _ => None,
     }
 }
 
@@ -140,6 +154,8 @@ struct Seen {
     properties: u64,
     /// Hashes of its texts.
     values: Vec<u64>,
+    /// The index that it is a copy of.
+    index: Option<String>,
 }
 
 impl Seen {
@@ -151,8 +167,10 @@ impl Seen {
             }
             _ => None,
         });
-        let properties = entity.body.properties.len() as u64;
-        Self { properties, values: texts.take(VALUES_MAX).collect() }
+        let values = texts.take(VALUES_MAX).collect();
+        let properties = &entity.body.properties;
+        let index = index_of(properties.iter().map(|(name, value)| (&**name, value.as_ref())));
+        Self { properties: properties.len() as u64, values, index }
     }
 }
 
@@ -165,13 +183,17 @@ pub(crate) struct Page {
     pub(crate) empty_before: u32,
 }
 
-/// Properties of all entities of a page.
-fn properties_of(answer: &Answer) -> u64 {
-    let mut properties = 0;
+/// How many properties the entities of a page have, and the index that the first is a copy of.
+fn properties_of(answer: &Answer) -> (u64, Option<String>) {
+    let (mut properties, mut index) = (0, None);
     let read = json::read_feed(&answer.body, |entity| {
-        properties += entity.body.properties.len() as u64;
+        let own = &entity.body.properties;
+        if properties == 0 {
+            index = index_of(own.iter().map(|(name, value)| (&**name, value.as_ref())));
+        }
+        properties += own.len() as u64;
     });
-    read.map_or(0, |()| properties)
+    read.map_or((0, None), |()| (properties, index))
 }
 
 /// Whether whole entities were asked for.
@@ -202,7 +224,7 @@ impl Account {
         let (Some(advisor), Some(table)) = (&*self.0.advisor.load(), call.table()) else { return };
         let is_batched = call.about.operations > 0;
         let if_match = call.headers.get(IF_MATCH);
-        for Subject { verb, key, size, fingerprint } in &call.about.subjects.0 {
+        for Subject { verb, key, size, fingerprint, index } in &call.about.subjects.0 {
             let Some(verb) = verb_of(verb) else { continue };
             let is_read = verb == Verb::Get && answer.status.is_success();
             let seen = if is_read { Seen::of(answer) } else { Seen::default() };
@@ -216,6 +238,7 @@ impl Account {
                 size: *size,
                 fingerprint: fingerprint.as_deref(),
                 values: &seen.values,
+                index: index.as_deref().or(seen.index.as_deref()),
                 query,
                 status: answer.status.as_u16(),
                 is_batched,
@@ -233,6 +256,7 @@ impl Account {
         let (Some(facts), Some(class)) = (&call.about.facts, call.about.query_class) else {
             return;
         };
+        let (properties, index) = properties_of(answer);
         let query = QueryFacts {
             property: facts.property.as_deref(),
             is_on_time: facts.is_on_time,
@@ -243,11 +267,12 @@ impl Account {
             empty_pages: (page.returned == 0 && page.has_more).into(),
             empty_pages_before: page.empty_before,
             bytes: answer.body.len() as u64,
-            whole_properties: is_whole(call).then(|| properties_of(answer)),
+            whole_properties: is_whole(call).then_some(properties),
             ..QueryFacts::new(class_of(class))
         };
         let sample = Sample::new(self.0.env.now(), table, Verb::Query).with_query(query);
-        let sample = Sample { partition: facts.partition.as_deref(), ..sample };
+        let (partition, index) = (facts.partition.as_deref(), index.as_deref());
+        let sample = Sample { partition, index, ..sample };
         lock(advisor).observe(&sample);
     }
 }

@@ -7,6 +7,7 @@ mod access;
 mod advice;
 mod concurrency;
 mod counters;
+mod habits;
 mod leases;
 mod once;
 mod sequences;
