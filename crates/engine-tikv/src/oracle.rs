@@ -27,11 +27,13 @@ pub(crate) struct Oracle {
     waiting: Mutex<Option<mpsc::Sender<Waiter>>>,
     /// The greatest timestamp that was given.
     last: AtomicU64,
+    /// Why the driver could not be asked the last time that it could not.
+    failure: Arc<Mutex<Option<String>>>,
 }
 
 impl Oracle {
     pub(crate) fn new(driver: Arc<Driver>) -> Self {
-        Self { driver, waiting: Mutex::new(None), last: AtomicU64::new(0) }
+        Self { driver, waiting: Mutex::new(None), last: AtomicU64::new(0), failure: Arc::default() }
     }
 
     /// A timestamp greater than every one given before this call.
@@ -46,7 +48,9 @@ impl Oracle {
                 self.last.fetch_max(timestamp.0, Ordering::Relaxed);
                 return Ok(timestamp);
             }
-            patience.pause("no timestamp from the placement driver").await?;
+            let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let why = failure.map(|failure| format!(": {failure}")).unwrap_or_default();
+            patience.pause(format!("no timestamp from the placement driver{why}")).await?;
         }
     }
 
@@ -61,7 +65,7 @@ impl Oracle {
             Some(waiting) => waiting.clone(),
             None => {
                 let (sender, receiver) = mpsc::channel(WAITING_MAX);
-                tokio::spawn(serve(self.driver.clone(), receiver));
+                tokio::spawn(serve(self.driver.clone(), receiver, self.failure.clone()));
                 *waiting = Some(sender.clone());
                 sender
             }
@@ -70,14 +74,24 @@ impl Oracle {
 }
 
 /// Connects when somebody waits. Waiters of a broken stream are dropped, and ask again.
-async fn serve(driver: Arc<Driver>, mut waiting: mpsc::Receiver<Waiter>) {
+async fn serve(
+    driver: Arc<Driver>,
+    mut waiting: mpsc::Receiver<Waiter>,
+    failure: Arc<Mutex<Option<String>>>,
+) {
+    let note = |reason| *failure.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     while let Some(first) = waiting.recv().await {
         match driver.open_timestamps(IN_FLIGHT_MAX).await {
             Ok((header, requests, answers)) => {
+                note(None);
                 let mut stream = Stream { header, requests, answers, in_flight: VecDeque::new() };
                 stream.serve(first, &mut waiting).await;
             }
-            Err(_) => while waiting.try_recv().is_ok() {},
+            Err(error) => {
+                note(Some(error.to_string()));
+                drop(first);
+                while waiting.try_recv().is_ok() {}
+            }
         }
         driver.forget_leader().await;
     }
