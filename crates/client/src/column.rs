@@ -3,7 +3,7 @@
 use crate::codec::{Decoded, INDEX_MARK};
 use crate::entity::Entity;
 use crate::fields::Fields;
-use crate::filter::{Column, Filter, col};
+use crate::filter::{Column, Filter, col, property};
 use crate::form::{Plain, StoredAs};
 use crate::key::KeyError;
 use crate::query::Query;
@@ -135,8 +135,8 @@ impl<E, V: StoredAs<F>, F, A: Open> TypedColumn<E, V, F, A> {
         any.unwrap_or(Filter(lazuli_model::Filter::Constant(false), None))
     }
 
-    fn property(self) -> Property {
-        Property::from_name(self.name)
+    fn property(self) -> Result<Property, EncodeError> {
+        property(self.name)
     }
 }
 

@@ -43,16 +43,23 @@ impl Filter {
         Self(self.enclosed().or(other.enclosed()), fault)
     }
 
-    /// A comparison with a value, if it can be sent.
+    /// A comparison with a value, if both can be sent.
     pub(crate) fn compare(
-        property: Property,
+        property: Result<Property, EncodeError>,
         operator: Operator,
         value: Result<Value, EncodeError>,
     ) -> Self {
-        match value {
-            Ok(value) => Self(lazuli_model::Filter::compare(property, operator, value), None),
-            Err(fault) => Self(lazuli_model::Filter::Constant(false), Some(fault)),
+        match property.and_then(|property| Ok((property, value?))) {
+            Ok((property, value)) => {
+                Self(lazuli_model::Filter::compare(property, operator, value), None)
+            }
+            Err(fault) => Self::faulty(fault),
         }
+    }
+
+    /// A filter that cannot be sent.
+    pub(crate) fn faulty(fault: EncodeError) -> Self {
+        Self(lazuli_model::Filter::Constant(false), Some(fault))
     }
 
     /// Whether it names the partitions it looks into.
@@ -73,9 +80,10 @@ fn names_partitions(filter: &lazuli_model::Filter) -> bool {
 }
 
 impl From<lazuli_model::Filter> for Filter {
-    /// A tree that was read or built elsewhere.
+    /// A tree that was read or built elsewhere. Its names are checked.
     fn from(tree: lazuli_model::Filter) -> Self {
-        Self(tree, None)
+        let fault = text::strange_name(&tree).map(|name| EncodeError::Name { name: name.into() });
+        Self(tree, fault)
     }
 }
 
@@ -112,31 +120,49 @@ impl Not for Filter {
 
 /// A property to compare. No comparison, not even `ne`, is true of an entity without the property.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column(Property);
+pub struct Column(Result<Property, EncodeError>);
 
-/// The property called `name`.
+/// The property called `name`. If no property can be called like this (T-3.21), or the language of filters has the word, a
+/// query with it fails before any request: names cannot be injected, as values cannot (C-7.10).
+///
+/// ```
+/// # use lazuli_client::prelude::*;
+/// # async fn run(people: Table) {
+/// let typed = "Age gt 0 or Name";
+/// let found = people.query(partition("Sales").and(col(typed).eq("x"))).collect_at_most(10).await;
+/// assert!(found.is_err(), "and nothing was sent");
+/// # }
+/// ```
 pub fn col(name: &str) -> Column {
-    Column(Property::from_name(name))
+    Column(property(name))
+}
+
+/// A property that a filter can name.
+pub(crate) fn property(name: &str) -> Result<Property, EncodeError> {
+    match lazuli_wire::odata::filter::is_name(name) {
+        true => Ok(Property::from_name(name)),
+        false => Err(EncodeError::Name { name: name.to_owned() }),
+    }
 }
 
 /// The row key.
 pub fn row() -> Column {
-    Column(Property::RowKey)
+    Column(Ok(Property::RowKey))
 }
 
 /// When the entity was last written. No index serves it.
 pub fn timestamp() -> Column {
-    Column(Property::Timestamp)
+    Column(Ok(Property::Timestamp))
 }
 
 /// The entities of one partition.
 pub fn partition(key: &str) -> Filter {
-    Column(Property::PartitionKey).eq(key)
+    Column(Ok(Property::PartitionKey)).eq(key)
 }
 
 /// The entities of some partitions.
 pub(crate) fn partitions<'k>(keys: impl IntoIterator<Item = &'k str>) -> Filter {
-    Column(Property::PartitionKey).one_of(keys)
+    Column(Ok(Property::PartitionKey)).one_of(keys)
 }
 
 macro_rules! comparisons {
@@ -168,7 +194,10 @@ impl Column {
     /// The Boolean `true`.
     #[must_use]
     pub fn is_true(self) -> Filter {
-        Filter(lazuli_model::Filter::IsTrue(self.0), None)
+        match self.0 {
+            Ok(property) => Filter(lazuli_model::Filter::IsTrue(property), None),
+            Err(fault) => Filter::faulty(fault),
+        }
     }
 
     /// Equal to one of some values; never true for no values. On keys it becomes point reads, or a query of
@@ -230,6 +259,61 @@ mod tests {
         assert!(!col("PartitionKey").ge("a").names_partitions());
     }
 
+    /// Names, words of the language, and what an attacker would try.
+    fn name() -> impl Strategy<Value = String> {
+        let words = [
+            "and",
+            "or",
+            "not",
+            "eq",
+            "true",
+            "True",
+            "TRUE",
+            "false",
+            "null",
+            "NaN",
+            "INF",
+            "ge",
+            "guid",
+            "X",
+            "in",
+            "datetime",
+            "a or b",
+            "a eq 1 or PartitionKey",
+            "a)",
+            "(a",
+            "tolower(a)",
+            "a'",
+            "",
+            " ",
+            "a\r\nb",
+            "_a",
+            "é",
+            "9a",
+            "a.b",
+            "a,b",
+            "*",
+            "a\u{0}",
+            "add",
+            "substringof",
+        ];
+        prop_oneof![
+            any::<String>(),
+            "[a-zA-Z_][a-z0-9_ ]{0,5}",
+            prop::sample::select(words.map(str::to_owned).to_vec())
+        ]
+    }
+
+    #[test]
+    fn a_strange_name_is_known_before_anything_is_sent() {
+        // C-7.10.
+        for name in ["a or true", "a eq 1 or PartitionKey", "", "true", "not", "a'", "1a", "a.b"] {
+            let filter = partition("p") & col(name).eq(1);
+            assert_eq!(filter.1, Some(EncodeError::Name { name: name.to_owned() }));
+        }
+        assert_eq!((partition("p") & col("Name").eq(1)).1, None);
+    }
+
     proptest! {
         #[test]
         fn no_value_becomes_syntax(text in any::<String>(), number in any::<i64>()) {
@@ -238,6 +322,22 @@ mod tests {
             let filter = partition(&text) & (col("a").eq(&*text) | !col("b").gt(number));
             let parsed = lazuli_wire::odata::filter::parse(&filter.to_string());
             prop_assert_eq!(parsed, Ok(filter.0));
+        }
+
+        #[test]
+        fn no_name_becomes_syntax(name in name()) {
+            // C-7.10: it is read back as the name, or refused.
+            for filter in [
+                col(&name).eq("x"),
+                col(&name).is_true(),
+                !col(&name).is_true(),
+                col(&name).one_of([1, 2]),
+                col(&name).starts_with("x") | partition("p"),
+                Filter::from(lazuli_model::Filter::IsTrue(Property::from_name(&name))),
+            ] {
+                let parsed = lazuli_wire::odata::filter::parse(&filter.to_string());
+                prop_assert!(filter.1.is_some() || parsed == Ok(filter.0), "{name:?}");
+            }
         }
     }
 }

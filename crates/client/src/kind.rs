@@ -1,7 +1,7 @@
 //! What tells the entities of one type from those of another in the same table (C-6).
 
-use crate::filter::Filter;
-use lazuli_model::{Operator, Property};
+use crate::filter::{Filter, property};
+use lazuli_model::Operator;
 use std::borrow::Cow;
 
 /// The discriminator of a type, and its version.
@@ -33,7 +33,7 @@ impl Kind {
     pub(crate) fn filter(self) -> Filter {
         let of = |version| {
             let value = lazuli_model::Value::String(text_of(self.name, version));
-            Filter::compare(Property::from_name(self.property), Operator::Eq, Ok(value))
+            Filter::compare(property(self.property), Operator::Eq, Ok(value))
         };
         (2..=self.version).fold(of(1), |filter, version| filter.or(of(version)))
     }

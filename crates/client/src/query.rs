@@ -23,8 +23,9 @@ use crate::options::{read_options, verb_options};
 use crate::page_token::{PageToken, TokenKey};
 use crate::property::PropertyDef;
 use crate::table::Table;
-use crate::value::DecodeError;
+use crate::value::{DecodeError, EncodeError};
 use lazuli_model::TableName;
+use lazuli_model::entity::is_property_name;
 use lazuli_model::key_text::fnv1a;
 use lazuli_model::limits::PAGE_ITEMS_MAX;
 use lazuli_wire::uri::percent_encode;
@@ -185,9 +186,13 @@ impl<T: Send + 'static> Query<T> {
         self
     }
 
-    /// Only these properties; keys and Timestamp always come too.
+    /// Only these properties; keys and Timestamp always come too. A text that is no name of a property makes the query
+    /// fail before any request.
     pub fn select_names<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
         self.select = names.into_iter().map(str::to_owned).collect();
+        if let Some(name) = self.select.iter().find(|name| !is_property_name(name)) {
+            self.fault.get_or_insert(EncodeError::Name { name: name.clone() }.into());
+        }
         self
     }
 

@@ -33,6 +33,12 @@ pub enum EncodeError {
     /// The text of a filter holds a value that no type has.
     #[error("{0}")]
     Filter(String),
+    /// A text that is not the name of a property, or one that filters cannot name.
+    #[error("{name:?} is not the name of a property that can be asked for")]
+    Name {
+        /// The text.
+        name: String,
+    },
     /// A value that has no JSON text.
     #[error("it cannot be written as JSON: {0}")]
     Json(String),

@@ -214,6 +214,11 @@ fn borrowed<'p>(
     pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
 }
 
+/// Whether the service takes `name` for a property: its shape and its length (T-3.21).
+pub fn is_property_name(name: &str) -> bool {
+    PropertyLimits::Service.check_name(name).is_ok()
+}
+
 /// Whether `name` has the shape of a C# identifier (T-3.21). ASCII is decided without tables.
 fn is_identifier(name: &str) -> bool {
     // To look at every byte takes fewer instructions than to stop at the first that is none.

@@ -4,6 +4,7 @@ use super::Filter;
 use crate::error::Error;
 use crate::value::{EncodeError, TableValue, Value};
 use lazuli_model::Property;
+use lazuli_wire::odata::filter::is_name;
 use std::collections::HashMap;
 
 /// Marks the text that stands for a value until it is bound. No filter may hold it.
@@ -46,7 +47,8 @@ impl Filter {
         Self(lazuli_model::Filter::IsTrue(Property::Custom(text.into())), None)
     }
 
-    /// The tree, in parentheses if it is text that is sent as it is.
+    /// The tree, in parentheses if it is text that is sent as it is. A bare tree that is no name is such text: names were
+    /// checked, and text that is part of something has its parentheses.
     pub(super) fn enclosed(self) -> lazuli_model::Filter {
         match self.0 {
             lazuli_model::Filter::IsTrue(Property::Custom(text)) if !is_name(&text) => {
@@ -58,9 +60,22 @@ impl Filter {
     }
 }
 
-fn is_name(text: &str) -> bool {
-    text.chars().all(|character| character.is_alphanumeric() || character == '_')
-        || (text.starts_with('(') && text.ends_with(')'))
+/// A property of the tree that no filter can name.
+pub(super) fn strange_name(tree: &lazuli_model::Filter) -> Option<&str> {
+    use lazuli_model::Filter as F;
+    let strange = |property: &'_ Property| !is_name(property.name());
+    match tree {
+        F::Constant(_) => None,
+        F::Compare { property, .. } | F::IsTrue(property) => {
+            strange(property).then(|| property.name())
+        }
+        F::Extended(extended) => {
+            let property = &extended.term().property;
+            strange(property).then(|| property.name())
+        }
+        F::Not(inner) => strange_name(inner),
+        F::And(parts) | F::Or(parts) => parts.iter().find_map(strange_name),
+    }
 }
 
 /// The text with a marked literal for each `@name` outside of literals.
@@ -171,6 +186,24 @@ mod tests {
         let both = partition("p").and(raw.clone());
         assert_eq!(both.to_string(), "PartitionKey eq 'p' and (A eq 1 or B eq 2)");
         assert_eq!((!raw).to_string(), "not ((A eq 1 or B eq 2))");
+        // Parentheses at both ends need not be a pair.
+        let two = Filter::raw("(A eq 1) or (B eq 2)");
+        let both = partition("p").and(two.clone());
+        assert_eq!(both.to_string(), "PartitionKey eq 'p' and ((A eq 1) or (B eq 2))");
+        assert_eq!(
+            (two | partition("q")).to_string(),
+            "((A eq 1) or (B eq 2)) or PartitionKey eq 'q'"
+        );
+        let once = partition("p").and(Filter::raw("(A eq 1)")).and(partition("q"));
+        assert_eq!(once.to_string(), "PartitionKey eq 'p' and ((A eq 1)) and PartitionKey eq 'q'");
         assert_eq!((!col("Active").is_true()).to_string(), "not (Active)");
+    }
+
+    #[test]
+    fn raw_text_is_not_logged() {
+        // C-18.2: it may hold values.
+        let filter = partition("p").and(Filter::raw("Ssn eq '078-05-1120'"));
+        let shown = lazuli_wire::odata::filter::print_shape(&filter.0);
+        assert_eq!(shown, "PartitionKey eq ? and ?");
     }
 }

@@ -10,7 +10,7 @@ mod parser;
 mod print;
 
 pub use parser::{parse, parse_extended, parse_lenient};
-pub use print::{print, print_shape};
+pub use print::{is_name, print, print_shape};
 
 use lazuli_model::EdmType;
 

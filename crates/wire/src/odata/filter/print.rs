@@ -12,7 +12,18 @@ pub fn print(filter: &Filter) -> String {
     out
 }
 
-/// The text of a filter with its values left out: what may be logged of it.
+/// Whether a filter can name a property like this: what is printed of it is read back as the name, and nothing else.
+/// Properties that are called like a word of the language cannot be named.
+pub fn is_name(name: &str) -> bool {
+    const WORDS: [&str; 12] =
+        ["and", "eq", "ge", "gt", "INF", "le", "lt", "NaN", "ne", "not", "null", "or"];
+    !WORDS.contains(&name)
+        && !name.eq_ignore_ascii_case("true")
+        && !name.eq_ignore_ascii_case("false")
+        && lazuli_model::entity::is_property_name(name)
+}
+
+/// The text of a filter with its values left out: what may be logged of it. What is no name may hold values.
 pub fn print_shape(filter: &Filter) -> String {
     let mut out = String::new();
     write_filter(&mut out, filter, Literals::LeftOut);
@@ -45,7 +56,10 @@ fn write_filter(out: &mut String, filter: &Filter, style: Literals) {
             out.push(' ');
             style.write(out, value);
         }
-        Filter::IsTrue(property) => out.push_str(property.name()),
+        Filter::IsTrue(property) => match style {
+            Literals::LeftOut if !is_name(property.name()) => out.push('?'),
+            _ => out.push_str(property.name()),
+        },
         Filter::Extended(extended) => write_extended(out, extended, style),
         Filter::Not(inner) => {
             out.push_str("not ");
