@@ -32,7 +32,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
     let (typed_idents, typed_types): (Vec<_>, Vec<_>) =
         typed.iter().map(|v| (v.ident, v.ty)).unzip();
     let by_row = container.by_row;
-    let checks = checks(&typed_types, &property, by_row);
+    let checks = checks(&types, &typed_types, &property, by_row);
     let fallback = match other {
         Some(other) => {
             let (variant, ty) = (other.ident, other.ty);
@@ -53,6 +53,20 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             }
         }
     });
+    let shape_arms = typed_types.iter().enumerate().map(|(index, ty)| {
+        quote! {
+            ::core::option::Option::Some(#index) => {
+                <#ty as #client::TableEntity>::shape_of(entity)
+            }
+        }
+    });
+    let other_shape = match other {
+        Some(other) => {
+            let ty = other.ty;
+            quote!(<#ty as #client::TableEntity>::shape_of(entity))
+        }
+        None => quote!(#client::__private::Shape::of::<Self>()),
+    };
     let vis = &input.vis;
     let model = container.model.then(|| model(ident, &typed_types));
     Ok(quote! {
@@ -62,9 +76,55 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
             const MEMBERS: &[#client::__private::Member] = &[
                 #(#client::__private::Member::of::<#typed_types>()),*
             ];
+            const PROPERTY_COUNT: usize =
+                0 #(+ <#types as #client::TableEntity>::PROPERTIES.len())*;
+            const PROPERTIES: [#client::PropertyDef; PROPERTY_COUNT] = #client::__private::concat(
+                &[#(<#types as #client::TableEntity>::PROPERTIES),*],
+                #client::PropertyDef::new("", "", ::core::option::Option::None),
+            );
+            const SHAPE_COUNT: usize = 0 #(+ <#types as #client::TableEntity>::SHAPES.len())*;
+            const SHAPES: [#client::__private::Shape; SHAPE_COUNT] = #client::__private::concat(
+                &[#(<#types as #client::TableEntity>::SHAPES),*],
+                #client::__private::Shape::of::<#client::Entity>(),
+            );
 
             #[automatically_derived]
             impl #client::TableEntity for #ident {
+                const PROPERTIES: &'static [#client::PropertyDef] = &PROPERTIES;
+                const SHAPES: &'static [#client::__private::Shape] = &SHAPES;
+
+                fn shape(&self) -> #client::__private::Shape {
+                    match self {
+                        #(Self::#idents(value) => <#types as #client::TableEntity>::shape(value),)*
+                    }
+                }
+
+                fn shape_of(entity: &#client::Entity) -> #client::__private::Shape {
+                    let found = #client::__private::member_of(entity, MEMBERS, #property, #by_row, #newer);
+                    match found {
+                        #(#shape_arms)*
+                        // What was projected away does not tell.
+                        _ if !#by_row && entity.value(#property).is_none() => {
+                            #client::__private::Shape::of::<Self>()
+                        }
+                        _ => #other_shape,
+                    }
+                }
+
+                fn index_key(
+                    &self,
+                    index: usize,
+                ) -> ::core::result::Result<
+                    ::core::option::Option<#client::EntityKey>,
+                    #client::KeyError,
+                > {
+                    match self {
+                        #(Self::#idents(value) => {
+                            <#types as #client::TableEntity>::index_key(value, index)
+                        })*
+                    }
+                }
+
                 fn key(&self) -> ::core::result::Result<#client::EntityKey, #client::KeyError> {
                     match self {
                         #(Self::#idents(value) => <#types as #client::TableEntity>::key(value),)*
@@ -193,8 +253,12 @@ fn variants(input: &DeriveInput) -> Result<Vec<Variant<'_>>> {
 }
 
 /// Compile-time checks that the types can be told apart (C-6.2, P-0.4).
-fn checks(types: &[&Type], property: &TokenStream, by_row: bool) -> TokenStream {
+fn checks(all: &[&Type], types: &[&Type], property: &TokenStream, by_row: bool) -> TokenStream {
     let client = quote!(::lazuli_client);
+    let rows = all.iter().map(|ty| {
+        let wide = format!("{} is wide: a union takes types of one row", quote!(#ty));
+        quote!(assert!(<#ty as #client::TableEntity>::PARTS == 0, #wide);)
+    });
     let each = types.iter().map(|ty| {
         let name = quote!(#ty).to_string();
         let message = format!("{name} has no kind of this discriminator");
@@ -224,5 +288,5 @@ fn checks(types: &[&Type], property: &TokenStream, by_row: bool) -> TokenStream 
             #message
         );)
     });
-    quote!(const _: () = { #(#each)* #(#pairs)* };)
+    quote!(const _: () = { #(#rows)* #(#each)* #(#pairs)* };)
 }

@@ -2,6 +2,7 @@
 
 mod atomically;
 mod change_set;
+mod lookup;
 #[cfg(not(feature = "queue"))]
 mod no_messages;
 mod send;
@@ -13,7 +14,7 @@ pub use change_set::{BatchError, BatchFault, WriteOp};
 pub(crate) use change_set::{ChangeSet, Operation, Prepared, Refused, grouped, refusal};
 #[cfg(feature = "patterns")]
 pub(crate) use send::mark;
-pub(crate) use send::{send, send_with_id};
+pub(crate) use send::{Trust, send, send_trusting, send_with_id};
 
 use crate::account::Account;
 use crate::call::CallOptions;
@@ -23,6 +24,7 @@ use crate::key::IntoKey;
 use crate::options::Request;
 #[cfg(feature = "queue")]
 use crate::queue as messages;
+use crate::shape::Rule;
 use crate::table::Table;
 use crate::write::{Merge, Proof};
 use lazuli_model::TableName;
@@ -149,7 +151,7 @@ impl<T: TableEntity> Batch<T> {
         let index = self.len;
         self.len += 1;
         if let Ok(changes) = &mut self.changes
-            && let Err(error) = add(changes, &self.partition, index, write)
+            && let Err(error) = add(changes, &self.partition, index, write.under(Rule::of::<T>()))
         {
             self.changes = Err(error);
         }
@@ -174,7 +176,7 @@ impl<T: TableEntity> Batch<T> {
 
     /// Whether the transaction can be carried out with this write too, as far as can be known here.
     pub fn fits(&self, write: &WriteOp) -> bool {
-        match (&self.changes, &write.0) {
+        match (&self.changes, &write.operation) {
             (Ok(changes), Ok(operation)) => {
                 operation.key.partition.as_str() == self.partition && changes.fits(operation)
             }
@@ -190,8 +192,7 @@ impl<T: TableEntity> Batch<T> {
     async fn run(self, options: CallOptions) -> Result<Committed, Error> {
         let changes = self.changes.map_err(|error| place(error, &self.table))?;
         let prepared = changes.finish().await.map_err(|error| place(error, &self.table))?;
-        let trusts_content = self.account.0.retry.trusts_content();
-        send(&self.account, &self.table, &prepared, None, trusts_content, options).await
+        send(&self.account, &self.table, &prepared, Trust::of(&self.account), options).await
     }
 }
 
@@ -200,9 +201,9 @@ fn add(
     changes: &mut ChangeSet,
     partition: &str,
     index: usize,
-    write: WriteOp,
+    write: Result<Operation, Error>,
 ) -> Result<(), Error> {
-    let operation = write.0.map_err(|error| {
+    let operation = write.map_err(|error| {
         let reason = BatchFault::Write(Box::new(error.kind().clone()));
         refusal(index, reason, error.key().cloned())
     })?;

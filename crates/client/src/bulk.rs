@@ -10,6 +10,7 @@ use crate::batch::WriteOp;
 use crate::entity::TableEntity;
 use crate::error::Error;
 use crate::key::IntoKey;
+use crate::shape::Rule;
 use crate::table::Table;
 use engine::Engine;
 use futures_core::Stream;
@@ -136,6 +137,8 @@ struct Options {
     may_reorder: bool,
     /// Entities that have changed or gone are passed over.
     skips_changed: bool,
+    /// What the type of the table asks of entities of any shape.
+    rule: Rule,
     timeout: Duration,
     checkpoint: Option<(u64, Checkpoint)>,
     progress: Option<Progress>,
@@ -150,6 +153,7 @@ impl<T: TableEntity> Bulk<T> {
             failures_max: FAILURES_MAX,
             may_reorder: false,
             skips_changed: false,
+            rule: Rule::of::<T>(),
             timeout: TIMEOUT,
             checkpoint: None,
             progress: None,

@@ -1,12 +1,12 @@
 //! Values to stored entities and back: the one place that every read and write of a typed table goes through.
 
 use crate::account::Account;
-use crate::encryption::{CryptoError, METADATA, declares_secrets};
+use crate::encryption::{CryptoError, METADATA};
 use crate::entity::{Entity, Loaded, Properties, TableEntity};
 use crate::error::Error;
 use crate::index::{self, CopyRow};
 use crate::large::{has_large, large_properties};
-use crate::property::PropertyDef;
+use crate::shape::{Declared, Rule, is_indexed, unlisted};
 use lazuli_model::EntityKey;
 use std::sync::Arc;
 
@@ -17,13 +17,21 @@ pub(crate) const INDEX_MARK: &str = "_ix";
 /// is: that changes their sizes.
 pub(crate) fn encode<T: TableEntity>(value: &T) -> Result<(EntityKey, Properties), Error> {
     const { assert!(T::PARTS == 0, "a wide entity is written through `tables.wide()`") };
+    let shape = value.shape();
     // A blob would be left behind, or never written (P-11).
-    if const { has_large(T::PROPERTIES) } {
+    if shape.has_large {
         let error = Error::config("a type with large values is written by a LargeTable");
         return Err(error.with(|context| context.hint = Some("see Account::large".into())));
     }
-    if const { !T::LISTS.is_empty() } {
-        return Err(crate::table::unlisted());
+    if shape.has_lists {
+        return Err(unlisted());
+    }
+    if shape.is_wide() {
+        return Err(Error::config("a wide entity is written through `tables.wide()`"));
+    }
+    // An entity of any shape among the variants of a union.
+    if shape.is_dynamic {
+        Rule::of::<T>().check()?;
     }
     encode_whole(value)
 }
@@ -31,7 +39,7 @@ pub(crate) fn encode<T: TableEntity>(value: &T) -> Result<(EntityKey, Properties
 /// The same, with large values in as many properties as they need.
 pub(crate) fn encode_whole<T: TableEntity>(value: &T) -> Result<(EntityKey, Properties), Error> {
     let key = value.key()?;
-    let mut properties = Properties::of_type::<T>();
+    let mut properties = Properties::of_value(value);
     match value.write(&mut properties) {
         Ok(()) => Ok((key, properties)),
         Err(error) => Err(Error::from(error).with(|context| context.key = Some(key))),
@@ -72,10 +80,11 @@ impl<T> Decoded<T> {
 pub(crate) async fn open<T>(
     account: &Account,
     raw: Loaded<Entity>,
-    declared: &[PropertyDef],
+    declared: Declared,
     selected: &[String],
     decode: &(dyn Fn(Entity) -> Result<Option<Decoded<T>>, Error> + Send + Sync),
 ) -> Result<Option<Loaded<T>>, Error> {
+    let declared = declared.of(&raw);
     let opened = account.1.open(raw, &account.0.env, declared, selected).await?;
     opened.filter_map(decode)
 }
@@ -88,13 +97,13 @@ pub(crate) fn decode<T: TableEntity>(entity: Entity) -> Result<Option<Decoded<T>
         return Ok(None);
     }
     // What was decrypted has no metadata any more.
-    if const { declares_secrets(T::PROPERTIES) } && entity.value(METADATA).is_some() {
+    if T::shape_of(&entity).has_secrets && entity.value(METADATA).is_some() {
         return Err(CryptoError::NoKey.into());
     }
     let blobs =
         if const { has_large(T::PROPERTIES) } { Some(addresses::<T>(&entity)) } else { None };
     let value = T::read(entity)?;
-    if T::INDEXES.is_empty() {
+    if const { !is_indexed::<T>() } {
         return Ok(Some(Decoded { value, copies: None, blobs }));
     }
     // What its copies are now: a later write finds them without another read (C-7.2).

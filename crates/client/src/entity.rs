@@ -6,6 +6,7 @@ use crate::kind::Kind;
 use crate::layout::Layout;
 use crate::list::ListDef;
 use crate::property::PropertyDef;
+use crate::shape::Shape;
 use crate::value::{DecodeError, EncodeError, IntoValue, TableValue, Value, ValueError};
 use lazuli_model::{EntityKey, Timestamp};
 use lazuli_wire::odata::json::AnsweredEntity;
@@ -55,6 +56,23 @@ pub trait TableEntity: Sized + Send + 'static {
 
     /// The lists that its entities are in (P-4).
     const LISTS: &'static [ListDef] = &[];
+
+    /// What the values declare: one shape, or those of a union's variants.
+    #[doc(hidden)]
+    const SHAPES: &'static [Shape] = &[Shape::of::<Self>()];
+
+    /// What this value declares: in a union, what the type of its variant does.
+    #[doc(hidden)]
+    fn shape(&self) -> Shape {
+        const { Shape::of::<Self>() }
+    }
+
+    /// What the value of a stored row declares.
+    #[doc(hidden)]
+    fn shape_of(entity: &Entity) -> Shape {
+        let _ = entity;
+        const { Shape::of::<Self>() }
+    }
 
     /// The keys of this value.
     fn key(&self) -> Result<EntityKey, KeyError>;

@@ -153,6 +153,7 @@ mod sas;
 mod serde_bridge;
 mod series;
 mod settings;
+mod shape;
 mod table;
 mod tables;
 mod throttle;
@@ -267,6 +268,7 @@ pub mod __private {
     #[cfg(feature = "patterns")]
     pub use crate::patterns::summary::derived::*;
     pub use crate::property::{check_names, check_properties};
+    pub use crate::shape::{Shape, concat};
     pub use crate::union::{Member, foreign_kind, is_kind, member_of};
     pub use crate::value::wrong_type;
     pub use crate::wide::check_wide;

@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind};
 use crate::filter::Filter;
 use crate::options::{read_options, verb_options};
 use crate::page_token::{PageToken, TokenKey};
-use crate::property::PropertyDef;
+use crate::shape::Declared;
 use crate::table::Table;
 use crate::value::{DecodeError, EncodeError};
 use lazuli_model::TableName;
@@ -59,7 +59,7 @@ pub struct Query<T> {
     skips_bad: bool,
     decode: Decode<T>,
     /// What the type of the table declares.
-    declared: &'static [PropertyDef],
+    declared: Declared,
     as_written: bool,
     select: Vec<String>,
     page_size: Option<u16>,
@@ -97,7 +97,7 @@ impl<T: TableEntity> Query<T> {
             may_scan,
             skips_bad: false,
             decode: Arc::new(codec::decode),
-            declared: T::PROPERTIES,
+            declared: Declared::by::<T>(),
             as_written: false,
             select: Vec::new(),
             page_size: None,
@@ -159,7 +159,7 @@ impl<T: Send + 'static> Query<T> {
 
     /// Whether the entities are of a type that declares its properties.
     pub(crate) fn is_typed(&self) -> bool {
-        !self.declared.is_empty()
+        !self.declared.all.is_empty()
     }
 
     /// What a function makes of each entity (C-6.5).

@@ -13,6 +13,7 @@ use crate::index::Indexing;
 use crate::key::IntoKey;
 use crate::options::{read_options, verb_options};
 use crate::query::{Query, Selection};
+use crate::shape::{Declared, Rule, is_listed, unlisted};
 use crate::tables::{self, Tables};
 use crate::transaction::{Transact, Transaction};
 use crate::update::{Change, Update};
@@ -144,8 +145,9 @@ impl<T: TableEntity> Table<T> {
     /// Sets the properties that are named and leaves the others: `merge(key).set("Age", 35)`. The entity
     /// must exist, unless [`Merge::or_insert`] says otherwise; `merge(&loaded)` must find it as it was read.
     pub fn merge<K: IntoKey>(&self, key: K) -> Merge<K::Entity> {
-        let declared = if K::Entity::IS_DYNAMIC { T::PROPERTIES } else { K::Entity::PROPERTIES };
-        Merge::of(&self.account, &self.name, key, declared).unless(Self::bypassed::<K::Entity>())
+        Merge::of(&self.account, &self.name, key, K::Entity::PROPERTIES)
+            .under(const { Rule::of::<T>() }, K::Entity::IS_DYNAMIC)
+            .unless(Self::bypassed::<K::Entity>())
     }
 
     /// Merges what is different in `new` into an entity that was read, if it has not changed since. A
@@ -167,7 +169,7 @@ impl<T: TableEntity> Table<T> {
         let etag = Some(loaded.etag().as_str());
         Delete::new(&self.account, &self.name, Ok(loaded.loaded_key().clone()), etag)
             .indexed(Indexing::of_delete(Some(loaded), etag))
-            .unless((!T::LISTS.is_empty()).then(unlisted))
+            .unless(Self::bypassed::<T>().or_else(|| dynamic::<T>(loaded)))
     }
 
     /// Deletes an entity if it is of this version.
@@ -192,7 +194,9 @@ impl<T: TableEntity> Table<T> {
         K: IntoKey,
         F: FnMut(&mut K::Entity) -> Result<Change, BoxError> + Send + 'static,
     {
-        Update::new(self.retyped(), key.into_key(), change).unless(Self::bypassed::<K::Entity>())
+        Update::new(self.retyped(), key.into_key(), change)
+            .under(Rule::of::<T>())
+            .unless(Self::bypassed::<K::Entity>())
     }
 
     /// Runs `work`, which reads and writes one partition. Its writes commit together if none of the entities
@@ -256,27 +260,22 @@ impl<T: TableEntity> Table<T> {
     ) -> Write {
         let indexing = Indexing::of_value(verb, value, &prepared, loaded, if_match);
         let write = Write::new(&self.account, &self.name, verb, prepared, if_match);
-        write.keeping(T::WRITE_IDS).indexed(indexing)
+        write.keeping(value.shape().write_ids).indexed(indexing)
     }
 
     /// The error of a write by an untyped key, which would leave the copies of an indexed type as they are:
     /// only a table that is retyped has such writes (C-9.5).
     fn bypassed<E: TableEntity>() -> Option<Error> {
-        if !E::LISTS.is_empty() || (!T::LISTS.is_empty() && E::IS_DYNAMIC) {
+        if const { is_listed::<E>() } {
             return Some(unlisted());
         }
-        let is_bypassed = !T::INDEXES.is_empty() && E::IS_DYNAMIC;
-        is_bypassed.then(|| {
-            let error = Error::config("an entity of a type with indexes is written by a typed key");
-            error.with(|context| context.hint = Some("use the type's key(..)".into()))
-        })
+        if E::IS_DYNAMIC { Rule::of::<T>().check().err() } else { None }
     }
 }
 
-/// The error of a write that would leave lists as they are (C-9.5).
-pub(crate) fn unlisted() -> Error {
-    let error = Error::config("a type with lists is written by a ListTable");
-    error.with(|context| context.hint = Some("see Account::lists".into()))
+/// The error of a write of an entity of any shape that is a value of a union whose types ask for more.
+fn dynamic<T: TableEntity>(value: &T) -> Option<Error> {
+    if value.shape().is_dynamic { Rule::of::<T>().check().err() } else { None }
 }
 
 /// The properties of `new` that `old` has not, or has otherwise.
@@ -393,7 +392,7 @@ impl PointAnswer {
         key: &EntityKey,
     ) -> Result<Option<Loaded<T>>, Error> {
         let loaded = if account.1.is_some() {
-            codec::open(account, self.raw()?, T::PROPERTIES, &[], &codec::decode).await
+            codec::open(account, self.raw()?, Declared::by::<T>(), &[], &codec::decode).await
         } else {
             self.entity().and_then(|entity| {
                 Loaded::from_answer(entity, self.etag(), T::PROPERTIES, &codec::decode)

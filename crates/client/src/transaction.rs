@@ -2,15 +2,16 @@
 
 use crate::BoxFuture;
 use crate::account::Account;
-use crate::batch::{self, Operation};
+use crate::batch::{self, Operation, Trust};
 use crate::call::CallOptions;
 use crate::codec::encode;
 use crate::entity::{Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
-use crate::index::{blind, fold, in_partition};
+use crate::index::{CopyRow, blind, fold, in_partition};
 use crate::key::{IntoKey, Key};
 use crate::options::verb_options;
 use crate::query::{Query, Selection};
+use crate::shape::{Rule, is_indexed, is_listed, unlisted};
 use crate::table::Table;
 use crate::update::pause;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
@@ -36,13 +37,15 @@ pub struct Transaction(Arc<Inner>);
 struct Inner {
     table: Table<Entity>,
     partition: String,
+    /// What the type of the table asks of entities of any shape.
+    rule: Rule,
     rows: Mutex<Vec<Row>>,
 }
 
 impl Transaction {
-    fn new(table: Table<Entity>, partition: &str) -> Self {
+    fn new(table: Table<Entity>, partition: &str, rule: Rule) -> Self {
         let partition = partition.to_owned();
-        Self(Arc::new(Inner { table, partition, rows: Mutex::default() }))
+        Self(Arc::new(Inner { table, partition, rule, rows: Mutex::default() }))
     }
 
     /// Reads an entity, as this transaction leaves it; `None` if it does not exist.
@@ -63,7 +66,7 @@ impl Transaction {
 
     /// Inserts an entity; its keys must be free.
     pub fn insert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
-        let (key, properties) = encode(value)?;
+        let (key, properties) = self.encode(value)?;
         let copies = in_partition(value, &key, &properties)?;
         self.change(key, |row| {
             row.index(&[], copies);
@@ -73,27 +76,33 @@ impl Transaction {
 
     /// Writes an entity that was read.
     pub fn replace<T: TableEntity>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
-        let (key, properties) = encode(&**loaded)?;
+        let (key, properties) = self.encode(&**loaded)?;
         let copies = in_partition(&**loaded, &key, &properties)?;
+        let old = copies_before(loaded)?;
         self.change(key, |row| {
-            row.index(loaded.copies().unwrap_or_default(), copies);
+            row.index(old, copies);
             row.replace(properties, loaded.etag(), loaded.write_ids())
         })
     }
 
     /// Inserts or replaces an entity.
     pub fn upsert<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
-        let (key, properties) = encode(value)?;
-        if !T::INDEXES.is_empty() {
+        let (key, properties) = self.encode(value)?;
+        if !value.shape().indexes.is_empty() {
             return Err(blind(key));
         }
         self.change(key, |row| row.upsert(properties))
     }
 
     /// Removes an entity that was read.
-    pub fn delete<T>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
+    pub fn delete<T: TableEntity>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
+        if const { is_listed::<T>() } {
+            return Err(unlisted());
+        }
+        self.check(&**loaded)?;
+        let old = copies_before(loaded)?;
         self.change(loaded.loaded_key().clone(), |row| {
-            row.index(loaded.copies().unwrap_or_default(), Vec::new());
+            row.index(old, Vec::new());
             row.delete(loaded.etag(), loaded.write_ids())
         })
     }
@@ -102,6 +111,22 @@ impl Transaction {
     /// and gives the entity a new version.
     pub fn guard<T>(&self, loaded: &Loaded<T>) -> Result<(), Error> {
         self.change(loaded.loaded_key().clone(), |row| row.guard(loaded.etag(), loaded.write_ids()))
+    }
+
+    /// Fails if `value` is of any shape, and the types of the table ask for more.
+    fn check<T: TableEntity>(&self, value: &T) -> Result<(), Error> {
+        if !value.shape().is_dynamic {
+            return Ok(());
+        }
+        Rule::of::<T>().check()?;
+        self.0.rule.check().map_err(|error| error.at("transact", Some(self.0.table.name()), None))
+    }
+
+    fn encode<T: TableEntity>(&self, value: &T) -> Result<(EntityKey, Properties), Error> {
+        self.check(value)?;
+        let (key, mut properties) = encode(value)?;
+        properties.settle(self.0.rule.secrets, value.shape().is_dynamic);
+        Ok((key, properties))
     }
 
     fn change(
@@ -138,6 +163,15 @@ impl Transaction {
 
     fn rows(&self) -> MutexGuard<'_, Vec<Row>> {
         self.0.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The copies that an entity had when it was read; an error if that is not known, and it may have some.
+fn copies_before<T: TableEntity>(loaded: &Loaded<T>) -> Result<&[CopyRow], Error> {
+    match loaded.copies() {
+        Some(copies) => Ok(copies),
+        None if is_indexed::<T>() => Err(blind(loaded.loaded_key().clone())),
+        None => Ok(&[]),
     }
 }
 
@@ -191,6 +225,7 @@ pub struct Transact<'f, F, W, R> {
     account: Account,
     table: TableName,
     partition: String,
+    rule: Rule,
     work: F,
     attempts: u32,
     options: CallOptions,
@@ -208,6 +243,7 @@ where
             account: table.account.clone(),
             table: table.name.clone(),
             partition: partition.to_owned(),
+            rule: Rule::of::<T>(),
             work,
             attempts: ATTEMPTS,
             options: CallOptions::default(),
@@ -228,12 +264,13 @@ where
         let env = self.account.0.env.clone();
         for attempts in 1..=self.attempts {
             let table = Table::new(self.account.clone(), self.table.clone());
-            let transaction = Transaction::new(table, &self.partition);
+            let transaction = Transaction::new(table, &self.partition, self.rule);
             let result = (self.work)(transaction.clone()).await?;
             let operations = transaction.operations().map_err(|error| place(error, &self.table))?;
             let options = self.options.clone();
-            let commit =
-                batch::send_with_id(&self.account, &self.table, operations, env.guid(), options);
+            // Whoever took something out by deleting it has it, and nobody else.
+            let (account, table, own) = (&self.account, &self.table, env.guid());
+            let commit = batch::send_trusting(account, table, operations, own, Trust::Ids, options);
             match commit.await {
                 Ok(_) => return Ok(result),
                 // Doing it twice is worse than not knowing (C-10.3).

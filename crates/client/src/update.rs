@@ -6,6 +6,7 @@ use crate::env::Env;
 use crate::error::{Error, ErrorKind};
 use crate::key::KeyError;
 use crate::options::verb_options;
+use crate::shape::Rule;
 use crate::table::Table;
 use crate::{BoxError, BoxFuture};
 use lazuli_model::EntityKey;
@@ -52,6 +53,8 @@ pub struct Update<T, F> {
     is_idempotent: bool,
     options: CallOptions,
     fault: Option<Error>,
+    /// What the type of the table asks of entities of any shape.
+    rule: Rule,
 }
 
 impl<T, F> Update<T, F>
@@ -70,7 +73,13 @@ where
             is_idempotent: false,
             options: CallOptions::default(),
             fault: None,
+            rule: Rule::of::<T>(),
         }
+    }
+
+    /// In a table whose type asks this.
+    pub(crate) fn under(self, rule: Rule) -> Self {
+        Self { rule, ..self }
     }
 
     /// Fails if there is a fault.
@@ -156,7 +165,10 @@ where
             }
             (None, None) => return Err(Error::new(ErrorKind::NotFound)),
         };
-        let write = write.trusting_content(self.is_idempotent).with_options(self.options.clone());
+        let write = write
+            .under(self.rule, T::IS_DYNAMIC)
+            .trusting_content(self.is_idempotent)
+            .with_options(self.options.clone());
         let write = if self.with_write_id { write.write_id() } else { write };
         match write.await {
             Ok(written) => {

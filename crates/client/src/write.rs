@@ -14,6 +14,7 @@ use crate::entity::{ETag, Entity, Loaded, Properties};
 use crate::error::{Error, ErrorKind};
 use crate::index::{self, Indexing};
 use crate::options::verb_options;
+use crate::shape::Rule;
 use crate::table::{get, write_entity_path};
 use crate::tables;
 use crate::value::Value;
@@ -175,6 +176,14 @@ impl Write {
         self
     }
 
+    /// In a table whose type asks this.
+    pub(crate) fn under(mut self, rule: Rule, is_dynamic: bool) -> Self {
+        if let Ok(prepared) = &mut self.prepared {
+            prepared.properties.settle(rule.secrets, is_dynamic);
+        }
+        self
+    }
+
     /// Whether equal content proves that a write whose answer was lost was carried out.
     pub(crate) fn trusting_content(self, trusts_content: bool) -> Self {
         Self { trusts_content, ..self }
@@ -215,7 +224,10 @@ impl Write {
         if let Some(indexing) = self.indexing {
             let if_match = if_match.as_deref();
             let encoded = Ok((key.clone(), properties));
-            let write = Operation { base, ..Operation::write(self.verb, encoded, if_match)? };
+            let mut write = Operation { base, ..Operation::write(self.verb, encoded, if_match)? };
+            if self.with_write_id {
+                write.properties.keep_ids(self.window);
+            }
             let sent = index::send(&self.account, &self.table, write, indexing, self.options).await;
             let committed = sent.map_err(place)?;
             let committed = committed.ok_or_else(|| place(Error::new(ErrorKind::NotFound)))?;

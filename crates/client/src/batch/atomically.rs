@@ -2,7 +2,7 @@
 
 use super::change_set::{BatchFault, ChangeSet, Operation, WriteOp, refusal};
 use super::messages::{MessagePart, SendMessage};
-use super::send::{mark, place, send};
+use super::send::{Trust, mark, place, send};
 use super::{Commit, Committed};
 use crate::account::Account;
 use crate::call::CallOptions;
@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::extensions::{EXTENSIONS, TRANSACTION};
 use crate::key::IntoKey;
 use crate::options::Request;
+use crate::shape::Rule;
 use crate::table::Table;
 use crate::tables;
 use crate::write::Merge;
@@ -56,7 +57,7 @@ struct TableWrite {
     /// The account of the table's handle, which knows what is encrypted.
     account: Account,
     table: TableName,
-    write: WriteOp,
+    write: Result<Operation, Error>,
 }
 
 impl Atomically {
@@ -110,6 +111,7 @@ impl Atomically {
     /// [`ErrorKind::InvalidBatch`](crate::ErrorKind::InvalidBatch), before anything is sent.
     pub fn write<T: TableEntity>(mut self, table: &Table<T>, write: WriteOp) -> Self {
         let (account, table) = (table.account.clone(), table.name.clone());
+        let write = write.under(Rule::of::<T>());
         self.writes.push(TableWrite { account, table, write });
         self
     }
@@ -164,16 +166,16 @@ impl Atomically {
                 let reason = BatchFault::Write(Box::new(error.kind().clone()));
                 place(refusal(index, reason, error.key().cloned()), &table)
             };
-            let operation = write.0.map_err(invalid)?;
+            let operation = write.map_err(invalid)?;
             operations.push(seal(&account, operation.of_table(&table)).await.map_err(invalid)?);
         }
         let messages = parts(&self.account, self.messages, writes)?;
-        let own = match messages.is_empty() {
-            true => None,
-            false => Some(self.account.0.env.guid()).filter(|own| mark(&mut operations, *own)),
-        };
-        let trusts_content = self.account.0.retry.trusts_content();
-        let whole = Spanning { operations, messages, own, trusts_content };
+        if !messages.is_empty() {
+            mark(&mut operations);
+        }
+        let own = self.account.0.env.guid();
+        let trust = Trust::of(&self.account);
+        let whole = Spanning { operations, messages, own, trust };
         whole.send(&self.account, options).await
     }
 }
@@ -216,9 +218,9 @@ fn parts(
 pub(crate) struct Spanning {
     pub(crate) operations: Vec<Operation>,
     pub(crate) messages: Vec<MessagePart>,
-    /// An id that one of the writes carries.
-    pub(crate) own: Option<Guid>,
-    pub(crate) trusts_content: bool,
+    /// The id that writes carry which keep ids.
+    pub(crate) own: Guid,
+    pub(crate) trust: Trust,
 }
 
 impl Spanning {
@@ -228,17 +230,18 @@ impl Spanning {
         account: &Account,
         options: CallOptions,
     ) -> Result<Committed, Error> {
-        let Self { operations, messages, own, trusts_content } = self;
+        let Self { operations, messages, own, trust } = self;
         let Some(table) = operations.first().and_then(|operation| operation.table.clone()) else {
             return Ok(Committed::nothing());
         };
         let (account, writes) = (account.unprotected(), operations.len());
-        let changes = ChangeSet::spanning(&account, &table, operations);
-        let changes = changes.and_then(|changes| changes.with_messages(writes, messages));
+        let changes = ChangeSet::new(&account, &table)
+            .and_then(|changes| changes.spanning().identified(own).with(operations))
+            .and_then(|changes| changes.with_messages(writes, messages));
         let changes = changes.map_err(|error| place(error, &table))?;
         let prepared = changes.finish().await.map_err(|error| place(error, &table))?;
         require(&account).await.map_err(|error| place(error, &table))?;
-        send(&account, &table, &prepared, own, trusts_content, options).await
+        send(&account, &table, &prepared, trust, options).await
     }
 }
 

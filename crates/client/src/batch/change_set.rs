@@ -3,18 +3,20 @@
 
 use super::messages::MessagePart;
 use crate::account::Account;
+use crate::call::text_value;
 use crate::dialect::Dialect;
 use crate::entity::{Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::index::{self, CopyMark};
 use crate::key::IntoKey;
+use crate::shape::{Rule, is_indexed, is_listed, unlisted};
 use crate::table::write_entity_path;
 use crate::write::{Merge, WriteVerb};
-use crate::write_ids::WriteIds;
+use crate::write_ids::{WRITE_IDS, WriteIds};
 use bytes::Bytes;
 use http::{HeaderValue, Method};
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
-use lazuli_model::{EntityKey, TableName};
+use lazuli_model::{EntityKey, Guid, TableName};
 use lazuli_wire::connection_string::StorageService;
 use lazuli_wire::multipart::BatchRequest;
 use std::ops::Range;
@@ -80,63 +82,87 @@ impl Operation {
 /// It holds all it needs, so the value it was made from is free again. A value that cannot be encoded is
 /// reported when the write is to be sent.
 #[derive(Debug)]
-pub struct WriteOp(pub(crate) Result<Operation, Error>);
+pub struct WriteOp {
+    pub(crate) operation: Result<Operation, Error>,
+    /// Whether it is of an entity of any shape.
+    is_dynamic: bool,
+}
 
 impl WriteOp {
     /// Inserts an entity; fails if its keys are taken.
     pub fn insert<T: TableEntity>(value: &T) -> Self {
-        Self(index::operation(WriteVerb::Insert, value, None, None))
+        Self::of(WriteVerb::Insert, value, None, None)
     }
 
     /// Replaces an entity if it has not changed since it was read.
     pub fn replace<T: TableEntity>(loaded: &Loaded<T>) -> Self {
         let etag = Some(loaded.etag().as_str());
-        Self(index::operation(WriteVerb::Replace, &**loaded, Some(loaded), etag))
+        Self::of(WriteVerb::Replace, &**loaded, Some(loaded), etag)
     }
 
     /// Replaces an entity unconditionally; it must exist.
     pub fn overwrite<T: TableEntity>(value: &T) -> Self {
-        Self(index::operation(WriteVerb::Overwrite, value, None, Some("*")))
+        Self::of(WriteVerb::Overwrite, value, None, Some("*"))
     }
 
     /// Inserts or replaces an entity.
     pub fn upsert<T: TableEntity>(value: &T) -> Self {
-        Self(index::operation(WriteVerb::Upsert, value, None, None))
+        Self::of(WriteVerb::Upsert, value, None, None)
     }
 
     /// Inserts an entity, or merges its properties into the existing one.
     pub fn upsert_merge<T: TableEntity>(value: &T) -> Self {
-        Self(index::operation(WriteVerb::UpsertMerge, value, None, None))
+        Self::of(WriteVerb::UpsertMerge, value, None, None)
     }
 
     /// Sets some properties of an entity: `WriteOp::merge(table.merge(key).set("Age", 35))`. Options of the merge that a
     /// request has of its own (timeout, headers) are those of the transaction.
     pub fn merge<T: TableEntity>(merge: Merge<T>) -> Self {
-        Self(merge.into_operation())
+        Self { operation: merge.into_operation(), is_dynamic: T::IS_DYNAMIC }
     }
 
     /// Deletes an entity if it has not changed since it was read.
     pub fn delete<T: TableEntity>(loaded: &Loaded<T>) -> Self {
-        if !T::LISTS.is_empty() {
-            return Self(Err(crate::table::unlisted()));
-        }
         let remove = Operation::remove(loaded.loaded_key().clone(), loaded.etag().as_str());
-        Self(match index::Indexing::of_delete(Some(loaded), None) {
+        let operation = match index::Indexing::of_delete(Some(loaded), None) {
+            _ if is_listed::<T>() => Err(unlisted()),
             None => Ok(remove),
             Some(index::Indexing::Known(copies)) => Ok(remove.with_copies(copies)),
             Some(index::Indexing::ReadFirst(_)) => Err(index::blind(remove.key)),
-        })
+        };
+        Self { operation, is_dynamic: loaded.shape().is_dynamic }
     }
 
     /// Deletes an entity, which must exist.
     pub fn delete_key<K: IntoKey>(key: K) -> Self {
         let remove = key.into_key().map(|key| Operation::remove(key, "*")).map_err(Error::from);
-        let is_indexed = !K::Entity::INDEXES.is_empty();
-        Self(
-            remove.and_then(
-                |remove| if is_indexed { Err(index::blind(remove.key)) } else { Ok(remove) },
-            ),
-        )
+        let operation = remove.and_then(|remove| match () {
+            () if is_listed::<K::Entity>() => Err(unlisted()),
+            () if is_indexed::<K::Entity>() => Err(index::blind(remove.key)),
+            () => Ok(remove),
+        });
+        Self { operation, is_dynamic: K::Entity::IS_DYNAMIC }
+    }
+
+    fn of<T: TableEntity>(
+        verb: WriteVerb,
+        value: &T,
+        loaded: Option<&Loaded<T>>,
+        if_match: Option<&str>,
+    ) -> Self {
+        let operation = index::operation(verb, value, loaded, if_match);
+        Self { operation, is_dynamic: value.shape().is_dynamic }
+    }
+
+    /// The write, in a table whose type asks this of entities of any shape.
+    pub(crate) fn under(self, rule: Rule) -> Result<Operation, Error> {
+        let mut operation = self.operation?;
+        if self.is_dynamic {
+            rule.check()
+                .map_err(|error| error.with(|context| context.key = Some(operation.key.clone())))?;
+        }
+        operation.properties.settle(rule.secrets, self.is_dynamic);
+        Ok(operation)
     }
 }
 
@@ -193,6 +219,8 @@ pub(crate) struct ChangeSet {
     base: String,
     table: TableName,
     request: BatchRequest,
+    /// The id of the transaction, for the rows that keep ids of writes.
+    own: Guid,
     /// Not closed yet.
     body: Vec<u8>,
     operations: Vec<Operation>,
@@ -213,9 +241,9 @@ impl ChangeSet {
         let endpoint = account.0.endpoint(StorageService::Table);
         let endpoint =
             endpoint.ok_or_else(|| Error::config("the account has no table endpoint"))?;
-        let [batch_id, change_set_id] =
-            [account.0.env.guid(), account.0.env.guid()].map(|id| id.to_string());
-        let request = BatchRequest::new(&batch_id, &change_set_id);
+        let own = account.0.env.guid();
+        let change_set_id = account.0.env.guid().to_string();
+        let request = BatchRequest::new(&own.to_string(), &change_set_id);
         let mut body = Vec::new();
         request.begin(&mut body);
         Ok(Self {
@@ -223,6 +251,7 @@ impl ChangeSet {
             base: endpoint.primary.clone(),
             table: table.clone(),
             request,
+            own,
             body,
             operations: Vec::new(),
             messages: Vec::new(),
@@ -235,7 +264,7 @@ impl ChangeSet {
 
     /// The same writes, encrypted.
     async fn sealed(self) -> Result<Self, Error> {
-        let Self { table, mut operations, protected: Some(account), .. } = self else {
+        let Self { table, mut operations, own, protected: Some(account), .. } = self else {
             return Ok(self);
         };
         for (index, operation) in operations.iter_mut().enumerate() {
@@ -247,7 +276,12 @@ impl ChangeSet {
                 refusal(index, reason, Some(key.clone()))
             })?;
         }
-        Self::of(&account.unprotected(), &table, operations)
+        Self::new(&account.unprotected(), &table)?.identified(own).with(operations)
+    }
+
+    /// With this id, which its caller looks for.
+    pub(crate) fn identified(self, own: Guid) -> Self {
+        Self { own, ..self }
     }
 
     /// All of `operations`, in order.
@@ -259,13 +293,9 @@ impl ChangeSet {
         Self::new(account, table)?.with(operations)
     }
 
-    /// All of `operations`, in order, which may be of several partitions and tables.
-    pub(crate) fn spanning(
-        account: &Account,
-        table: &TableName,
-        operations: impl IntoIterator<Item = Operation>,
-    ) -> Result<Self, Error> {
-        Self { spans: true, ..Self::new(account, table)? }.with(operations)
+    /// Its writes may be of several partitions and tables.
+    pub(crate) fn spanning(self) -> Self {
+        Self { spans: true, ..self }
     }
 
     /// Adds messages behind all writes. `first` is the number of the first of them.
@@ -292,7 +322,10 @@ impl ChangeSet {
         Ok(self)
     }
 
-    fn with(self, operations: impl IntoIterator<Item = Operation>) -> Result<Self, Error> {
+    pub(crate) fn with(
+        self,
+        operations: impl IntoIterator<Item = Operation>,
+    ) -> Result<Self, Error> {
         let mut changes = self;
         for operation in operations {
             let index = changes.operations.len();
@@ -316,6 +349,7 @@ impl ChangeSet {
 
     /// Adds a write, unless it would make the transaction one that the service refuses.
     pub(crate) fn push(&mut self, mut operation: Operation) -> Result<(), Box<Refused>> {
+        self.mark(&mut operation);
         if let Err(fault) = self.admit(&operation) {
             return Err(Box::new(Refused { operation, fault }));
         }
@@ -346,6 +380,15 @@ impl ChangeSet {
         Ok(())
     }
 
+    /// Writes the id of the transaction into a row that keeps ids (C-13.6).
+    fn mark(&self, operation: &mut Operation) {
+        let kept = operation.properties.ids_kept();
+        if kept > 0 && operation.verb.is_some() {
+            let ids = operation.base.followed_within(self.own, kept);
+            operation.properties.set(WRITE_IDS, ids.to_value());
+        }
+    }
+
     fn note(&mut self, operation: Operation) {
         let greatest = self.operations.get(self.greatest);
         if greatest.is_none_or(|greatest| greatest.key.row < operation.key.row) {
@@ -358,7 +401,9 @@ impl ChangeSet {
     pub(crate) fn fits(&self, operation: &Operation) -> bool {
         let bytes = || {
             let mut parts = Vec::new();
-            self.encode(&mut parts, operation);
+            let mut marked = operation.clone();
+            self.mark(&mut marked);
+            self.encode(&mut parts, &marked);
             self.bytes() + parts.len()
         };
         self.admit(operation).is_ok() && bytes() <= self.dialect.batch_bytes_max()
@@ -373,6 +418,11 @@ impl ChangeSet {
         for (index, write) in with_copies(operation).enumerate() {
             if !self.spans && first.key.partition != write.key.partition {
                 return Err(BatchFault::OtherPartition);
+            }
+            // Part of the body here, and a header all the same: no line may end in it.
+            if let Some(if_match) = &write.if_match {
+                let checked = text_value(if_match).map(drop);
+                checked.map_err(|error| BatchFault::Write(Box::new(error.kind().clone())))?;
             }
             let mut before = with_copies(operation).take(index);
             if self.names(write) || before.any(|other| self.is_same(other, write)) {
@@ -455,9 +505,9 @@ impl ChangeSet {
         let content_type = self.request.content_type();
         let content_type = HeaderValue::try_from(content_type).map_err(Error::protocol)?;
         self.request.finish(&mut self.body);
-        let Self { body, operations, messages, spans, .. } = self;
+        let Self { body, operations, messages, own, spans, .. } = self;
         let body = body.into();
-        Ok(Prepared { content_type, body, operations, messages, wants_tags: true, spans })
+        Ok(Prepared { content_type, body, operations, messages, own, wants_tags: true, spans })
     }
 }
 
@@ -468,6 +518,8 @@ pub(crate) struct Prepared {
     pub(crate) operations: Vec<Operation>,
     /// What it puts into queues.
     pub(crate) messages: Vec<MessagePart>,
+    /// The id that rows carry which keep ids of writes.
+    pub(crate) own: Guid,
     /// Whether anybody looks at the new versions.
     pub(crate) wants_tags: bool,
     /// Whether it spans partitions or tables, which is asked for.

@@ -1,16 +1,16 @@
 //! A transaction on its way, and what its answer means for each write (C-11.2, C-11.3, C-13).
 
 use super::messages::SentMessage;
-use super::{ChangeSet, Committed, Operation, Prepared};
+use super::{ChangeSet, Committed, Operation, Prepared, lookup};
 use crate::account::Account;
 use crate::call::{Answer, CallOptions, kind_of};
-use crate::entity::{ETag, Entity, Loaded};
+use crate::entity::ETag;
 use crate::error::{Error, ErrorAnswer, ErrorKind};
 use crate::extensions::{EXTENSIONS, TRANSACTION};
 use crate::index::violation;
-use crate::write::{self, Proof, WriteVerb};
-use crate::write_ids::{Fate, WRITE_IDS, WriteIds};
-use crate::{table, tables};
+use crate::tables;
+use crate::write::Proof;
+use crate::write_ids::{WINDOW, WriteIds};
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, StatusCode};
 use lazuli_model::{Guid, TableName};
@@ -24,43 +24,74 @@ pub(super) fn place(error: Error, table: &TableName) -> Error {
     error.at("batch", Some(table.as_str()), None)
 }
 
+/// What may be taken for success, if an answer was lost and no row carries the id of the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Trust {
+    /// Nothing: only the id counts.
+    Ids,
+    /// That all rows are gone which were to be deleted.
+    State,
+    /// That all rows are as they were to be.
+    Content,
+}
+
+impl Trust {
+    /// What the account says (C-13.7).
+    pub(crate) fn of(account: &Account) -> Self {
+        if account.0.retry.trusts_content() { Self::Content } else { Self::State }
+    }
+}
+
 /// Sends `operations` as one transaction. If there is a write among them, it carries the id `own`.
 pub(crate) async fn send_with_id(
     account: &Account,
     table: &TableName,
-    mut operations: Vec<Operation>,
+    operations: Vec<Operation>,
     own: Guid,
     options: CallOptions,
 ) -> Result<Committed, Error> {
-    let own = mark(&mut operations, own).then_some(own);
-    let changes = ChangeSet::of(account, table, operations).map_err(|error| place(error, table))?;
-    let prepared = changes.finish().await.map_err(|error| place(error, table))?;
-    send(account, table, &prepared, own, false, options).await
+    send_trusting(account, table, operations, own, Trust::State, options).await
 }
 
-/// Sends a transaction. `own` is an id that one of its writes carries.
+/// The same, if less is to be trusted.
+pub(crate) async fn send_trusting(
+    account: &Account,
+    table: &TableName,
+    mut operations: Vec<Operation>,
+    own: Guid,
+    trust: Trust,
+    options: CallOptions,
+) -> Result<Committed, Error> {
+    mark(&mut operations);
+    let changes = ChangeSet::new(account, table).map_err(|error| place(error, table))?;
+    let changes = changes.identified(own).with(operations).map_err(|error| place(error, table))?;
+    let prepared = changes.finish().await.map_err(|error| place(error, table))?;
+    send(account, table, &prepared, trust, options).await
+}
+
+/// Sends a transaction.
 pub(crate) async fn send(
     account: &Account,
     table: &TableName,
     prepared: &Prepared,
-    own: Option<Guid>,
-    trusts_content: bool,
+    trust: Trust,
     options: CallOptions,
 ) -> Result<Committed, Error> {
     let mut again: Option<Prepared> = None;
     loop {
         let prepared = again.as_ref().unwrap_or(prepared);
-        match send_once(account, table, prepared, own, trusts_content, options.clone()).await {
+        match send_once(account, table, prepared, trust, options.clone()).await {
             Err(Failure { error, missing_copy: None }) => return Err(error),
             // A copy that should be removed is not there: somebody else removed it. The rest is sent again
             // without it (P-1.7). Ends: each round has one write less.
             Err(Failure { missing_copy: Some(rest), .. }) => {
                 let first = rest.iter().filter(|operation| operation.copy.is_none()).count();
-                let changes = match prepared.spans {
-                    true => ChangeSet::spanning(account, table, rest),
-                    false => ChangeSet::of(account, table, rest),
-                };
+                let changes = ChangeSet::new(account, table).map(|changes| {
+                    let changes = changes.identified(prepared.own);
+                    if prepared.spans { changes.spanning() } else { changes }
+                });
                 let messages = prepared.messages.clone();
+                let changes = changes.and_then(|changes| changes.with(rest));
                 let changes = changes.and_then(|changes| changes.with_messages(first, messages));
                 let changes = changes.map_err(|error| place(error, table))?;
                 again = Some(changes.finish().await.map_err(|error| place(error, table))?);
@@ -87,8 +118,7 @@ async fn send_once(
     account: &Account,
     table: &TableName,
     prepared: &Prepared,
-    own: Option<Guid>,
-    trusts_content: bool,
+    trust: Trust,
     options: CallOptions,
 ) -> Result<Committed, Failure> {
     let Prepared { content_type, body, operations, spans, .. } = prepared;
@@ -121,7 +151,7 @@ async fn send_once(
     }
     let answer = account.exchange(&call).await.map_err(|error| place(error, table))?;
     let is_after_lost = answer.is_after_lost;
-    let (error, failed) = match read_answer(answer, prepared) {
+    let error = match read_answer(answer, prepared) {
         Ok((etags, messages)) => {
             let etags = of_entities(etags);
             return Ok(Committed { etags, messages, proof: Proof::Answered });
@@ -134,7 +164,7 @@ async fn send_once(
                 let rest = rest.map(|(_, operation)| operation.clone()).collect();
                 return Err(Failure { error, missing_copy: Some(rest) });
             }
-            (place(error, table), part)
+            place(error, table)
         }
     };
     let is_ours_perhaps = is_after_lost
@@ -142,72 +172,23 @@ async fn send_once(
     if !is_ours_perhaps {
         return Err(error.into());
     }
-    // All or nothing: what became of one operation became of all (C-13).
-    let Some(index) = decisive(operations, failed) else { return Err(error.into()) };
-    let Some(operation) = operations.get(index) else { return Err(error.into()) };
-    let read_from = operation.table.as_ref().unwrap_or(table);
-    let found: Option<Loaded<Entity>> =
-        table::get(&account.unprotected(), read_from, &operation.key, CallOptions::default())
-            .await
-            .map_err(|cause| place(write::unknown(cause, "batch"), table))?;
-    let done = |proof| {
-        let mut etags = vec![None; count];
-        if let (Some(slot), Some(found)) = (etags.get_mut(index), &found) {
-            *slot = Some(found.etag().clone());
-        }
-        Ok(Committed { etags: of_entities(etags), messages: Vec::new(), proof })
-    };
-    let is_as_read =
-        |row: &Loaded<Entity>| operation.if_match.as_deref() == Some(row.etag().as_str());
-    let outcome = match (&found, operation.verb) {
-        // It has the very version that the transaction would have replaced or deleted.
-        (Some(row), _) if is_as_read(row) => {
-            Err(error.with(|context| context.may_have_been_applied = false))
-        }
-        // That the row is gone is what a deletion wants, but it does not tell who deleted it, and so nothing of messages.
-        (None, None) if prepared.messages.is_empty() => done(Proof::State),
-        (None, None) => Err(error),
-        (None, Some(_)) | (Some(_), None) => Err(error),
-        (Some(row), Some(verb)) => {
-            match own.map(|own| row.write_ids().fate_of(own, &operation.base)) {
-                Some(Fate::Applied) => done(Proof::WriteIds),
-                Some(Fate::NotApplied) => {
-                    Err(error.with(|context| context.may_have_been_applied = false))
-                }
-                Some(Fate::Unknown) => Err(error),
-                None if !write::holds(row, &operation.properties, verb) => Err(error),
-                None if trusts_content => done(Proof::Content),
-                None => Err(error.with_kind(ErrorKind::OutcomeUnknown)),
-            }
-        }
-    };
-    // A message leaves no trace that could be looked up: only a proof counts.
-    let is_open = |error: &Error| error.may_have_been_applied() && !prepared.messages.is_empty();
-    outcome.map_err(|error| match is_open(&error) {
-        true => error.with_kind(ErrorKind::OutcomeUnknown).into(),
-        false => error.into(),
-    })
+    lookup::resolve(account, table, prepared, trust, error).await.map_err(Failure::from).map(
+        |found| {
+            let mut etags = found.etags;
+            etags.resize(count, None);
+            Committed { etags: of_entities(etags), messages: Vec::new(), proof: found.proof }
+        },
+    )
 }
 
-/// The operation whose row tells most: an insert, else another write, else a deletion. That the row of a
-/// failed deletion is gone tells nothing.
-fn decisive(operations: &[Operation], failed: Option<usize>) -> Option<usize> {
-    let first = |wanted: fn(&Operation) -> bool| operations.iter().position(wanted);
-    first(|operation| operation.properties.has(WRITE_IDS))
-        .or_else(|| first(|operation| operation.verb == Some(WriteVerb::Insert)))
-        .or_else(|| first(|operation| operation.verb.is_some()))
-        .or_else(|| (0..operations.len()).find(|index| Some(*index) != failed))
-        .or_else(|| first(|_| true))
-}
-
-/// Gives the id of the transaction to one of its writes, best to one of an entity that was read: the ids it
-/// had tell also what did not happen. False if there is no write.
-pub(crate) fn mark(operations: &mut [Operation], own: Guid) -> bool {
+/// Has one of the writes carry the id of the transaction, best one of an entity that was read: the ids it had tell
+/// also what did not happen. False if there is no write.
+pub(crate) fn mark(operations: &mut [Operation]) -> bool {
     let is_write = |op: &Operation| op.verb.is_some() && op.copy.is_none();
     let read = operations.iter().position(|op| is_write(op) && op.base != WriteIds::default());
     let index = read.or_else(|| operations.iter().position(is_write));
     let Some(operation) = index.and_then(|index| operations.get_mut(index)) else { return false };
-    operation.properties.set(WRITE_IDS, operation.base.followed_by(own).to_value());
+    operation.properties.keep_ids(WINDOW);
     true
 }
 

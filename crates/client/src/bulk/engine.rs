@@ -4,7 +4,7 @@ use super::group::{Group, Groups};
 use super::{BulkFailure, BulkProgress, BulkReport, OnError, Options, Writes};
 use crate::BoxFuture;
 use crate::account::Account;
-use crate::batch::{self, ChangeSet, Operation, Prepared, WriteOp};
+use crate::batch::{self, ChangeSet, Operation, Prepared, Trust, WriteOp};
 use crate::call::CallOptions;
 use crate::error::{Error, ErrorKind};
 use crate::throttle::Throttle;
@@ -37,6 +37,7 @@ pub(super) struct Engine<'s> {
     report: BulkReport,
 }
 
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 enum Event {
     Write(Option<Result<WriteOp, Error>>),
     Done(Box<Outcome>),
@@ -152,7 +153,7 @@ impl<'s> Engine<'s> {
             self.open.insert(index);
         }
         let (operation, is_of_input) = match write {
-            Ok(write) => (write.0, false),
+            Ok(write) => (write.under(self.options.rule), false),
             Err(error) => (Err(error), true),
         };
         let pushed = operation.and_then(|operation| self.groups.push(index, operation));
@@ -351,11 +352,10 @@ impl Sender {
         let throttle = Some(Arc::clone(&self.throttle));
         let timeout = Some(self.timeout);
         let options = CallOptions { throttle, timeout, ..CallOptions::default() };
-        let trusts_content = self.account.0.retry.trusts_content();
         outcome.requests += 1;
         outcome.bytes += prepared.body.len() as u64;
         let (account, table) = (&self.account, &self.table);
-        match batch::send(account, table, &prepared, None, trusts_content, options).await {
+        match batch::send(account, table, &prepared, Trust::of(account), options).await {
             Ok(_) => {
                 self.throttle.speed_up();
                 Ok(())

@@ -33,7 +33,7 @@ impl Encryption {
         if matches!(verb, WriteVerb::Merge | WriteVerb::UpsertMerge) {
             return self.check_merge(properties, key, declared, verb);
         }
-        if !self.is_told(declared) {
+        if !properties.is_told() && !self.is_told(declared) {
             return Err(CryptoError::NoResolver);
         }
         if let Some(name) = names(properties).find(|name| [METADATA, LIST].contains(name)) {
@@ -123,7 +123,10 @@ impl Encryption {
                 || self.blind_properties(declared).any(|blind| blind == name)
         };
         match names(properties).find(|name| is_ours(name)) {
-            _ if !self.is_told(declared) && names(properties).any(may_be_encrypted) => {
+            _ if !properties.is_told()
+                && !self.is_told(declared)
+                && names(properties).any(may_be_encrypted) =>
+            {
                 Err(CryptoError::NoResolver)
             }
             Some(name) => Err(CryptoError::Merge { property: name.to_owned() }),

@@ -193,14 +193,10 @@ pub(super) fn secret_field<'a>(
     declared: &'a [PropertyDef],
     property: &str,
 ) -> Option<&'a PropertyDef> {
-    declared.iter().find_map(|field| {
-        let rest = property.strip_prefix(field.name)?;
-        match field.storage {
-            _ if field.is_encrypted && rest.is_empty() => Some(field),
-            Storage::Chunked | Storage::Flattened(_) if field.is_encrypted => Some(field),
-            Storage::Flattened(inner) => secret_field(inner, rest),
-            _ => None,
-        }
+    declared.iter().find_map(|field| match field.storage {
+        _ if field.is_encrypted => field.holds(property).then_some(field),
+        Storage::Flattened(inner) => secret_field(inner, property.strip_prefix(field.name)?),
+        _ => None,
     })
 }
 

@@ -35,6 +35,11 @@ impl<T> Loaded<T> {
         self.copies.as_deref()
     }
 
+    /// With the copies that its indexes keep of it.
+    pub(crate) fn with_copies(self, copies: &[CopyRow]) -> Self {
+        Self { copies: Some(copies.into()), ..self }
+    }
+
     /// The writes that the entity names.
     pub(crate) fn write_ids(&self) -> &WriteIds {
         &self.write_ids

@@ -5,13 +5,17 @@ use crate::entity::TableEntity;
 use crate::error::Error;
 use crate::form::StoredAs;
 use crate::property::PropertyDef;
+use crate::shape::Rule;
 use crate::value::{EncodeError, TableValue, Value};
 use lazuli_model::{EntityKey, PropertyLimits};
 use std::borrow::Cow;
 
 /// Properties on their way out: names and values, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Properties(Vec<(Cow<'static, str>, Value)>, Secrecy);
+pub struct Properties(Vec<(Cow<'static, str>, Value)>, Secrecy, Ids);
+
+/// How many ids of writes a row keeps; none if it is zero (C-13.6).
+type Ids = usize;
 
 /// What is to be encrypted before properties are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,6 +23,8 @@ enum Secrecy {
     /// What the account says.
     #[default]
     Untold,
+    /// Nothing, as the type declares: others in its table have secrets.
+    Clear,
     /// Some of what the type declares.
     Declared(&'static [PropertyDef]),
     /// Nothing: it is encrypted.
@@ -74,6 +80,16 @@ impl Properties {
         }
     }
 
+    /// Has a transaction write an id of its own into the row, which keeps so many.
+    pub(crate) fn keep_ids(&mut self, ids: usize) {
+        self.2 = self.2.max(ids);
+    }
+
+    /// How many ids of writes the row keeps.
+    pub(crate) fn ids_kept(&self) -> usize {
+        self.2
+    }
+
     /// Takes a property out.
     #[cfg(feature = "patterns")]
     pub(crate) fn remove(&mut self, name: &str) -> Option<Value> {
@@ -100,9 +116,19 @@ impl Properties {
         self.0.iter().map(|(name, value)| (&**name, value.as_ref()))
     }
 
-    /// The properties of a type.
-    pub(crate) fn of_type<T: TableEntity>() -> Self {
-        Self::told(T::PROPERTIES, const { declares_secrets(T::PROPERTIES) })
+    /// The properties of a value. An entity of any shape in a union is what all its types declare: it may be of a later
+    /// version of one of them.
+    pub(crate) fn of_value<T: TableEntity>(value: &T) -> Self {
+        let shape = value.shape();
+        match shape.is_dynamic {
+            true => Self::told(T::PROPERTIES, const { declares_secrets(T::PROPERTIES) }),
+            false => {
+                let mut properties = Self::told(shape.properties, shape.has_secrets);
+                properties.keep_ids(shape.write_ids);
+                properties.settle(const { Rule::of::<T>() }.secrets, false);
+                properties
+            }
+        }
     }
 
     /// The properties of a type that declares these.
@@ -112,7 +138,21 @@ impl Properties {
 
     fn told(declared: &'static [PropertyDef], is_secret: bool) -> Self {
         let properties = Vec::with_capacity(declared.len());
-        Self(properties, if is_secret { Secrecy::Declared(declared) } else { Secrecy::Untold })
+        Self(properties, if is_secret { Secrecy::Declared(declared) } else { Secrecy::Untold }, 0)
+    }
+
+    /// Says what the types of the table declare whose entity this is, unless its own type said it. Entities of any shape are
+    /// taken for any of them; those of a type without secrets are clear.
+    pub(crate) fn settle(&mut self, declared: Option<&'static [PropertyDef]>, is_dynamic: bool) {
+        if let (Secrecy::Untold, Some(declared)) = (self.1, declared) {
+            self.1 = if is_dynamic { Secrecy::Declared(declared) } else { Secrecy::Clear };
+        }
+    }
+
+    /// Whether it is known of which type they are, where types with secrets are.
+    #[cfg(feature = "encryption")]
+    pub(crate) fn is_told(&self) -> bool {
+        self.1 != Secrecy::Untold
     }
 
     /// Says which type the properties are of, unless that is known.
@@ -127,7 +167,7 @@ impl Properties {
     pub(crate) fn declared(&self) -> &'static [PropertyDef] {
         match self.1 {
             Secrecy::Declared(declared) => declared,
-            Secrecy::Untold | Secrecy::Sealed => &[],
+            Secrecy::Untold | Secrecy::Clear | Secrecy::Sealed => &[],
         }
     }
 
@@ -161,7 +201,7 @@ impl Properties {
     pub(crate) fn check_secrecy(&self) -> Result<(), Error> {
         match self.1 {
             Secrecy::Declared(_) => Err(CryptoError::NoKey.into()),
-            Secrecy::Untold | Secrecy::Sealed => Ok(()),
+            Secrecy::Untold | Secrecy::Clear | Secrecy::Sealed => Ok(()),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::batch::Operation;
 use crate::codec::INDEX_MARK;
 use crate::entity::{Entity, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
+use crate::shape::Shape;
 use crate::value::{IntoValue, Value};
 use crate::write::WriteVerb;
 use crate::write_ids::{WRITE_IDS, WriteIds};
@@ -41,10 +42,11 @@ pub(crate) fn copies<T: TableEntity>(
     key: &EntityKey,
     properties: &Properties,
 ) -> Result<Vec<CopyRow>, Error> {
-    let mut copies = Vec::with_capacity(T::INDEXES.len());
-    for (number, def) in T::INDEXES.iter().enumerate() {
+    let shape = value.shape();
+    let mut copies = Vec::with_capacity(shape.indexes.len());
+    for (number, def) in shape.indexes.iter().enumerate() {
         let Some(at) = value.index_key(number)? else { continue };
-        let properties = projected::<T>(def, key, &at, properties);
+        let properties = projected(&shape, def, key, &at, properties);
         copies.push(CopyRow { def, key: at, properties });
     }
     Ok(copies)
@@ -57,7 +59,7 @@ pub(crate) fn in_partition<T: TableEntity>(
     key: &EntityKey,
     properties: &Properties,
 ) -> Result<Vec<CopyRow>, Error> {
-    if let Some(def) = T::INDEXES.iter().find(|def| !def.is_local()) {
+    if let Some(def) = value.shape().indexes.iter().find(|def| !def.is_local()) {
         let reason = format!("the index {} lies in other partitions", def.mark);
         return Err(Error::config(reason).with(|context| {
             context.hint = Some("write it through account.eventual(..)".into());
@@ -68,14 +70,15 @@ pub(crate) fn in_partition<T: TableEntity>(
 }
 
 /// What a copy holds: its marks, and what its index projects.
-fn projected<T: TableEntity>(
+fn projected(
+    shape: &Shape,
     def: &IndexDef,
     primary: &EntityKey,
     at: &EntityKey,
     properties: &Properties,
 ) -> Properties {
     // What is encrypted in the entity is encrypted in its copies, with a key of their own (E-50).
-    let mut copy = Properties::of(T::PROPERTIES);
+    let mut copy = Properties::of(shape.properties);
     copy.push(INDEX_MARK, def.mark.into_value());
     if at.partition != primary.partition {
         copy.push(PRIMARY_PARTITION, primary.partition.as_str().into_value());
@@ -85,14 +88,14 @@ fn projected<T: TableEntity>(
         IndexProjection::All => true,
         IndexProjection::Keys => false,
         IndexProjection::Fields(fields) => {
-            let wanted = T::PROPERTIES.iter().filter(|property| {
+            let wanted = shape.properties.iter().filter(|property| {
                 fields.contains(&property.field) || def.fields.contains(&property.field)
             });
             wanted.into_iter().any(|property| property.holds(name))
         }
     };
     // Copies carry no kind, so that a filter on it finds primaries alone (P-0.3).
-    let kind = T::KIND.map(|kind| kind.property);
+    let kind = shape.kind.map(|kind| kind.property);
     for (name, value) in properties.values() {
         if Some(name) != kind && name != WRITE_IDS && is_wanted(name) {
             copy.push(name.to_owned(), value.clone());

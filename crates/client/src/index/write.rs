@@ -3,11 +3,12 @@
 use super::IndexProjection;
 use super::copies::{CopyRow, changes, in_partition};
 use crate::account::Account;
-use crate::batch::{self, Committed, Operation};
+use crate::batch::{self, BatchError, BatchFault, Committed, Operation};
 use crate::codec::{self, encode};
 use crate::entity::{Entity, Loaded, Properties, TableEntity};
 use crate::error::{Error, ErrorKind};
 use crate::options::CallOptions;
+use crate::shape::is_indexed;
 use crate::table;
 use crate::update::pause;
 use crate::write::WriteVerb;
@@ -48,7 +49,7 @@ impl Indexing {
         if_match: Option<&str>,
     ) -> Result<Option<Self>, Error> {
         let Ok((key, properties)) = encoded else { return Ok(None) };
-        if T::INDEXES.is_empty() {
+        if value.shape().indexes.is_empty() {
             return Ok(None);
         }
         let new = in_partition(value, key, properties)?;
@@ -71,18 +72,20 @@ impl Indexing {
         properties: &Properties,
         if_match: Option<&str>,
     ) -> Option<Self> {
-        let touches = T::INDEXES.iter().any(|def| match def.projection {
-            IndexProjection::All => true,
-            IndexProjection::Fields(_) | IndexProjection::Keys => {
-                let projected: &[&str] = match def.projection {
-                    IndexProjection::Fields(fields) => fields,
-                    _ => &[],
-                };
-                let mut held = T::PROPERTIES.iter().filter(|property| {
-                    projected.contains(&property.field) || def.fields.contains(&property.field)
-                });
-                held.any(|property| properties.values().any(|(name, _)| property.holds(name)))
-            }
+        let touches = T::SHAPES.iter().any(|shape| {
+            shape.indexes.iter().any(|def| match def.projection {
+                IndexProjection::All => true,
+                IndexProjection::Fields(_) | IndexProjection::Keys => {
+                    let projected: &[&str] = match def.projection {
+                        IndexProjection::Fields(fields) => fields,
+                        _ => &[],
+                    };
+                    let mut held = shape.properties.iter().filter(|property| {
+                        projected.contains(&property.field) || def.fields.contains(&property.field)
+                    });
+                    held.any(|property| properties.values().any(|(name, _)| property.holds(name)))
+                }
+            })
         });
         let etag = if_match.filter(|etag| *etag != "*").map(str::to_owned);
         touches
@@ -94,7 +97,7 @@ impl Indexing {
         loaded: Option<&Loaded<T>>,
         if_match: Option<&str>,
     ) -> Option<Self> {
-        if T::INDEXES.is_empty() {
+        if const { !is_indexed::<T>() } {
             return None;
         }
         if let Some(old) = loaded.and_then(Loaded::copies) {
@@ -178,7 +181,10 @@ pub(crate) fn operation<T: TableEntity>(
 ) -> Result<Operation, Error> {
     let encoded = encode(value);
     let indexing = Indexing::of_value(verb, value, &encoded, loaded, if_match)?;
-    let write = Operation::write(verb, encoded, if_match)?;
+    let mut write = Operation::write(verb, encoded, if_match)?;
+    if let Some(loaded) = loaded {
+        write.base = loaded.write_ids().clone();
+    }
     match indexing {
         None => Ok(write),
         Some(Indexing::Known(copies)) => Ok(write.with_copies(copies)),
@@ -243,6 +249,12 @@ pub(crate) async fn send(
 /// The error of the one write that a transaction is for, which its verb names.
 pub(crate) fn as_lone(error: Error) -> Error {
     let error = error.with(|context| context.operation = None);
+    if let ErrorKind::InvalidBatch(BatchError { reason: BatchFault::Write(kind), .. }) =
+        error.kind()
+    {
+        let kind = (**kind).clone();
+        return error.with_kind(kind);
+    }
     match (error.kind(), error.status()) {
         (ErrorKind::Batch { .. }, Some(status)) => {
             let kind = crate::call::kind_of(status, error.code().unwrap_or_default());

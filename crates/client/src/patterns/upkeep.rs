@@ -315,7 +315,13 @@ impl Upkeep {
         let name = parse_name(&self.table)?;
         let writes = guard.transpose()?.into_iter().chain([write]);
         let changes = batch::ChangeSet::of(&self.account, &name, writes)?.finish().await?;
-        let sent = batch::send(&self.account, &name, &changes, None, true, CallOptions::default());
+        let sent = batch::send(
+            &self.account,
+            &name,
+            &changes,
+            batch::Trust::Content,
+            CallOptions::default(),
+        );
         match sent.await {
             Ok(_) => Ok(true),
             Err(error) if matches!(error.kind(), ErrorKind::Batch { index: Some(_) }) => Ok(false),

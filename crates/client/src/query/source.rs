@@ -8,7 +8,7 @@ use crate::call::{About, Call, CallOptions, header};
 use crate::codec;
 use crate::entity::{Entity, Loaded};
 use crate::error::{Error, ErrorKind};
-use crate::property::PropertyDef;
+use crate::shape::Declared;
 use crate::table::read_point;
 use crate::tables;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -68,7 +68,7 @@ pub(super) struct Source<T> {
     pub(super) decode: Decode<T>,
     pub(super) skips_bad: bool,
     /// What the type of the table declares.
-    pub(super) declared: &'static [PropertyDef],
+    pub(super) declared: Declared,
     /// The properties that are asked for; empty if all are.
     pub(super) select: Vec<String>,
     /// The moment that all pages are of, if there is one.
@@ -174,7 +174,7 @@ impl<T: Send + 'static> Source<T> {
         entity: json::AnsweredEntity<'_>,
         etag: Option<&str>,
     ) -> Result<Option<Loaded<T>>, Error> {
-        self.skip_bad(Loaded::from_answer(entity, etag, self.declared, &*self.decode))
+        self.skip_bad(Loaded::from_answer(entity, etag, self.declared.all, &*self.decode))
     }
 
     /// What an encrypted row becomes.
@@ -206,7 +206,7 @@ impl<T: Send + 'static> Source<T> {
         }
         let items = if self.account.1.is_some() {
             let raw = read_items(&answer.body, |entity| {
-                Loaded::raw(entity, None, self.declared).map(Some)
+                Loaded::raw(entity, None, self.declared.all).map(Some)
             })?;
             let opened = stream::iter(raw).map(|raw| self.opened(raw)).buffered(OPENED_AT_ONCE);
             let items: Vec<Option<Loaded<T>>> = opened.try_collect().await?;

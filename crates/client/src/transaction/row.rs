@@ -143,7 +143,8 @@ impl Row {
         };
         let value = T::read(entity_of(&self.key, properties)).map_err(Error::from);
         Some(value.map(|value| {
-            Some(Loaded::unwritten(value, self.key.clone(), etag, Timestamp::MIN, ids))
+            let loaded = Loaded::unwritten(value, self.key.clone(), etag, Timestamp::MIN, ids);
+            Some(loaded.with_copies(&self.copies.1))
         }))
     }
 

@@ -12,8 +12,9 @@ use crate::index::{Indexing, blind};
 use crate::key::{IntoKey, KeyError, ReadVersion};
 use crate::options::verb_options;
 use crate::property::PropertyDef;
+use crate::shape::Rule;
 use crate::value::{IntoValue, TableValue};
-use crate::write_ids::WriteIds;
+use crate::write_ids::{WINDOW, WriteIds};
 use lazuli_model::{EntityKey, TableName};
 use std::borrow::Cow;
 use std::future::IntoFuture;
@@ -111,6 +112,12 @@ impl<T> Merge<T> {
         self
     }
 
+    /// In a table whose type asks this.
+    pub(crate) fn under(mut self, rule: Rule, is_dynamic: bool) -> Self {
+        self.properties.settle(rule.secrets, is_dynamic);
+        self
+    }
+
     /// Fails if there is a fault.
     pub(crate) fn unless(self, fault: Option<Error>) -> Self {
         Self { fault: self.fault.or(fault), ..self }
@@ -150,11 +157,16 @@ impl<T> Merge<T> {
             return Err(fault);
         }
         let (key, if_match) = (self.key?, self.if_match.as_deref());
+        let mut properties = self.properties;
+        properties.keep_ids(T::WRITE_IDS);
+        if self.with_write_id {
+            properties.keep_ids(WINDOW);
+        }
         let verb = verb(if_match);
-        if Indexing::of_merge::<T>(verb, &key, &self.properties, if_match).is_some() {
+        if Indexing::of_merge::<T>(verb, &key, &properties, if_match).is_some() {
             return Err(blind(key));
         }
-        let write = Operation::write(verb, Ok((key, self.properties)), if_match)?;
+        let write = Operation::write(verb, Ok((key, properties)), if_match)?;
         Ok(Operation { base: self.base, ..write })
     }
 

@@ -10,6 +10,7 @@ mod batches;
 mod cancel;
 mod connecting;
 mod every_verb;
+mod histories;
 mod interop;
 mod lost_answers;
 mod old_python;

@@ -57,6 +57,11 @@ impl Peer {
         self.server.as_ref()
     }
 
+    /// Random histories to try: fewer where a request takes longer.
+    pub(crate) fn histories(&self) -> u64 {
+        if self.server.is_some() { 300 } else { 30 }
+    }
+
     pub(crate) fn connection_string(&self) -> &str {
         &self.connection_string
     }

@@ -6,6 +6,7 @@
 mod patterns;
 mod rewriting;
 mod typed;
+mod unions;
 mod untyped;
 
 use lazuli_client::Table;

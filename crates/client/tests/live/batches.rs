@@ -150,3 +150,28 @@ async fn a_batch_knows_its_size_to_the_byte() {
     assert!(batch.bytes() <= 4 * 1024 * 1024 && batch.bytes() > 4 * 1024 * 1024 - 90_000);
     assert_eq!(batch.commit().await.unwrap().len(), number);
 }
+
+#[tokio::test]
+async fn no_version_of_a_part_ends_its_line() {
+    // C-11.1: an ETag that is no header's value once wrote headers, and requests, of its own into the body.
+    use lazuli_client::ETag;
+    let server = lazuli_test::TestServer::start().await.unwrap();
+    let table = server.account().tables().create("Parts").await.unwrap();
+    table.insert(&Entity::new("p", "1")).await.unwrap();
+    let stored = || async {
+        let rows = table.scan().collect_at_most(10).await.unwrap();
+        rows.iter().map(|row| row.row_key().to_owned()).collect::<Vec<_>>()
+    };
+    for text in ["*\r\nPrefer: x", "*\n", "W/\"a\u{0}\"", "\u{7f}", "*\r"] {
+        let etag = ETag::new(text);
+        let merge = || table.merge(("p", "1")).set("a", 1).if_match(&etag);
+        let refused = table.batch("p").write(WriteOp::merge(merge())).commit().await.unwrap_err();
+        assert!(matches!(refused.kind(), ErrorKind::InvalidBatch(_)), "{refused}");
+        assert_eq!(refused.attempts(), 0);
+        let bulk = table.bulk().run(lazuli_client::iter([Ok(WriteOp::merge(merge()))])).await;
+        assert_eq!(bulk.unwrap().failed.len(), 1);
+        assert_eq!(merge().await.unwrap_err().attempts(), 0);
+        assert_eq!(table.delete_if_match(("p", "1"), &etag).await.unwrap_err().attempts(), 0);
+    }
+    assert_eq!(stored().await, ["1"]);
+}

@@ -1,7 +1,7 @@
 //! An entity and its copies in one commit, on a service that has transactions over partitions (P-2.7).
 
 use super::table::{EventualTable, EventualWritten};
-use crate::batch::{Operation, Spanning, mark, seal};
+use crate::batch::{Operation, Spanning, Trust, mark, seal};
 use crate::codec;
 use crate::entity::{Loaded, TableEntity};
 use crate::error::Error;
@@ -35,9 +35,9 @@ impl<T: TableEntity> EventualTable<T> {
         let mut operations = vec![seal(&self.how.account, operation).await.map_err(place)?];
         let account = &self.how.account;
         let own = account.0.env.guid();
-        let own = mark(&mut operations, own).then_some(own);
+        mark(&mut operations);
         let messages = Vec::new();
-        let whole = Spanning { operations, messages, own, trusts_content: false };
+        let whole = Spanning { operations, messages, own, trust: Trust::State };
         let sent = whole.send(account, CallOptions::default()).await;
         let committed = sent.map_err(index::as_lone).map_err(place)?;
         Ok(EventualWritten { etag: committed.etag(0).cloned(), pending: false })

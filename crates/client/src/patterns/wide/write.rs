@@ -242,7 +242,8 @@ impl<T: TableEntity> WideMerge<T> {
         // Done twice, it leaves what it leaves done once: no id is needed.
         let changes = batch::ChangeSet::of(account, table, merges).map_err(place)?;
         let changes = changes.finish().await.map_err(place)?;
-        let sent = batch::send(account, table, &changes, None, true, CallOptions::default()).await;
+        let (trust, options) = (batch::Trust::Content, CallOptions::default());
+        let sent = batch::send(account, table, &changes, trust, options).await;
         sent.map(drop).map_err(|error| place(limit(as_lone(error))))
     }
 }
