@@ -3,14 +3,15 @@
 //! The derive macro reads templates while a program is compiled and knows the type of each field. Here the type
 //! is what the table holds, so the two ways that depend on more than that name it: `{n:pad(u32)}`, `{n:rev(u32)}`.
 
-use crate::key_part::{Calendar, KeyHex, KeyIso, KeyPad, KeyRev, KeyText, KeyWidth};
-use crate::value::Value;
+mod integer;
+mod part;
+mod spec;
+
+pub(crate) use part::Part;
+
 use lazuli_model::key::is_forbidden;
-use lazuli_model::key_text::{
-    TICKS_DIGITS, escape, parse_inverted_ticks, parse_ticks, split_escaped, unescape, write_bucket,
-    write_inverted_ticks, write_ticks,
-};
-use lazuli_model::{Guid, Timestamp};
+use lazuli_model::key_text::split_escaped;
+use spec::Spec;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -26,62 +27,11 @@ enum Segment {
     Field { name: String, spec: Spec },
 }
 
-/// How a field is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spec {
-    Plain,
-    Width(usize),
-    Pad(Integer),
-    Rev(Integer),
-    RevTime,
-    Ticks,
-    Calendar(Calendar),
-    Iso,
-    Hex,
-    Lower,
-    Bucket(u64),
-}
-
-/// A type of whole numbers, which tells how wide they are in keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Integer {
-    U8,
-    U16,
-    U32,
-    U64,
-    I32,
-    I64,
-}
-
-/// What a key or a property holds, as far as keys can.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Part {
-    Text(String),
-    Number(i128),
-    Time(Timestamp),
-    Guid(Guid),
-    Bytes(Vec<u8>),
-    /// The digits of a month, day, hour or minute: more is not known.
-    Calendar(Calendar, String),
-}
+/// What `KeyRev::TYPE` says of moments.
+pub(crate) const TIME: &str = "time";
 
 /// The fields of a key, by name.
 pub(crate) type Parts = BTreeMap<String, Part>;
-
-impl Part {
-    /// The part that a property is; `None` if keys cannot hold its type.
-    pub(crate) fn of(value: &Value) -> Option<Self> {
-        Some(match value {
-            Value::String(text) => Self::Text(text.to_string()),
-            Value::Int32(number) => Self::Number((*number).into()),
-            Value::Int64(number) => Self::Number((*number).into()),
-            Value::DateTime(time) => Self::Time(*time),
-            Value::Guid(guid) => Self::Guid(*guid),
-            Value::Binary(bytes) => Self::Bytes(bytes.to_vec()),
-            _ => return None,
-        })
-    }
-}
 
 impl Template {
     /// Reads a template; `Err` says what is wrong with it.
@@ -305,267 +255,10 @@ impl fmt::Display for Template {
     }
 }
 
-/// What [`KeyRev::TYPE`] says of moments.
-pub(crate) const TIME: &str = "time";
-
-const INTEGERS: [(&str, Integer); 6] = [
-    ("u8", Integer::U8),
-    ("u16", Integer::U16),
-    ("u32", Integer::U32),
-    ("u64", Integer::U64),
-    ("i32", Integer::I32),
-    ("i64", Integer::I64),
-];
-
-const CALENDARS: [(&str, Calendar); 4] = [
-    ("month", Calendar::Month),
-    ("date", Calendar::Date),
-    ("hour", Calendar::Hour),
-    ("minute", Calendar::Minute),
-];
-
-/// Digits of the largest number.
-const WIDTH_MAX: usize = 39;
-
-impl Spec {
-    fn parse(text: &str) -> Result<Self, String> {
-        let (name, argument) = match text.split_once('(') {
-            Some((name, rest)) => (name, rest.strip_suffix(')')),
-            None => (text, None),
-        };
-        let integer = |argument| INTEGERS.iter().find(|(name, _)| Some(*name) == argument);
-        let calendar = CALENDARS.iter().find(|(word, _)| *word == text);
-        let spec = match (name, argument) {
-            ("" | "unsorted", None) => Some(Self::Plain),
-            ("rev", None) => Some(Self::RevTime),
-            ("pad", argument) => integer(argument).map(|(_, integer)| Self::Pad(*integer)),
-            ("rev", argument) => integer(argument).map(|(_, integer)| Self::Rev(*integer)),
-            ("ticks", None) => Some(Self::Ticks),
-            ("iso", None) => Some(Self::Iso),
-            ("hex", None) => Some(Self::Hex),
-            ("lower", None) => Some(Self::Lower),
-            ("bucket", Some(count)) => {
-                count.parse().ok().filter(|count| *count > 0).map(Self::Bucket)
-            }
-            (width, None) => {
-                let width = width.strip_prefix('0').and_then(|width| width.parse().ok());
-                let width = width.filter(|width| (1..=WIDTH_MAX).contains(width)).map(Self::Width);
-                width.or(calendar.map(|(_, calendar)| Self::Calendar(*calendar)))
-            }
-            _ => None,
-        };
-        spec.ok_or_else(|| match name {
-            "pad" => "`pad` names the type of the number: `pad(u32)`".to_owned(),
-            _ => format!("`{text}` is not a way to write a key field"),
-        })
-    }
-
-    /// Whether different values may have one text.
-    fn is_lossy(self) -> bool {
-        matches!(self, Self::Bucket(_) | Self::Calendar(_) | Self::Lower)
-    }
-
-    /// Characters of every text, if all have as many.
-    fn width(self) -> Option<usize> {
-        match self {
-            Self::Plain | Self::Lower | Self::Hex | Self::Iso => None,
-            Self::Width(width) => Some(width),
-            Self::Pad(integer) | Self::Rev(integer) => Some(integer.width()),
-            Self::RevTime | Self::Ticks => Some(TICKS_DIGITS),
-            Self::Calendar(calendar) => Some(calendar.width()),
-            Self::Bucket(buckets) => Some((buckets - 1).checked_ilog10().unwrap_or(0) as usize + 1),
-        }
-    }
-
-    /// Appends a part; `None` if it cannot be written so.
-    fn write(self, out: &mut String, part: &Part, separator: Option<char>) -> Option<()> {
-        match (self, part) {
-            (Self::Plain, _) => part.write_plain(out, separator)?,
-            (Self::Lower, Part::Text(text)) => escape(out, &text.to_lowercase(), separator),
-            (Self::Width(width), _) => {
-                u64::try_from(part.number()?).ok()?.write_width(out, width).ok()?;
-            }
-            (Self::Pad(integer), _) => integer.write_pad(out, part.number()?)?,
-            (Self::Rev(integer), _) => integer.write_rev(out, part.number()?)?,
-            (Self::RevTime, Part::Time(time)) => write_inverted_ticks(out, *time),
-            (Self::Ticks, Part::Time(time)) => write_ticks(out, *time),
-            (Self::Iso, Part::Time(time)) => time.write_iso(out).ok()?,
-            // A day is stored as its ISO text.
-            (Self::Iso, Part::Text(text)) => out.push_str(text),
-            (Self::Calendar(calendar), Part::Time(time)) => calendar.write(out, time).ok()?,
-            (Self::Calendar(calendar), Part::Text(text)) => {
-                out.extend(text.chars().filter(char::is_ascii_digit).take(calendar.width()));
-            }
-            (Self::Calendar(calendar), Part::Calendar(known, digits)) => {
-                (calendar.width() <= known.width()).then_some(())?;
-                out.push_str(digits.get(..calendar.width())?);
-            }
-            (Self::Hex, Part::Guid(guid)) => guid.write_hex(out),
-            (Self::Hex, Part::Bytes(bytes)) => bytes.write_hex(out),
-            (Self::Bucket(buckets), _) => {
-                let mut text = String::new();
-                part.write_plain(&mut text, None)?;
-                write_bucket(out, &unescape(&text).unwrap_or(text), buckets);
-            }
-            _ => return None,
-        }
-        Some(())
-    }
-
-    /// What a text holds: `None` if it is not written so, `Some(None)` if it tells no value.
-    fn read(self, text: &str) -> Option<Option<Part>> {
-        Some(Some(match self {
-            Self::Plain | Self::Lower => Part::Text(unescape(text)?),
-            Self::Width(width) => Part::Number(u64::parse_width(text, width)?.into()),
-            Self::Pad(integer) => Part::Number(integer.parse_pad(text)?),
-            Self::Rev(integer) => Part::Number(integer.parse_rev(text)?),
-            Self::RevTime => Part::Time(parse_inverted_ticks(text)?),
-            Self::Ticks => Part::Time(parse_ticks(text)?),
-            Self::Calendar(calendar) => {
-                calendar.parse(text)?;
-                Part::Calendar(calendar, text.to_owned())
-            }
-            Self::Iso => match Timestamp::parse_iso(text) {
-                Some(time) => Part::Time(time),
-                None => Part::Text(text.to_owned()),
-            },
-            Self::Hex => Part::Bytes(Vec::parse_hex(text)?),
-            Self::Bucket(_) => {
-                text.bytes().all(|byte| byte.is_ascii_digit()).then_some(())?;
-                return Some(None);
-            }
-        }))
-    }
-}
-
-impl fmt::Display for Spec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plain => f.write_str("text"),
-            Self::Width(width) => write!(f, "0{width}"),
-            Self::Pad(integer) => write!(f, "pad({})", integer.name()),
-            Self::Rev(integer) => write!(f, "rev({})", integer.name()),
-            Self::RevTime => f.write_str("rev"),
-            Self::Ticks => f.write_str("ticks"),
-            Self::Calendar(calendar) => {
-                let known = CALENDARS.iter().find(|(_, known)| known == calendar);
-                f.write_str(known.map_or("", |(name, _)| name))
-            }
-            Self::Iso => f.write_str("iso"),
-            Self::Hex => f.write_str("hex"),
-            Self::Lower => f.write_str("lower"),
-            Self::Bucket(buckets) => write!(f, "bucket({buckets})"),
-        }
-    }
-}
-
-impl Part {
-    fn write_plain(&self, out: &mut String, separator: Option<char>) -> Option<()> {
-        match self {
-            Self::Text(text) => escape(out, text, separator),
-            Self::Number(number) => u64::try_from(*number).ok()?.write_text(out, separator),
-            Self::Guid(guid) => guid.write_text(out, separator),
-            Self::Time(_) | Self::Bytes(_) | Self::Calendar(..) => return None,
-        }
-        Some(())
-    }
-
-    /// A number, also one that a key holds as plain text.
-    fn number(&self) -> Option<i128> {
-        match self {
-            Self::Number(number) => Some(*number),
-            Self::Text(text) => u64::parse_text(text).map(i128::from),
-            _ => None,
-        }
-    }
-}
-
-/// The way of each type of numbers, in one place.
-macro_rules! each_integer {
-    ($self:expr, $ty:ident => $body:expr) => {
-        match $self {
-            Integer::U8 => {
-                type $ty = u8;
-                $body
-            }
-            Integer::U16 => {
-                type $ty = u16;
-                $body
-            }
-            Integer::U32 => {
-                type $ty = u32;
-                $body
-            }
-            Integer::U64 => {
-                type $ty = u64;
-                $body
-            }
-            Integer::I32 => {
-                type $ty = i32;
-                $body
-            }
-            Integer::I64 => {
-                type $ty = i64;
-                $body
-            }
-        }
-    };
-}
-
-/// The same for the types that have a reverse order in keys.
-macro_rules! each_unsigned {
-    ($self:expr, $ty:ident => $body:expr) => {
-        match $self {
-            Integer::U8 => {
-                type $ty = u8;
-                $body
-            }
-            Integer::U16 => {
-                type $ty = u16;
-                $body
-            }
-            Integer::U32 => {
-                type $ty = u32;
-                $body
-            }
-            Integer::U64 => {
-                type $ty = u64;
-                $body
-            }
-            Integer::I32 | Integer::I64 => None,
-        }
-    };
-}
-
-impl Integer {
-    fn name(self) -> &'static str {
-        INTEGERS.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
-    }
-
-    fn width(self) -> usize {
-        each_integer!(self, T => T::PAD_WIDTH)
-    }
-
-    fn write_pad(self, out: &mut String, number: i128) -> Option<()> {
-        each_integer!(self, T => T::try_from(number).ok().map(|number| number.write_pad(out)))
-    }
-
-    fn write_rev(self, out: &mut String, number: i128) -> Option<()> {
-        each_unsigned!(self, T => T::try_from(number).ok()?.write_rev(out).ok())
-    }
-
-    fn parse_pad(self, text: &str) -> Option<i128> {
-        each_integer!(self, T => T::parse_pad(text).map(i128::from))
-    }
-
-    fn parse_rev(self, text: &str) -> Option<i128> {
-        each_unsigned!(self, T => T::parse_rev(text).map(i128::from))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazuli_model::Timestamp;
 
     fn parts(parts: &[(&str, Part)]) -> Parts {
         parts.iter().map(|(name, part)| ((*name).to_owned(), part.clone())).collect()
