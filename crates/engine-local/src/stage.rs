@@ -47,7 +47,7 @@ enum PreparedWrite {
 
 impl From<Commit> for Prepared {
     fn from(commit: Commit) -> Self {
-        let Commit { not_before, guards, checks, writes, derive } = commit;
+        let Commit { not_before, guards, checks, writes, turns: _, derive } = commit;
         let writes = writes.into_iter().map(PreparedWrite::from).collect();
         Self { not_before, guards, checks, writes, derive }
     }

@@ -4,6 +4,7 @@ use crate::Store;
 use crate::fault::Fault;
 use crate::many_writes::ManyWrites;
 use crate::one_write::OneWrite;
+use crate::patience::Patience;
 use crate::pool::Use;
 use crate::session::Session;
 use crate::settle::{Outcome, Sent};
@@ -98,21 +99,21 @@ impl Store {
         &self,
         commit: &Commit,
         revisions: u64,
+        patience: Patience,
     ) -> Result<Revision, CommitError> {
-        let (shape, id, deadline) =
-            (Shape::of(commit, revisions), self.commit_id(), self.deadline());
-        let tried = self.try_once(&shape, id, deadline).await;
-        self.conclude(commit, &shape, id, deadline, tried).await
+        let (shape, id) = (Shape::of(commit, revisions), self.commit_id());
+        let tried = self.try_once(&shape, id, patience).await;
+        self.conclude(commit, &shape, id, patience, tried).await
     }
 
     /// Sends a commit.
-    pub(crate) async fn try_once(&self, shape: &Shape<'_>, id: i64, deadline: Instant) -> Tried {
-        let lease = match self.pool.get(Use::OneStatement, deadline).await {
+    pub(crate) async fn try_once(&self, shape: &Shape<'_>, id: i64, patience: Patience) -> Tried {
+        let lease = match self.pool.get(Use::OneStatement, patience.sent_by()).await {
             Ok(lease) => lease,
             Err(error) => return Tried::Done(Err(error.into())),
         };
         let sent = Sent::now(id, &lease);
-        match shape.send(&lease, id, deadline).await {
+        match shape.send(&lease, id, patience.deadline()).await {
             Ok(answer) => {
                 lease.give_back();
                 Tried::Done(answer.into_result())
@@ -132,23 +133,25 @@ impl Store {
         commit: &Commit,
         shape: &Shape<'_>,
         id: i64,
-        deadline: Instant,
+        patience: Patience,
         mut tried: Tried,
     ) -> Result<Revision, CommitError> {
         loop {
             let reason = match tried {
                 Tried::Done(done) => return done,
                 Tried::Unsent(reason) => reason,
-                Tried::Lost(sent, reason) => match self.settle(commit, &sent, reason).await? {
-                    Outcome::Happened(revision) => return Ok(revision),
-                    Outcome::DidNot(reason) => reason,
-                },
+                Tried::Lost(sent, reason) => {
+                    match self.settle(commit, &sent, patience, reason).await? {
+                        Outcome::Happened(revision) => return Ok(revision),
+                        Outcome::DidNot(reason) => reason,
+                    }
+                }
             };
-            if Instant::now() >= deadline {
+            if patience.check().is_err() {
                 return Err(Fault::Unsent(reason).into_commit_error());
             }
             self.meter.retried(Retry::Store);
-            tried = self.try_once(shape, id, deadline).await;
+            tried = self.try_once(shape, id, patience).await;
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::Store;
 use crate::commit::{Shape, Tried};
 use crate::expected::{number, revision};
 use crate::fault::{Fault, chain, same};
+use crate::patience::{Patience, too_late};
 use crate::pool::Use;
 use crate::session::Session;
 use crate::settle::Sent;
@@ -37,29 +38,38 @@ const BYTES_MAX: usize = 256 * 1024;
 /// A larger value is sent alone, and on any connection.
 const VALUE_BYTES_MAX: usize = 64 * 1024;
 
-/// A store whose inserts and upserts share statements.
-pub(crate) struct InLanes<'s>(pub(crate) &'s Arc<Store>);
+/// A store whose inserts and upserts share statements, and whose commits that take turns share transactions.
+pub(crate) struct InLanes<'s> {
+    pub(crate) store: &'s Arc<Store>,
+    pub(crate) patience: Patience,
+}
 
 impl PlainStore for InLanes<'_> {
     fn limits(&self) -> &Limits {
-        self.0.limits()
+        self.store.limits()
     }
 
     fn read_together<'a>(
         &'a self,
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
-        Box::pin(self.0.read(keys))
+        Box::pin(async move {
+            self.patience.check()?;
+            self.store.read_in_lane(keys, self.patience).await
+        })
     }
 
     fn commit_plain(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         Box::pin(async move {
-            let done = match Row::of(&commit) {
-                Some(row) => self.0.commit_in_lane(&commit, row).await,
-                None => self.0.commit_once(&commit, 1).await,
+            let Self { store, patience } = *self;
+            patience.check()?;
+            let done = match (commit.turns.first(), Row::of(&commit)) {
+                (Some(_), _) => store.commit_in_line(commit, patience).await,
+                (None, Some(row)) => store.commit_in_lane(&commit, row, patience).await,
+                (None, None) => store.commit_once(&commit, 1, patience).await,
             };
             if matches!(done, Err(CommitError::Conflict)) {
-                self.0.meter.retried(Retry::Conflict);
+                store.meter.retried(Retry::Conflict);
             }
             done
         })
@@ -108,6 +118,7 @@ struct State {
 struct Waiting {
     id: i64,
     row: Row,
+    patience: Patience,
     answer: oneshot::Sender<Tried>,
 }
 
@@ -160,14 +171,14 @@ impl CommitLanes {
 
     /// Takes a lane, or a place among those who wait. While anybody waits some lane is busy: a lane is given
     /// back only when nobody who waits could use it.
-    fn enter(&self, id: i64, row: Row) -> Entered {
+    fn enter(&self, id: i64, row: Row, patience: Patience) -> Entered {
         let mut state = self.state();
         if state.busy < self.lanes && state.keys.insert(row.key.clone()) {
             state.busy += 1;
             return Entered::Lane;
         }
         let (answer, told) = oneshot::channel();
-        state.waiting.push_back(Waiting { id, row, answer });
+        state.waiting.push_back(Waiting { id, row, patience, answer });
         Entered::Waits(told)
     }
 
@@ -198,33 +209,31 @@ impl Store {
         self: &Arc<Self>,
         commit: &Commit,
         row: Row,
+        patience: Patience,
     ) -> Result<Revision, CommitError> {
-        let (shape, id, deadline) = (Shape::of(commit, 1), self.commit_id(), self.deadline());
+        let (shape, id) = (Shape::of(commit, 1), self.commit_id());
         let key = row.key.clone();
-        let tried = match self.commit_lanes.enter(id, row) {
+        let tried = match self.commit_lanes.enter(id, row, patience) {
             Entered::Lane => {
                 let _lane = CommitLane { store: self.clone(), keys: vec![key] };
-                self.try_once(&shape, id, deadline).await
+                self.try_once(&shape, id, patience).await
             }
-            Entered::Waits(told) => self.wait_for_lane(id, told, deadline).await,
+            Entered::Waits(told) => self.wait_for_lane(id, told, patience).await,
         };
         // Finding out what became of a lost commit does not hold up the lane.
-        self.conclude(commit, &shape, id, self.deadline(), tried).await
+        self.conclude(commit, &shape, id, patience, tried).await
     }
 
     async fn wait_for_lane(
         &self,
         id: i64,
         mut told: oneshot::Receiver<Tried>,
-        deadline: Instant,
+        patience: Patience,
     ) -> Tried {
-        let told = match timeout_at(deadline, &mut told).await {
+        let told = match timeout_at(patience.sent_by(), &mut told).await {
             Ok(told) => told,
-            Err(_) if self.commit_lanes.leave(id) => {
-                let reason = "every connection to the database is in use";
-                return Tried::Done(Err(EngineError::Unavailable(reason.into()).into()));
-            }
-            // It is on its way, which has a deadline of its own.
+            Err(_) if self.commit_lanes.leave(id) => return Tried::Done(Err(too_late().into())),
+            // It is on its way, with the patience of the first of its group, which came earlier.
             Err(_) => told.await,
         };
         told.unwrap_or_else(|lost| Tried::Done(Err(CommitError::Undetermined(lost.into()))))
@@ -232,8 +241,9 @@ impl Store {
 
     /// Commits for a group, and tells each of it.
     async fn commit_rows(&self, group: Vec<Waiting>) {
-        let deadline = self.deadline();
-        let lease = match self.pool.get(Use::OneStatement, deadline).await {
+        let Some(patience) = group.first().map(|first| first.patience) else { return };
+        let deadline = patience.deadline();
+        let lease = match self.pool.get(Use::OneStatement, patience.sent_by()).await {
             Ok(lease) => lease,
             Err(error) => return tell(group, |_| Tried::Done(Err(same(&error).into()))),
         };

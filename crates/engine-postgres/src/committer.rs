@@ -4,16 +4,18 @@
 use crate::commit_lanes::InLanes;
 use crate::group::{Answer, Entered, Group, Groups, Waiting, key_of};
 use crate::locked::Locked;
+use crate::patience::{Patience, too_late};
 use crate::{Store, closed};
 use lazuli_engine::meter::Retry;
 use lazuli_engine::optimistic;
-use lazuli_engine::queue::KeyQueue;
+use lazuli_engine::queue::{KeyQueue, Turn};
 use lazuli_engine::retry::{Attempt, Budget, retry};
-use lazuli_engine::{Commit, CommitError, EngineError, Found, Key, Revision};
+use lazuli_engine::{Commit, CommitError, EngineError, Found, Key, Revision, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio::time::timeout_at;
 
 /// Attempts of a commit with functions before it locks its rows.
 pub(crate) const EAGER: Budget = Budget { attempts_max: 3, ..optimistic::BUDGET };
@@ -58,34 +60,47 @@ impl Committer {
     pub(crate) async fn commit(self: &Arc<Self>, commit: Commit) -> Result<Revision, CommitError> {
         let place = self.places.clone().acquire_owned().await.map_err(|_| closed())?;
         self.check_open()?;
+        let patience = self.store.patience();
         let Some(key) = key_of(&commit).cloned() else {
-            return self.commit_alone(&commit).await;
+            return self.commit_alone(&commit, patience).await;
         };
-        match self.groups.enter(&key, commit, place)? {
+        let (id, mut answer) = match self.groups.enter(&key, commit, place, patience)? {
             Entered::First(commit, _place) => {
                 let lead = Lead { committer: self.clone(), key, known: None };
-                let done = self.commit_alone(&commit).await;
+                let done = self.commit_alone(&commit, patience).await;
                 drop(lead);
-                done
+                return done;
             }
-            Entered::Waits(answer) => match answer.await {
-                Ok(Answer::Done(done)) => done,
-                Ok(Answer::Alone(commit, _place)) => self.commit_alone(&commit).await,
-                Err(lost) => Err(CommitError::Undetermined(lost.into())),
-            },
+            Entered::Waits(id, answer) => (id, answer),
+        };
+        let answer = match timeout_at(patience.sent_by(), &mut answer).await {
+            Ok(answer) => answer,
+            Err(_) if self.groups.leave(&key, id) => return Err(too_late().into()),
+            // It is on its way, with the patience of the first of its group, which came earlier.
+            Err(_) => answer.await,
+        };
+        match answer {
+            Ok(Answer::Done(done)) => done,
+            Ok(Answer::Alone(commit, _place)) => self.commit_alone(&commit, patience).await,
+            Err(lost) => Err(CommitError::Undetermined(lost.into())),
         }
     }
 
-    async fn commit_alone(&self, commit: &Commit) -> Result<Revision, CommitError> {
-        let _turn = self.queue.enter(commit).await?;
+    async fn commit_alone(
+        &self,
+        commit: &Commit,
+        patience: Patience,
+    ) -> Result<Revision, CommitError> {
+        let _turn = self.turn(commit, patience).await?;
         let (store, pace) = (&self.store, &*self.store.options.pace);
-        match optimistic::commit_within(&InLanes(store), pace, commit, EAGER).await {
+        let in_lanes = InLanes { store, patience };
+        match optimistic::commit_within(&in_lanes, pace, commit, EAGER).await {
             Err(CommitError::Conflict) => store.meter.contended(),
             done => return done,
         }
         let once = Budget { attempts_max: 1, ..optimistic::BUDGET };
         let tried = retry(pace, optimistic::BUDGET, || async {
-            let locked = Locked::new(store, &commit.guards);
+            let locked = Locked::new(store, &commit.guards, &commit.turns, patience);
             match optimistic::commit_within(&locked, pace, commit, once).await {
                 Err(CommitError::Conflict) => {
                     store.meter.retried(Retry::Conflict);
@@ -97,14 +112,31 @@ impl Committer {
         tried.await.unwrap_or(Err(CommitError::Conflict))
     }
 
+    /// The turn of a commit among those of this process that would conflict with it.
+    async fn turn(&self, commit: &Commit, patience: Patience) -> Result<Turn<'_>, CommitError> {
+        let entered = async {
+            match commit.derive {
+                // What is derived depends on the value of every key that is written.
+                Some(_) => {
+                    let written = commit.writes.iter().filter_map(Write::key);
+                    self.queue.enter_keys(written.collect()).await
+                }
+                None => self.queue.enter(commit).await,
+            }
+        };
+        timeout_at(patience.sent_by(), entered).await.map_err(|_| too_late())?
+    }
+
     /// Commits for a group, and answers each of it. `known` is what the key held after the group before.
     async fn commit_group(&self, waiting: Vec<Waiting>, known: Option<Found>) -> Option<Found> {
         let group = Group::new(&self.store, waiting)?;
         // Commits of several keys take turns with groups.
         let key = group.key.clone();
-        match self.queue.enter_keys(vec![&key]).await {
-            Ok(_turn) => group.commit(known).await,
-            Err(busy) => group.fail(&busy),
+        let turn = self.queue.enter_keys(vec![&key]);
+        match timeout_at(group.patience.sent_by(), turn).await {
+            Ok(Ok(_turn)) => group.commit(known).await,
+            Ok(Err(busy)) => group.fail(&busy),
+            Err(_) => group.fail(&too_late().into()),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::Store;
 use crate::committer::EAGER;
 use crate::fault::same;
 use crate::locked::Locked;
+use crate::patience::Patience;
 use bytes::Bytes;
 use lazuli_engine::meter::Retry;
 use lazuli_engine::optimistic::BUDGET;
@@ -56,11 +57,15 @@ pub(crate) struct Groups {
 struct State {
     by_key: HashMap<Key, VecDeque<Waiting>>,
     places: usize,
+    /// The last that was given to a commit that waits.
+    ids: i64,
 }
 
 /// A commit that waits, and who waits for it.
 pub(crate) struct Waiting {
     pub(crate) commit: Commit,
+    id: i64,
+    patience: Patience,
     place: OwnedSemaphorePermit,
     answer: oneshot::Sender<Answer>,
 }
@@ -75,7 +80,7 @@ pub(crate) enum Answer {
 pub(crate) enum Entered {
     /// Empty: whoever asked commits now, and calls [`Groups::next`] afterwards.
     First(Commit, OwnedSemaphorePermit),
-    Waits(oneshot::Receiver<Answer>),
+    Waits(i64, oneshot::Receiver<Answer>),
 }
 
 impl Groups {
@@ -88,6 +93,7 @@ impl Groups {
         key: &Key,
         commit: Commit,
         place: OwnedSemaphorePermit,
+        patience: Patience,
     ) -> Result<Entered, CommitError> {
         let mut state = self.state();
         if !state.by_key.contains_key(key) {
@@ -99,10 +105,22 @@ impl Groups {
         }
         state.places += 1;
         let (answer, answered) = oneshot::channel();
+        state.ids += 1;
+        let id = state.ids;
         if let Some(line) = state.by_key.get_mut(key) {
-            line.push_back(Waiting { commit, place, answer });
+            line.push_back(Waiting { commit, id, patience, place, answer });
         }
-        Ok(Entered::Waits(answered))
+        Ok(Entered::Waits(id, answered))
+    }
+
+    /// Whether this commit still waited, and now does not.
+    pub(crate) fn leave(&self, key: &Key, id: i64) -> bool {
+        let mut state = self.state();
+        let Some(line) = state.by_key.get_mut(key) else { return false };
+        let Some(at) = line.iter().position(|waiting| waiting.id == id) else { return false };
+        line.remove(at);
+        state.places -= 1;
+        true
     }
 
     /// Those who commit next, or nobody: then the key's line ends. All of a group are under the same guard.
@@ -151,6 +169,8 @@ pub(crate) struct Group<'s> {
     store: &'s Store,
     pub(crate) key: Key,
     guards: Vec<Check>,
+    /// Of the first, which came before the others.
+    pub(crate) patience: Patience,
     members: Vec<Waiting>,
 }
 
@@ -179,7 +199,8 @@ impl<'s> Group<'s> {
     pub(crate) fn new(store: &'s Store, members: Vec<Waiting>) -> Option<Self> {
         let first = members.first()?;
         let (key, guards) = (key_of(&first.commit)?.clone(), first.commit.guards.clone());
-        Some(Self { store, key, guards, members })
+        let patience = first.patience;
+        Some(Self { store, key, guards, patience, members })
     }
 
     /// Commits and answers everybody. Returns what the key holds then, unless other gateways write it too:
@@ -216,18 +237,21 @@ impl<'s> Group<'s> {
         }
         self.store.meter.contended();
         let locked = || async {
-            let locked = Locked::new(self.store, &self.guards);
+            let locked = Locked::new(self.store, &self.guards, &[], self.patience);
             self.read_and_attempt(Some(&locked)).await.unless_conflict()
         };
         retry(pace, BUDGET, locked).await
     }
 
     async fn read_and_attempt(&self, locked: Option<&Locked<'_>>) -> Outcome {
+        if let Err(late) = self.patience.check() {
+            return Outcome::Failed(late.into());
+        }
         let guarded = self.guards.iter().map(|guard| guard.key.clone());
         let keys: Vec<Key> = guarded.chain([self.key.clone()]).collect();
         let read = match locked {
             Some(locked) => locked.read(&keys).await,
-            None => self.store.read(&keys).await,
+            None => self.store.read(&keys, self.patience).await,
         };
         let mut found = match read {
             Ok(found) => found,
@@ -257,7 +281,7 @@ impl<'s> Group<'s> {
         };
         let sent = match locked {
             Some(locked) => locked.commit(&commit, computed.changes).await,
-            None => self.store.commit_once(&commit, computed.changes).await,
+            None => self.store.commit_once(&commit, computed.changes, self.patience).await,
         };
         match sent {
             Ok(last) => Outcome::Done(computed, last),
@@ -294,7 +318,7 @@ impl<'s> Group<'s> {
     }
 
     fn disband(self) -> Option<Found> {
-        for Waiting { commit, place, answer } in self.members {
+        for Waiting { commit, place, answer, .. } in self.members {
             // Whoever asked may have gone away.
             let _ = answer.send(Answer::Alone(commit, place));
         }

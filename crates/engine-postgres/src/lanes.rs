@@ -7,6 +7,7 @@
 
 use crate::Store;
 use crate::fault::same;
+use crate::patience::{Patience, too_late};
 use lazuli_engine::{EngineError, Found, Key};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -83,17 +84,17 @@ impl Store {
     pub(crate) async fn read_in_lane(
         self: &Arc<Self>,
         keys: &[Key],
+        patience: Patience,
     ) -> Result<Vec<Option<Found>>, EngineError> {
         if keys.len() > KEYS_MAX {
-            return self.read(keys).await;
+            return self.read(keys, patience).await;
         }
         if self.lanes.enter() {
             let lane = Lane(self.clone());
-            let found = self.read(keys).await;
+            let found = self.read(keys, patience).await;
             drop(lane);
             return found;
         }
-        let deadline = self.deadline();
         let (answer, found) = oneshot::channel();
         let waiting = Waiting { keys: keys.to_vec(), answer };
         self.lanes.state().waiting.push_back(waiting);
@@ -101,10 +102,10 @@ impl Store {
         if self.lanes.enter() {
             drop(Lane(self.clone()));
         }
-        match timeout_at(deadline, found).await {
+        match timeout_at(patience.deadline(), found).await {
             Ok(Ok(found)) => found,
             Ok(Err(_)) => Err(crate::closed()),
-            Err(_) => Err(EngineError::Unavailable("the database is too slow".into())),
+            Err(_) => Err(too_late()),
         }
     }
 
@@ -113,7 +114,8 @@ impl Store {
         let mut keys: Vec<Key> = group.iter().flat_map(|one| one.keys.iter().cloned()).collect();
         keys.sort_unstable();
         keys.dedup();
-        match self.read(&keys).await {
+        // Each of those who wait has its own time; whoever gave up is not told.
+        match self.read(&keys, self.patience()).await {
             Ok(found) => {
                 for one in group {
                     let find = |key: &Key| found.get(keys.binary_search(key).ok()?)?.clone();

@@ -14,11 +14,13 @@ mod expected;
 mod fault;
 mod group;
 mod lanes;
+mod line;
 mod locked;
 mod many_writes;
 mod meter;
 mod one_write;
 mod open;
+mod patience;
 mod pool;
 mod read;
 mod scan;
@@ -44,7 +46,9 @@ use lazuli_engine::{
     Acknowledged, BoxFuture, ClockSource, Commit, CommitError, Engine, EngineError, Found, Key,
     KeyRange, Limits, Nature, Reclaimed, Revision, View, Writers,
 };
+use line::Lines;
 use meter::ConnectionMeter;
+use patience::Patience;
 use pool::Pool;
 use statement::Statement;
 use std::num::NonZeroU32;
@@ -81,9 +85,9 @@ pub struct PostgresOptions {
     pub connections: NonZeroU32,
     /// The name of this gateway among the sessions of the database.
     pub gateway: String,
-    /// How long a call may wait for a connection and an answer.
+    /// How long a call may wait for its turn, a connection and an answer, all together.
     pub wait_max: Duration,
-    /// How long after it was sent to find out what became of a commit whose answer was lost.
+    /// How long after its call to find out what became of a commit whose answer was lost.
     pub settle_max: Duration,
     /// How long to try to connect at the start, instead of 30 s.
     pub connect_max: Option<Duration>,
@@ -138,6 +142,7 @@ pub(crate) struct Store {
     pub(crate) connections: Arc<ConnectionMeter>,
     pub(crate) lanes: Lanes,
     pub(crate) commit_lanes: CommitLanes,
+    pub(crate) lines: Lines,
 }
 
 impl Store {
@@ -145,15 +150,14 @@ impl Store {
         &self.limits
     }
 
-    /// By when a call that begins now must have its answer.
-    pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.options.wait_max
+    /// The times of a call that begins now.
+    pub(crate) fn patience(&self) -> Patience {
+        Patience::new(self.options.wait_max, self.options.settle_max)
     }
 
-    /// By when the first attempt of what can be tried again must have its answer: a connection that died
-    /// without a word is noticed early enough for another one to answer.
-    pub(crate) fn first_deadline(&self) -> Instant {
-        Instant::now() + self.options.wait_max * 3 / 5
+    /// By when a call that begins now must have its answer.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.patience().deadline()
     }
 
     /// A number that no other commit has.
@@ -172,7 +176,6 @@ impl PostgresEngine {
         let chunk_memory = ChunkMemory::new(options.chunk_bytes);
         let meter = StoreMeter::default();
         let in_lanes = options.connections.get() as usize / LANES_SHARE;
-        let (lanes, commit_lanes) = (Lanes::new(in_lanes), CommitLanes::new(in_lanes));
         let for_views = pool::for_views(options.connections);
         let kept_views_max = (for_views / KEPT_SHARE).max(usize::from(for_views > 1));
         let store = Arc::new(Store {
@@ -182,8 +185,9 @@ impl PostgresEngine {
             chunk_memory,
             meter,
             connections,
-            lanes,
-            commit_lanes,
+            lanes: Lanes::new(in_lanes),
+            commit_lanes: CommitLanes::new(in_lanes),
+            lines: Lines::default(),
         });
         let committer = Arc::new(Committer::new(store.clone()));
         Self { store, committer, healthy_ms: AtomicU64::new(0) }
@@ -202,7 +206,8 @@ impl PostgresEngine {
         if last > 0 && now.saturating_sub(last - 1) < HEALTH_MS {
             return Ok(());
         }
-        let (first, last) = (self.store.first_deadline(), self.store.deadline());
+        let patience = self.store.patience();
+        let (first, last) = (patience.first(), patience.deadline());
         let rows = self.store.query_within(Statement::Health, &[], first, last).await?;
         if let Some(row) = rows.first() {
             self.store.pool.heard_clock(row.get(0));
@@ -240,7 +245,11 @@ impl Engine for PostgresEngine {
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>> {
         self.store.meter.called(Call::Read);
-        Box::pin(self.store.meter.timed(TimedCall::Get, self.store.read_in_lane(keys)))
+        Box::pin(
+            self.store
+                .meter
+                .timed(TimedCall::Get, self.store.read_in_lane(keys, self.store.patience())),
+        )
     }
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {

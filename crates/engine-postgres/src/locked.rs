@@ -7,6 +7,7 @@
 use crate::Store;
 use crate::commit::Shape;
 use crate::fault::Fault;
+use crate::patience::Patience;
 use crate::pool::{Lease, Use};
 use crate::read::{read, read_locked};
 use crate::session::late;
@@ -18,7 +19,7 @@ use lazuli_engine::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 /// A gateway that stalls while it computes must not keep others waiting for longer than this.
 const BEGIN: &str = "begin; set local idle_in_transaction_session_timeout = '3s'";
@@ -28,33 +29,43 @@ pub(crate) struct Locked<'s> {
     store: &'s Store,
     /// Read without a lock, which all writers of a table would wait for (K-2.4).
     guards: BTreeSet<Key>,
+    /// Locked with the rest, as everybody locks rows in one order.
+    turns: Vec<Key>,
     /// The open transaction.
     lease: Mutex<Option<Lease>>,
-    deadline: Instant,
+    patience: Patience,
 }
 
 impl<'s> Locked<'s> {
-    pub(crate) fn new(store: &'s Store, guards: &[Check]) -> Self {
+    pub(crate) fn new(
+        store: &'s Store,
+        guards: &[Check],
+        turns: &[Key],
+        patience: Patience,
+    ) -> Self {
         let guards = guards.iter().map(|guard| guard.key.clone()).collect();
-        Self { store, guards, lease: Mutex::default(), deadline: store.deadline() }
+        Self { store, guards, turns: turns.to_vec(), lease: Mutex::default(), patience }
     }
 
     pub(crate) async fn read(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
+        self.patience.check()?;
         let mut held = self.lease.lock().await;
         let lease = match held.take() {
             Some(lease) => lease,
             None => {
-                let lease = self.store.pool.get(Use::OneStatement, self.deadline).await?;
+                let lease = self.store.pool.get(Use::OneStatement, self.patience.sent_by()).await?;
                 // Sent, and answered together with what follows.
                 drop(lease.client.batch_execute(BEGIN).now_or_never());
                 lease
             }
         };
-        let (guards, others): (Vec<Key>, Vec<Key>) =
+        let (guards, mut others): (Vec<Key>, Vec<Key>) =
             keys.iter().cloned().partition(|key| self.guards.contains(key));
+        others.extend(self.turns.iter().filter(|key| !keys.contains(key)).cloned());
+        let deadline = self.patience.deadline();
         let read = future::try_join(
-            read(&lease, &guards, self.deadline),
-            read_locked(&lease, &others, self.deadline),
+            read(&lease, &guards, deadline),
+            read_locked(&lease, &others, deadline),
         );
         let (seen, locked) = read.await.map_err(Fault::into_engine_error)?;
         *held = Some(lease);
@@ -70,26 +81,26 @@ impl<'s> Locked<'s> {
         revisions: u64,
     ) -> Result<Revision, CommitError> {
         let Some(lease) = self.lease.lock().await.take() else {
-            return self.store.commit_once(commit, revisions).await;
+            return self.store.commit_once(commit, revisions, self.patience).await;
         };
-        let id = self.store.commit_id();
+        let (id, deadline) = (self.store.commit_id(), self.patience.deadline());
         let sent = Sent::now(id, &lease);
         let shape = Shape::of(commit, revisions);
         let end = async {
             let end = lease.client.batch_execute("commit");
-            timeout_at(self.deadline, end).await.map_err(late)?.map_err(Fault::from)
+            timeout_at(deadline, end).await.map_err(late)?.map_err(Fault::from)
         };
-        let prepared = lease.prepared(shape.statement(), self.deadline).await;
+        let prepared = lease.prepared(shape.statement(), deadline).await;
         prepared.map_err(Fault::into_commit_error)?;
         // In this order on the wire, as nothing is left to prepare. The end of a failed transaction undoes it.
-        match future::join(shape.send(&lease, id, self.deadline), end).await {
+        match future::join(shape.send(&lease, id, deadline), end).await {
             (Ok(answer), Ok(())) => {
                 lease.give_back();
                 answer.into_result()
             }
             (Err(Fault::Lost(reason)), _) | (Ok(_), Err(Fault::Lost(reason))) => {
                 drop(lease);
-                match self.store.settle(commit, &sent, reason).await? {
+                match self.store.settle(commit, &sent, self.patience, reason).await? {
                     Outcome::Happened(revision) => Ok(revision),
                     Outcome::DidNot(_) => Err(CommitError::Conflict),
                 }

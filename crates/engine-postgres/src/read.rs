@@ -3,6 +3,7 @@
 use crate::Store;
 use crate::expected::revision;
 use crate::fault::Fault;
+use crate::patience::Patience;
 use crate::pool::Use;
 use crate::session::Session;
 use crate::statement::Statement;
@@ -11,16 +12,26 @@ use bytes::Bytes;
 use lazuli_engine::meter::Retry;
 use lazuli_engine::{EngineError, Found, Key};
 use std::collections::HashMap;
+use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
+/// The least time that an attempt to read gets, if there is as much.
+const RETRY_MIN: Duration = Duration::from_millis(500);
+
 impl Store {
     /// The values of `keys`, all of one moment. A read may be sent again.
-    pub(crate) async fn read(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
+    pub(crate) async fn read(
+        &self,
+        keys: &[Key],
+        patience: Patience,
+    ) -> Result<Vec<Option<Found>>, EngineError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut patience, deadline) = (self.first_deadline(), self.deadline());
+        // A call that has waited before has less time for its first attempt, not none.
+        let deadline = patience.deadline();
+        let mut patience = patience.first().max(Instant::now() + RETRY_MIN).min(deadline);
         loop {
             let lease = self.pool.get(Use::OneStatement, deadline).await?;
             match read(&lease, keys, patience).await {

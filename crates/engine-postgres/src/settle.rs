@@ -7,6 +7,7 @@
 use crate::Store;
 use crate::expected::revision;
 use crate::fault::Fault;
+use crate::patience::Patience;
 use crate::pool::{Lease, Use};
 use crate::session::Backend;
 use crate::statement::Statement;
@@ -29,13 +30,12 @@ pub(crate) struct Sent {
     /// The database's clock before the commit was sent: its revision is not lower.
     pub(crate) clock: i64,
     pub(crate) backend: Backend,
-    pub(crate) at: Instant,
 }
 
 impl Sent {
     /// About to be sent on `lease`.
     pub(crate) fn now(id: i64, lease: &Lease) -> Self {
-        Self { id, clock: lease.clock(), backend: lease.backend, at: Instant::now() }
+        Self { id, clock: lease.clock(), backend: lease.backend }
     }
 }
 
@@ -52,17 +52,18 @@ impl Store {
         &self,
         commit: &Commit,
         sent: &Sent,
+        patience: Patience,
         reason: BoxError,
     ) -> Result<Outcome, CommitError> {
-        let deadline = sent.at + self.options.settle_max;
+        let deadline = patience.settled_by();
         loop {
             let lease = match self.pool.get(Use::OneStatement, deadline).await {
                 Ok(lease) => lease,
                 Err(_) => return Err(self.undetermined(reason)),
             };
             // Another connection may answer when this one does not.
-            let patience = self.first_deadline().min(deadline);
-            match look(&lease, commit, sent, patience).await {
+            let first = self.patience().first().min(deadline);
+            match look(&lease, commit, sent, first).await {
                 Ok(Some(revision)) => {
                     lease.give_back();
                     self.meter.settled(Settled::Happened);

@@ -188,6 +188,10 @@ statements! {
     ReadLocked = "select t.k || t.x, t.r, t.v from lazuli_kv t \
                   join unnest($1::bytea[], $2::bytea[]) w (k, d) on t.k = w.k and t.d = w.d \
                   order by t.k, t.d for no key update of t",
+    /// Keeps others from changing the rows until the transaction ends, and shows nothing.
+    Lock = "select count(*) from (select 1 from lazuli_kv t \
+            join unnest($1::bytea[], $2::bytea[]) w (k, d) on t.k = w.k and t.d = w.d \
+            order by t.k, t.d for no key update of t) locked",
     ScanForward = scan!("k, d"),
     ScanBackward = scan!("k desc, d desc"),
     LongScanForward = long_scan!("k, x"),

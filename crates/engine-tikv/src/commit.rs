@@ -54,7 +54,7 @@ pub(crate) async fn run(
 /// The keys over which it can conflict.
 fn used(commit: &Commit) -> Vec<&Key> {
     let checked = commit.checks.iter().map(|check| &check.key);
-    checked.chain(commit.writes.iter().filter_map(Write::key)).collect()
+    checked.chain(commit.writes.iter().filter_map(Write::key)).chain(&commit.turns).collect()
 }
 
 async fn attempt(

@@ -29,6 +29,10 @@ pub struct Commit {
     pub checks: Vec<Check>,
     /// No key may be written twice, including by derived writes.
     pub writes: Vec<Write>,
+    /// Keys that it writes and that many commits write at the same time, whatever they held before: a derived
+    /// write may be of such a key. A hint: an engine in whose store such commits meet lets those of one
+    /// process take turns, or sends them together.
+    pub turns: Vec<Key>,
     /// Computes derived writes. Most commits have none, which costs nothing.
     pub derive: Option<Arc<dyn Derive>>,
 }
@@ -36,7 +40,14 @@ pub struct Commit {
 impl Commit {
     /// A commit of `writes` without conditions.
     pub fn new(not_before: Revision, writes: Vec<Write>) -> Self {
-        Self { not_before, guards: Vec::new(), checks: Vec::new(), writes, derive: None }
+        Self {
+            not_before,
+            guards: Vec::new(),
+            checks: Vec::new(),
+            writes,
+            turns: Vec::new(),
+            derive: None,
+        }
     }
 
     /// The memory that the commit uses until an engine takes it up: keys, values, and what its

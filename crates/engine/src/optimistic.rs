@@ -143,6 +143,7 @@ fn plain(
     Commit {
         guards: commit.guards.clone(),
         checks: commit.checks.iter().cloned().chain(unchanged).collect(),
+        turns: commit.turns.clone(),
         ..Commit::new(commit.not_before, writes.collect())
     }
 }

@@ -4,8 +4,11 @@
 use crate::expiry::Judge;
 use crate::expiry::write::derive_moment;
 use crate::index::derive::derive_entries;
-use lazuli_engine::{BoxError, Change, Derive, Derived, Key, Refusal, Write};
-use lazuli_layout::feed::ChangeRecord;
+use bytes::Bytes;
+use lazuli_engine::{
+    BoxError, Change, Derive, Derived, DerivedWrite, Key, Refusal, Write, Writers,
+};
+use lazuli_layout::feed::{ChangeRecord, HEAD};
 use lazuli_layout::key::index::split_entity;
 use lazuli_layout::settings::{TableIndex, TableSettings};
 use lazuli_layout::{FeedId, TableId};
@@ -48,9 +51,10 @@ impl Derivation {
         self: Arc<Self>,
         kinds: &Arc<[WriteKind]>,
         now: Timestamp,
+        writers: Writers,
     ) -> Arc<dyn Derive> {
         match self.needs_kinds() {
-            true => Arc::new(OfCommit { derivation: self, kinds: kinds.clone(), now }),
+            true => Arc::new(OfCommit { derivation: self, kinds: kinds.clone(), now, writers }),
             false => self,
         }
     }
@@ -141,16 +145,35 @@ struct OfCommit {
     derivation: Arc<Derivation>,
     kinds: Arc<[WriteKind]>,
     now: Timestamp,
+    writers: Writers,
+}
+
+impl OfCommit {
+    /// Puts the commits that append to the feed in an order, on a store with many writers: they write a common
+    /// key, its head. What it held does not matter, so no commit depends on the one before.
+    fn order(&self, cause: usize, derived: &mut Derived) {
+        let Derivation { table, settings } = &*self.derivation;
+        if self.writers == Writers::Many {
+            let feed = FeedId { table: *table, number: settings.feeds };
+            derived.write(cause, Write::Put(feed.head().into(), Bytes::from_static(HEAD)));
+        }
+    }
 }
 
 impl Derive for OfCommit {
     fn derive(&self, changes: &[Change<'_>], derived: &mut Derived) -> Result<(), Refusal> {
-        let Self { derivation, kinds, now } = self;
+        let Self { derivation, kinds, now, .. } = self;
+        let earlier = derived.writes.len();
         for change in changes {
             let Some(kind) = kinds.get(change.index) else { continue };
             derivation
                 .derive_one(change, *kind, *now, derived)
                 .map_err(|reason| Refusal { index: change.index, reason })?;
+        }
+        let is_append = |derived: &DerivedWrite| matches!(derived.write, Write::Append(..));
+        let appended = derived.writes.iter().skip(earlier).find(|derived| is_append(derived));
+        if let Some(cause) = appended.map(|derived| derived.cause) {
+            self.order(cause, derived);
         }
         derivation.derive(changes, derived)
     }

@@ -8,8 +8,8 @@
 //!
 //! - Every view shows a prefix of a feed: with an entry it shows all earlier ones. With one writer
 //!   the engine promises this of appended keys. With many, every commit that appends to a feed also
-//!   writes the *head* of the feed. So the store itself puts these commits in an order: one is
-//!   visible before the next one gets its revision. What a view shows is the watermark.
+//!   writes the *head* of the feed (`derive.rs`). So the store itself puts these commits in an order:
+//!   one is visible before the next one gets its revision. What a view shows is the watermark.
 //! - A position in a feed is a revision: entries of one commit are never separated.
 //! - Entries are dropped only below the floor of the feed's record, after the floor was raised. A
 //!   reader finds the floor in the view in which it reads the entries.

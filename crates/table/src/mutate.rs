@@ -22,7 +22,6 @@ use lazuli_engine::{
     BoxError, Change, Check, Commit, CommitError, Current, Derive, Derived, Expect, Key, Modify,
     Refusal, Revision, Write, Writers,
 };
-use lazuli_layout::feed::HEAD;
 use lazuli_layout::{EntityRecord, TableId, entity, key};
 use lazuli_model::entity::{check_size, merge};
 use lazuli_model::{
@@ -195,7 +194,7 @@ impl TableService {
         };
         let tables = tables.into_iter();
         commit.guards.reserve_exact(tables.len());
-        let mut derivations = Derivations::new(not_before);
+        let mut derivations = Derivations::new(not_before, self.nature().writers);
         for table in tables {
             if table.expiring() {
                 judge_in_commit(&mut commit, steps, keys, &table);
@@ -203,8 +202,7 @@ impl TableService {
             if let Some(feed) = table.feed_id()
                 && self.nature().writers == Writers::Many
             {
-                // It puts the commits that append to the feed in an order.
-                commit.writes.push(Write::Put(feed.head().into(), Bytes::from_static(HEAD)));
+                commit.turns.push(feed.head().into());
             }
             derivations.add(table.derive, steps);
             commit.guards.push(table.lives);
@@ -236,13 +234,14 @@ fn judge_in_commit(commit: &mut Commit, steps: &[Step<'_>], keys: &[Key], table:
 /// The derivations of the tables of a commit.
 struct Derivations {
     now: Timestamp,
+    writers: Writers,
     kinds: Option<Arc<[WriteKind]>>,
     all: Option<Arc<dyn Derive>>,
 }
 
 impl Derivations {
-    fn new(now: Revision) -> Self {
-        Self { now: timestamp(now), kinds: None, all: None }
+    fn new(now: Revision, writers: Writers) -> Self {
+        Self { now: timestamp(now), writers, kinds: None, all: None }
     }
 
     fn add(&mut self, derivation: Option<Arc<Derivation>>, steps: &[Step<'_>]) {
@@ -251,7 +250,7 @@ impl Derivations {
             false => derivation,
             true => {
                 let kinds = || steps.iter().map(Step::kind).collect();
-                derivation.of_commit(self.kinds.get_or_insert_with(kinds), self.now)
+                derivation.of_commit(self.kinds.get_or_insert_with(kinds), self.now, self.writers)
             }
         };
         self.all = Some(match self.all.take() {

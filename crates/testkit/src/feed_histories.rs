@@ -105,19 +105,30 @@ pub struct History {
 impl History {
     /// A new table on `engine`, with a feed.
     pub async fn new(engine: &Arc<dyn Engine>, seed: u64) -> Self {
+        let history = Self::unrecorded(engine, seed).await;
+        history.record(&service(engine), Images::Both).await;
+        history
+    }
+
+    /// A new table without a feed, to compare with.
+    pub async fn unrecorded(engine: &Arc<dyn Engine>, seed: u64) -> Self {
         let service = service(engine);
         let account = AccountName::parse("acct1").unwrap();
         let table = TableName::parse(&format!("Recorded{seed}")).unwrap();
         service.create_table(&account, &table).await.unwrap();
-        let history = Self {
+        Self {
             random: Seeded::new(seed),
             account,
             table,
             reader: Reader::new(After::Oldest),
             copier: None,
-        };
-        history.record(&service, Images::Both).await;
-        history
+        }
+    }
+
+    /// Inserts one entity, whose change is recorded.
+    pub async fn insert(&self, engine: &Arc<dyn Engine>, row: usize) -> Result<(), TableError> {
+        let change = Change { row, kind: MutationKind::Insert, value: 1 };
+        write(&service(engine), &self.account, &self.table, &[change]).await
     }
 
     async fn record(&self, service: &TableService, images: Images) {

@@ -1,6 +1,7 @@
 use super::*;
 use lazuli_engine::{BoxError, Modify};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// Appends a letter, or does something else for some letters.
@@ -101,10 +102,14 @@ fn only_commits_that_one_statement_can_express_join() {
     assert!(!joins(&two));
 }
 
+fn patience() -> Patience {
+    Patience::new(Duration::from_secs(5), Duration::from_secs(10))
+}
+
 fn enter(groups: &Groups, commit: Commit) -> Option<oneshot::Receiver<Answer>> {
-    match groups.enter(&key("k"), commit, place()).unwrap() {
+    match groups.enter(&key("k"), commit, place(), patience()).unwrap() {
         Entered::First(..) => None,
-        Entered::Waits(answer) => Some(answer),
+        Entered::Waits(_, answer) => Some(answer),
     }
 }
 
@@ -130,7 +135,7 @@ fn groups_and_those_who_wait_are_bounded() {
     assert!(enter(&groups, commit('a', &[], &[])).is_none());
     let _large = [enter(&groups, commit('L', &[], &[])), enter(&groups, commit('L', &[], &[]))];
     let _small: Vec<_> = (0..=COMMITS_MAX).map(|_| enter(&groups, commit('b', &[], &[]))).collect();
-    let full = groups.enter(&key("k"), commit('c', &[], &[]), place());
+    let full = groups.enter(&key("k"), commit('c', &[], &[]), place(), patience());
     assert!(matches!(full, Err(CommitError::Busy)));
     assert_eq!(groups.next(&key("k")).len(), 1);
     assert_eq!(groups.next(&key("k")).len(), COMMITS_MAX);

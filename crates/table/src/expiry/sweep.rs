@@ -15,7 +15,6 @@ use lazuli_engine::{
     Check, Commit, CommitError, Expect, Found, Key, Reclaimed, Revision, ScanEnd, View, Visit,
     Write, Writers,
 };
-use lazuli_layout::feed::HEAD;
 use lazuli_layout::key::expiry::{bucket, decode_record, moments_until, records, split_moment};
 use lazuli_layout::key::index::join_entity;
 use lazuli_layout::settings::{ENTRY, ExpiryRecord};
@@ -216,16 +215,15 @@ impl TableService {
         let kinds: Arc<[WriteKind]> = vec![WriteKind::Expire; writes.len()].into();
         writes.extend(swept.iter().flat_map(|swept| swept.entry.iter().cloned()));
         let derive = table.derive.clone().filter(|_| !kinds.is_empty());
-        if let Some(feed) = table.feed_id().filter(|_| !kinds.is_empty())
-            && self.nature().writers == Writers::Many
-        {
-            writes.push(Write::Put(feed.head().into(), Bytes::from_static(HEAD)));
-        }
+        let writers = self.nature().writers;
+        let is_recorded = derive.is_some() && writers == Writers::Many;
+        let head = table.feed_id().filter(|_| is_recorded).map(|feed| feed.head().into());
         let now = self.store.clock.now();
         Commit {
             guards: vec![table.lives.clone()],
             checks: swept.iter().map(|swept| swept.entity.clone()).collect(),
-            derive: derive.map(|derivation| derivation.of_commit(&kinds, now)),
+            derive: derive.map(|derivation| derivation.of_commit(&kinds, now, writers)),
+            turns: head.into_iter().collect(),
             ..Commit::new(self.store.now(), writes)
         }
     }
