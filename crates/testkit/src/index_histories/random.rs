@@ -18,6 +18,8 @@ pub(super) struct History {
     pub(super) filters: Vec<Filter>,
     /// The size of the pages.
     pub(super) top: usize,
+    /// Indexes that come and go between pages.
+    pub(super) sets: Vec<Vec<IndexDefinition>>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,7 +48,13 @@ pub(super) enum Effect {
 pub(super) fn history() -> impl Strategy<Value = History> {
     let steps = prop::collection::vec(step(), 0..40);
     let filters = prop::collection::vec(prop_oneof![filter(), served()], 8);
-    (steps, filters, 1..4_usize).prop_map(|(steps, filters, top)| History { steps, filters, top })
+    let sets = prop::collection::vec(declared(), 0..4);
+    (steps, filters, 1..4_usize, sets).prop_map(|(steps, filters, top, sets)| History {
+        steps,
+        filters,
+        top,
+        sets,
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {

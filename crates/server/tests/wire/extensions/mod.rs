@@ -8,6 +8,7 @@ mod feeds;
 mod functions;
 mod indexes;
 mod large;
+mod same_answers;
 mod selections;
 mod snapshots;
 mod switch;
