@@ -77,6 +77,8 @@ fn encoded(name: &'static str) -> Vec<u8> {
         "index-owner-key" => owner_key(),
         "index-build-key" => INDEX.build(),
         "index-dropped-key" => INDEX.dropped(),
+        "index-used-key" => INDEX.used(),
+        "index-used" => settings::encode_used(Timestamp::UNIX_EPOCH),
         "catalog-record-with-settings" => catalog_record_with_settings().encode(),
         "index-build" => build_record().encode(),
         "index-build-troubled" => troubled_build_record().encode(),
@@ -102,7 +104,7 @@ fn encoded(name: &'static str) -> Vec<u8> {
     }
 }
 
-const EXAMPLES: usize = 49;
+const EXAMPLES: usize = 51;
 
 #[test]
 fn the_page_shows_what_the_code_writes() {
@@ -168,6 +170,7 @@ fn values_of_the_page_decode() {
     check("index-build", BuildRecord::decode, build_record());
     check("index-build-troubled", BuildRecord::decode, troubled_build_record());
     let owner = |bytes: &[u8]| Ok(settings::decode_owner(bytes)?.to_vec());
+    check("index-used", settings::decode_used, Timestamp::UNIX_EPOCH);
     check("index-owner", owner, b"Sales\x0012".to_vec());
     let change = |bytes: &[u8]| ChangeRecord::decode(bytes).map(|change| change.encode());
     check("change", change, self::change().encode());

@@ -26,6 +26,7 @@
 //! | `t` | queue id, epoch, message id | the text of a message, if it is long |
 //! | `u` | table id, index number, hash of values | the owner of unique values |
 //! | `v` | account, 00, table name as given | what the advice on a table rests on |
+//! | `w` | table id, index number | when an index of the server's own making was last used |
 //! | `x` | table id, expiry number, bucket, partition key, 00, row key | the moment at which an entity expires |
 //! | `y` | table id, expiry number | the record of an expiry |
 //!

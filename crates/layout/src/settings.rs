@@ -337,6 +337,20 @@ const ENTRY_VERSION: u8 = 1;
 /// The value of every index entry: the entry's key says everything.
 pub const ENTRY: &[u8] = &[ENTRY_VERSION];
 
+/// When an index was last used.
+pub fn encode_used(at: Timestamp) -> Vec<u8> {
+    let mut out = Writer(vec![ENTRY_VERSION]);
+    out.u64(at.ticks());
+    out.0
+}
+
+pub fn decode_used(bytes: &[u8]) -> Result<Timestamp, CorruptRecord> {
+    let mut reader = Reader::new("last use of an index", ENTRY_VERSION, bytes)?;
+    let at = reader.timestamp()?;
+    reader.end()?;
+    Ok(at)
+}
+
 /// The value that names the owner of unique values: the entity's key without its table.
 pub fn encode_owner(entity: &[u8]) -> Vec<u8> {
     [&[ENTRY_VERSION], entity].concat()

@@ -107,7 +107,8 @@ pub(crate) fn of_store(
 }
 
 /// The chores of advice: looking at the traffic, and storing what is known of it. On a shared store every
-/// gateway looks at its own traffic, and the one that runs the chores stores what it knows.
+/// gateway looks at its own traffic and stores which indexes it used; the one that runs the chores stores
+/// what it knows of the rest.
 pub(crate) fn of_advice(advice: &Arc<Advice>, duty: &Duty) -> Vec<JoinHandle<()>> {
     let (watched, kept) = (advice.clone(), advice.clone());
     let watch = async move {
@@ -116,12 +117,22 @@ pub(crate) fn of_advice(advice: &Arc<Advice>, duty: &Duty) -> Vec<JoinHandle<()>
             watched.round();
         }
     };
+    let used = advice.clone();
+    let keep_uses = async move {
+        loop {
+            tokio::time::sleep(KEEP_REST).await;
+            if let Err(error) = used.keep_index_uses().await {
+                tracing::warn!(%error, "could not store which indexes were used; will retry");
+            }
+        }
+    };
     let keep = move |_| {
         let advice = kept.clone();
         async move { advice.keep().await.map(|()| Reclaimed::Fully) }
     };
     vec![
         tokio::spawn(watch),
+        tokio::spawn(keep_uses),
         tokio::spawn(repeat("store what advice rests on", KEEP_REST, duty.clone(), keep)),
     ]
 }

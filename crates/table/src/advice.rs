@@ -8,9 +8,9 @@ use bytes::Bytes;
 use lazuli_engine::retry::Attempt;
 use lazuli_engine::{Commit, CommitError, Visit, Write};
 use lazuli_layout::key;
-use lazuli_layout::settings::{BuildRecord, TableIndex};
+use lazuli_layout::settings::{BuildRecord, TableIndex, encode_used};
 use lazuli_model::limits::TABLE_INDEXES_MAX;
-use lazuli_model::{AccountName, IndexDefinition, IndexName, TableName};
+use lazuli_model::{AccountName, IndexDefinition, IndexName, TableName, Timestamp};
 use lazuli_service::{Rows, key_range, step};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -101,12 +101,54 @@ impl TableService {
             }
             let index = new_index(&mut record.settings, definition.clone(), now, true);
             let build = BuildRecord::new(account.clone(), name.clone());
-            let key = index.id(record.id).build().into();
+            let id = index.id(record.id);
             record.settings.indexes.push(index);
-            vec![Write::Put(key, build.encode().into())]
+            vec![
+                Write::Put(id.build().into(), build.encode().into()),
+                Write::Put(id.used().into(), encode_used(now).into()),
+            ]
         })
         .await?;
         Ok(is_new.into_inner())
+    }
+
+    /// Notes in the store that indexes of a table were used. Only those of the server's own making are
+    /// noted: on a shared store all gateways must know of their use before one drops them.
+    pub async fn note_index_uses(
+        &self,
+        account: &AccountName,
+        name: &TableName,
+        indexes: &[IndexName],
+        at: Timestamp,
+    ) -> Result<(), TableError> {
+        let attempt = || async {
+            let table = match self.open_now(account, name).await {
+                Ok(table) => table,
+                Err(error) => return Attempt::Done(Err(error)),
+            };
+            let settings = table.settings.iter().flat_map(|settings| &settings.indexes);
+            let is_noted = |index: &&TableIndex| {
+                index.is_automatic && indexes.contains(index.definition.name())
+            };
+            let note = |index: &TableIndex| {
+                Write::Put(index.id(table.id).used().into(), encode_used(at).into())
+            };
+            let writes: Vec<Write> = settings.filter(is_noted).map(note).collect();
+            if writes.is_empty() {
+                return Attempt::Done(Ok(()));
+            }
+            let guards = vec![table.lives.clone()];
+            let commit = Commit { guards, ..Commit::new(self.store.now(), writes) };
+            match self.store.engine.commit(commit).await {
+                Err(CommitError::GuardFailed { .. }) => {
+                    self.forget(account, name);
+                    Attempt::Again
+                }
+                Err(CommitError::Conflict) => Attempt::Again,
+                outcome => Attempt::Done(outcome.map(|_| ()).map_err(TableError::from)),
+            }
+        };
+        self.retry(attempt).await?
     }
 
     /// Drops an index of the server's own making; one that a user declared meanwhile stays. Returns

@@ -1,6 +1,7 @@
 //! Deletes the entities that a filter selects, in bounded commits.
 
 use crate::error::{BatchFailure, TableError};
+use crate::index::IndexUse;
 use crate::mutate::{Mutation, MutationKind, Step};
 use crate::query::{Continuation, EntityQuery, KeyBounds};
 use crate::scan::Timer;
@@ -29,6 +30,8 @@ pub struct Deleted {
     pub deleted: u64,
     /// Entities examined.
     pub examined: u64,
+    /// The indexes that served it.
+    pub index: Option<IndexUse>,
     /// Where to go on; `None` if everything was seen.
     pub next: Option<Continuation>,
 }
@@ -65,6 +68,7 @@ impl TableService {
             };
             let end = self.query(account, table, query, &mut sink).await?;
             done.examined += end.rows_read;
+            done.index = end.index.or(done.index);
             done.deleted += self.delete_unchanged(account, table, &found).await?;
             timer.look();
             match end.next {

@@ -4,7 +4,7 @@ use crate::error::TableError;
 use crate::service::TableService;
 use lazuli_engine::retry::Attempt;
 use lazuli_engine::{Check, Commit, CommitError, Expect, Found, Key, Write};
-use lazuli_layout::settings::{BuildRecord, IndexState, TableIndex, TableSettings};
+use lazuli_layout::settings::{BuildRecord, IndexState, TableIndex, TableSettings, decode_used};
 use lazuli_layout::table::{self as stored, CatalogRecord};
 use lazuli_layout::{IndexId, key};
 use lazuli_model::limits::INDEX_PROPERTIES_MAX;
@@ -27,6 +27,8 @@ pub struct IndexStatus {
     pub is_automatic: bool,
     /// Why its building waits, if the last step failed.
     pub trouble: Option<String>,
+    /// When it was last used, to within an hour; known of those that the server declared by itself.
+    pub last_used: Option<Timestamp>,
 }
 
 impl TableService {
@@ -45,7 +47,12 @@ impl TableService {
                 IndexState::Building => view.get(&index.id(record.id).build()).await?,
                 IndexState::Ready | IndexState::Failed(_) => None,
             };
-            statuses.push(status(index, build.as_ref())?);
+            let used = match index.is_automatic {
+                true => view.get(&index.id(record.id).used()).await?,
+                false => None,
+            };
+            let last_used = used.map(|found| decode_used(&found.value)).transpose()?;
+            statuses.push(IndexStatus { last_used, ..status(index, build.as_ref())? });
         }
         Ok(statuses)
     }
@@ -208,8 +215,9 @@ pub(crate) fn new_index(
 }
 
 /// What drops an index besides its removal from the catalog record.
-pub(crate) fn drop_index(index: IndexId, now: Timestamp) -> [Write; 2] {
+pub(crate) fn drop_index(index: IndexId, now: Timestamp) -> [Write; 3] {
     [
+        Write::Delete(index.used().into()),
         Write::Delete(index.build().into()),
         Write::Put(index.dropped().into(), stored::encode_reclaim(now).into()),
     ]
@@ -224,5 +232,6 @@ fn status(index: TableIndex, build: Option<&Found>) -> Result<IndexStatus, Table
         }
     };
     let TableIndex { definition, state, since, is_automatic, .. } = index;
-    Ok(IndexStatus { definition, state, since, done, total, is_automatic, trouble })
+    let last_used = None;
+    Ok(IndexStatus { definition, state, since, done, total, is_automatic, trouble, last_used })
 }

@@ -21,6 +21,7 @@ const KIND_ENTRY: u8 = b'i';
 const KIND_UNIQUE: u8 = b'u';
 const KIND_BUILD: u8 = b'b';
 const KIND_DROPPED: u8 = b'j';
+const KIND_USED: u8 = b'w';
 
 const BOOLEAN: u8 = 0x10;
 const NUMBER: u8 = 0x20;
@@ -73,6 +74,11 @@ impl IndexId {
         self.prefix(KIND_BUILD)
     }
 
+    /// When the index was last used, if the server declared it by itself.
+    pub fn used(self) -> Vec<u8> {
+        self.prefix(KIND_USED)
+    }
+
     /// The tombstone of the dropped index.
     pub fn dropped(self) -> Vec<u8> {
         self.prefix(KIND_DROPPED)
@@ -80,8 +86,8 @@ impl IndexId {
 }
 
 /// Everything that indexes of `table` store, for its drop.
-pub fn of_table(table: TableId) -> [Range<Vec<u8>>; 4] {
-    [KIND_ENTRY, KIND_UNIQUE, KIND_BUILD, KIND_DROPPED].map(|kind| {
+pub fn of_table(table: TableId) -> [Range<Vec<u8>>; 5] {
+    [KIND_ENTRY, KIND_UNIQUE, KIND_BUILD, KIND_DROPPED, KIND_USED].map(|kind| {
         let start = table_prefix(kind, table, 1);
         let end = [start.as_slice(), &[END]].concat();
         start..end

@@ -85,6 +85,7 @@ fn progress_and_owners_come_back() {
     }
     assert_eq!(decode_owner(&encode_owner(b"p\0r")), Ok(&b"p\0r"[..]));
     assert!(decode_owner(b"").is_err());
+    assert_eq!(decode_used(&encode_used(Timestamp::MAX)), Ok(Timestamp::MAX));
     let table = TableName::parse("Orders").unwrap();
     let record = ExpiryRecord { account: AccountName::parse("acct").unwrap(), table };
     assert_eq!(ExpiryRecord::decode(&record.encode()), Ok(record));
@@ -108,5 +109,6 @@ proptest! {
         let _ = BuildRecord::decode(&bytes);
         let _ = CatalogRecord::decode(&[&[2], bytes.as_slice()].concat());
         let _ = decode_owner(&bytes);
+        let _ = decode_used(&bytes);
     }
 }

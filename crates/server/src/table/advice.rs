@@ -5,6 +5,7 @@
 //! most of the time, and a request costs one look at a flag. So advice on busy tables rests on a part of their
 //! traffic, in stretches of requests that followed each other.
 
+mod index_uses;
 mod json;
 mod record;
 
@@ -14,6 +15,7 @@ pub(crate) use record::Page;
 use crate::auth::accounts::Accounts;
 use crate::error::ApiError;
 use crate::http::request::RequestContext;
+use index_uses::IndexUses;
 use lazuli_advice::{Advisor, Thresholds};
 use lazuli_meter::{Family, Source, Value};
 use lazuli_model::key_text::fnv1a;
@@ -76,6 +78,7 @@ pub struct Advice {
     records: Mutex<Vec<Record>>,
     /// When indexes were last read. All reads count: an index is dropped that nobody reads.
     index_reads: Mutex<BTreeMap<IndexPlace, Timestamp>>,
+    index_uses: Mutex<IndexUses>,
     state: Mutex<State>,
     kept: tokio::sync::Mutex<Kept>,
     tables: TableService,
@@ -150,6 +153,7 @@ impl Advice {
             is_open: AtomicBool::new(options.accounts_max() > 0),
             records: Mutex::default(),
             index_reads: Mutex::default(),
+            index_uses: Mutex::default(),
             state: Mutex::default(),
             kept: tokio::sync::Mutex::default(),
             tables,
@@ -212,12 +216,21 @@ impl Advice {
         table: &TableName,
         names: &[IndexName],
     ) {
+        self.note_index_read(&context.account.name, table, names, context.now);
+    }
+
+    pub(super) fn note_index_read(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+        names: &[IndexName],
+        at: Timestamp,
+    ) {
         let mut reads = lock(&self.index_reads);
         for name in names {
-            let account = context.account.name.clone();
-            let place = (account, table.lower().into(), name.as_str().into());
+            let place = (account.clone(), table.lower().into(), name.as_str().into());
             if reads.len() < INDEXES_MAX || reads.contains_key(&place) {
-                reads.insert(place, context.now);
+                reads.insert(place, at);
             }
         }
     }
@@ -283,6 +296,7 @@ impl Advice {
         let now = self.clock.now();
         let records = std::mem::take(&mut *lock(&self.records));
         let reads = std::mem::take(&mut *lock(&self.index_reads));
+        lock(&self.index_uses).note(&reads);
         let mut state = lock(&self.state);
         let mut written = BTreeMap::new();
         for record in &records {

@@ -1,10 +1,14 @@
 //! Indexes that the server declares by itself, for filters that scan much and return little, and drops again
 //! when nobody uses them.
+//!
+//! Every process keeps in the store when it last used an index (`advice/index_uses.rs`), so a drop rests on
+//! what all of them know. An index of which nothing is kept was declared by an earlier version: its week begins
+//! when that is seen.
 
 use crate::table::advice::Advice;
 use lazuli_advice::ShapeSummary;
-use lazuli_model::{AccountName, Clock, IndexDefinition, TableName, Timestamp};
-use lazuli_table::{IndexStatus, TableError, TableService};
+use lazuli_model::{AccountName, Clock, IndexDefinition, TableName};
+use lazuli_table::{TableError, TableService};
 use std::sync::Arc;
 
 /// Entities that the queries of one shape have examined together, and for each that they returned.
@@ -47,6 +51,8 @@ impl AutoIndex {
 
     /// One round over all tables whose traffic is known.
     pub async fn round(&self) -> Result<(), TableError> {
+        // What this process used counts at once.
+        self.advice.keep_index_uses().await?;
         for account in self.advice.watched() {
             let (names, wishes) = self.advice.with_advisor(&account, |advisor| {
                 let names = advisor.tables().filter_map(|table| named(table.table));
@@ -95,8 +101,17 @@ impl AutoIndex {
             Err(TableError::TableNotFound) => return Ok(()),
             indexes => indexes?,
         };
+        let now = self.clock.now();
         for index in indexes.iter().filter(|index| index.is_automatic) {
-            if !self.is_unused(account, table, index) {
+            let Some(last_used) = index.last_used else {
+                let names = [index.definition.name().clone()];
+                match self.tables.note_index_uses(account, table, &names, now).await {
+                    Ok(()) | Err(TableError::TableNotFound) => continue,
+                    Err(error) => return Err(error),
+                }
+            };
+            let last = last_used.max(index.since);
+            if now.unix_seconds() <= last.unix_seconds() + UNUSED_SECONDS {
                 continue;
             }
             let name = index.definition.name();
@@ -110,17 +125,6 @@ impl AutoIndex {
             }
         }
         Ok(())
-    }
-
-    fn is_unused(&self, account: &AccountName, table: &TableName, index: &IndexStatus) -> bool {
-        let name = index.definition.name().as_str();
-        let last_read = self.advice.with_advisor(account, |advisor| {
-            let is_it = |known: &&str| known.eq_ignore_ascii_case(table.as_str());
-            let known = advisor.tables().map(|table| table.table).find(is_it)?;
-            advisor.last_read_of_index(known, name)
-        });
-        let last: Timestamp = last_read.map_or(index.since, |read| read.max(index.since));
-        self.clock.now().unix_seconds() > last.unix_seconds() + UNUSED_SECONDS
     }
 }
 
@@ -153,5 +157,127 @@ fn found(outcome: Result<bool, TableError>) -> Result<bool, TableError> {
     match outcome {
         Err(TableError::TableNotFound) => Ok(false),
         outcome => outcome,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::accounts::Accounts;
+    use lazuli_engine::{MemoryEngine, MemoryOptions, Writers};
+    use lazuli_model::{IndexName, Timestamp};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    const DAY: u64 = 24 * 3600;
+
+    struct ManualClock(AtomicU64);
+
+    impl Clock for ManualClock {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_unix_seconds(self.0.load(Ordering::SeqCst))
+        }
+    }
+
+    /// A gateway of a shared store.
+    struct Gateway {
+        advice: Arc<Advice>,
+        auto: AutoIndex,
+        tables: TableService,
+    }
+
+    impl Gateway {
+        fn new(engine: &Arc<MemoryEngine>, clock: &Arc<ManualClock>) -> Self {
+            let tables = TableService::new(engine.clone(), clock.clone());
+            let accounts = Accounts::new(Accounts::parse("acct1:a2V5").unwrap()).unwrap();
+            let advice = Advice::new(tables.clone(), Arc::new(accounts), clock.clone());
+            let advice = Arc::new(advice);
+            let auto = AutoIndex::new(advice.clone(), tables.clone(), clock.clone(), 2);
+            Self { advice, auto, tables }
+        }
+    }
+
+    /// the gateway that runs the chores knows of the use of an index by another one, and drops it
+    /// a week after the last.
+    #[tokio::test]
+    async fn a_use_by_another_gateway_keeps_an_index() {
+        let options = MemoryOptions { writers: Writers::Many, ..MemoryOptions::default() };
+        let engine = Arc::new(MemoryEngine::new(options));
+        let clock = Arc::new(ManualClock(AtomicU64::new(1_800_000_000)));
+        let [one, other] = [(); 2].map(|()| Gateway::new(&engine, &clock));
+        let account = AccountName::parse("acct1").unwrap();
+        let table = TableName::parse("Orders").unwrap();
+        one.tables.create_table(&account, &table).await.unwrap();
+        let index = IndexDefinition::new("autoName", &["Name"], false).unwrap();
+        let declared = one.tables.declare_automatic_index(&account, &table, &index, 2);
+        assert!(declared.await.unwrap());
+        let count = async || one.tables.indexes(&account, &table).await.unwrap().len();
+        let pass = |seconds| clock.0.fetch_add(seconds, Ordering::SeqCst);
+        let used = |gateway: &Gateway| {
+            let names = [IndexName::parse("AUTONAME").unwrap()];
+            gateway.advice.note_index_read(&account, &table, &names, clock.now());
+        };
+        for _ in 0..3 {
+            pass(5 * DAY);
+            used(&other);
+            other.advice.keep_index_uses().await.unwrap();
+            one.auto.drop_unused(&account, &table).await.unwrap();
+            assert_eq!(count().await, 1);
+        }
+        // Uses are kept once an hour, and not lost before.
+        let kept = async || one.tables.indexes(&account, &table).await.unwrap()[0].last_used;
+        let before = kept().await;
+        pass(600);
+        used(&other);
+        other.advice.keep_index_uses().await.unwrap();
+        assert_eq!(kept().await, before);
+        pass(3600);
+        used(&other);
+        other.advice.keep_index_uses().await.unwrap();
+        assert_eq!(kept().await, Some(clock.now()));
+        pass(7 * DAY + 1);
+        one.auto.drop_unused(&account, &table).await.unwrap();
+        assert_eq!(count().await, 0);
+    }
+
+    /// An index of an earlier version, of whose use nothing is kept, has a week from now on.
+    #[tokio::test]
+    async fn an_index_of_an_earlier_version_is_not_dropped_at_once() {
+        let engine = Arc::new(MemoryEngine::default());
+        let clock = Arc::new(ManualClock(AtomicU64::new(1_800_000_000)));
+        let gateway = Gateway::new(&engine, &clock);
+        let account = AccountName::parse("acct1").unwrap();
+        let table = TableName::parse("Orders").unwrap();
+        gateway.tables.create_table(&account, &table).await.unwrap();
+        let index = IndexDefinition::new("autoName", &["Name"], false).unwrap();
+        gateway.tables.declare_automatic_index(&account, &table, &index, 2).await.unwrap();
+        let forgotten = forget_uses(&engine).await;
+        assert_eq!(forgotten, 1);
+        clock.0.fetch_add(30 * DAY, Ordering::SeqCst);
+        gateway.auto.drop_unused(&account, &table).await.unwrap();
+        assert_eq!(gateway.tables.indexes(&account, &table).await.unwrap().len(), 1);
+        clock.0.fetch_add(7 * DAY + 1, Ordering::SeqCst);
+        gateway.auto.drop_unused(&account, &table).await.unwrap();
+        assert_eq!(gateway.tables.indexes(&account, &table).await.unwrap().len(), 0);
+    }
+
+    /// Removes what is kept of uses; returns how many there were.
+    async fn forget_uses(engine: &MemoryEngine) -> usize {
+        use lazuli_engine::{Direction, Engine, KeyRange, Scan, Visit};
+        let range = KeyRange::prefix(b"Lw");
+        let mut count = 0;
+        let scan = Scan {
+            range: range.clone(),
+            direction: Direction::Forward,
+            rows_max: usize::MAX,
+            bytes_max: usize::MAX,
+            rows_expected: usize::MAX,
+        };
+        let mut visit = |_: &[u8], _: &[u8], _| {
+            count += 1;
+            Visit::Continue
+        };
+        engine.view().await.unwrap().scan(scan, &mut visit).await.unwrap();
+        engine.reclaim(range).await.unwrap();
+        count
     }
 }

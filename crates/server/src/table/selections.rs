@@ -118,6 +118,10 @@ pub(crate) async fn delete_entities(
         ms_max: working_ms(call.query)?,
     };
     let done = api.tables.delete_where(account, table, request).await?;
+    if let Some(index) = &done.index {
+        used.add("index");
+        api.advice.index_read(context, table, &index.names);
+    }
     let mut reply = Reply::json_of(200, &DeletedJson { deleted: done.deleted })?;
     reply.work.examined = u32::try_from(done.examined).unwrap_or(u32::MAX);
     if let Some(report) = report {
