@@ -99,6 +99,7 @@ impl TableService {
         }
         if outcome.is_ok() {
             self.store.dropped();
+            self.news.tell_all();
         }
         outcome
     }

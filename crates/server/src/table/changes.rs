@@ -11,6 +11,7 @@ use crate::http::request::RequestContext;
 use crate::table::api::TableApi;
 use crate::table::call::Call;
 use crate::table::operation::Resource;
+use crate::table::query_options::limited_ms;
 use lazuli_model::TableName;
 use lazuli_model::limits::FEED_WAIT_SECONDS_MAX;
 use lazuli_table::{After, ChangeImage, ChangesPage, EntityChange, TableError};
@@ -43,6 +44,8 @@ pub(crate) async fn handle(
     };
     principal.permit_whole_table()?;
     let wait = wait_time(call.query.get("wait"))?;
+    // A client that gives the server less time gets its answer within that.
+    let wait = limited_ms(call.query)?.map_or(wait, |ms| wait.min(Duration::from_millis(ms)));
     let after = match call.query.get("after") {
         None | Some("") => After::Oldest,
         Some("now") => After::Now,

@@ -14,6 +14,7 @@ use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::odata::{self, Select};
 use lazuli_wire::uri::Query;
 use lazuli_wire::version::ApiVersion;
+use std::time::Duration;
 
 pub(crate) fn filter(
     api: &TableApi,
@@ -142,7 +143,11 @@ const TIME_SHARE: (u64, u64) = (2, 3);
 
 /// Milliseconds after which a long operation ends with a continuation.
 pub(crate) fn working_ms(query: &Query<'_>) -> ApiResult<u64> {
-    let time = operation_time(query)?;
-    let ms = time.map_or(REQUEST_MS_MAX, |time| time.as_millis().try_into().unwrap_or(u64::MAX));
-    Ok(ms / TIME_SHARE.1 * TIME_SHARE.0)
+    Ok(limited_ms(query)?.unwrap_or(REQUEST_MS_MAX / TIME_SHARE.1 * TIME_SHARE.0))
+}
+
+/// The same for a client that limits the time itself.
+pub(crate) fn limited_ms(query: &Query<'_>) -> ApiResult<Option<u64>> {
+    let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Ok(operation_time(query)?.map(|time| ms(time) / TIME_SHARE.1 * TIME_SHARE.0))
 }

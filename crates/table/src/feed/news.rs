@@ -32,6 +32,15 @@ struct Ear {
     waker: Option<Waker>,
 }
 
+impl Ear {
+    fn tell(&mut self) {
+        self.is_told = true;
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
 impl News {
     /// Wakes the listeners of a table, whose change is committed.
     pub(crate) fn tell(&self, table: TableId) {
@@ -39,12 +48,17 @@ impl News {
             return;
         }
         let mut tables = self.tables();
-        for ear in tables.listeners.get_mut(&table).into_iter().flat_map(BTreeMap::values_mut) {
-            ear.is_told = true;
-            if let Some(waker) = ear.waker.take() {
-                waker.wake();
-            }
+        let ears = tables.listeners.get_mut(&table);
+        ears.into_iter().flat_map(BTreeMap::values_mut).for_each(Ear::tell);
+    }
+
+    /// Wakes all listeners: a table or a feed is gone, and those who wait for it must look.
+    pub(crate) fn tell_all(&self) {
+        if self.listening.load(Ordering::SeqCst) == 0 {
+            return;
         }
+        let mut tables = self.tables();
+        tables.listeners.values_mut().flat_map(BTreeMap::values_mut).for_each(Ear::tell);
     }
 
     fn listen(&self, table: TableId) -> u64 {

@@ -90,6 +90,8 @@ impl TableService {
                 Write::Put(id.dropped(u64::MAX).into(), stored::encode_reclaim(now).into()),
             ]
         })
-        .await
+        .await?;
+        self.news.tell_all();
+        Ok(())
     }
 }

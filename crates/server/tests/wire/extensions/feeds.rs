@@ -196,6 +196,29 @@ fn a_change_wakes_who_waits() {
     assert_eq!(changes.len(), 1);
 }
 
+/// who waits for a feed that goes hears of it, and not only when the time is over.
+#[test]
+fn the_end_of_a_feed_or_its_table_wakes_who_waits() {
+    for (end, code) in [
+        (asking("DELETE", FEED), "ResourceNotFound"),
+        (asking("DELETE", "/Tables('Orders')"), "TableNotFound"),
+    ] {
+        let lazuli = Lazuli::recorded("keys");
+        let waiting = asking("GET", &format!("{CHANGES}&wait=60"));
+        let (answer, ended) = lazuli.send_both(&waiting, &end);
+        ended.expect(204);
+        answer.refused(404, code, "");
+    }
+}
+
+/// T-1.37: the client's own limit ends a wait with an answer, and not with an error.
+#[test]
+fn a_wait_ends_within_the_time_that_the_client_gives() {
+    let lazuli = Lazuli::recorded("keys");
+    let (changes, next) = read(&lazuli.ask(&format!("{CHANGES}&wait=60&timeout=1")).expect(200));
+    assert!(changes.is_empty() && !next.is_empty());
+}
+
 ///
 #[test]
 fn a_token_for_a_range_of_keys_sees_no_changes() {
