@@ -131,12 +131,17 @@ fn free_bytes(path: &Path) -> Option<u64> {
 mod tests {
     use super::*;
     use lazuli_admin::{Admin, AdminOptions};
-    use lazuli_engine::{BoxFuture, EngineError, MemoryEngine, MemoryOptions};
+    use lazuli_engine::{
+        BoxFuture, Commit, EngineError, Key, MemoryEngine, MemoryOptions, Revision, Write,
+    };
+    use lazuli_engine_local::{Faults, LocalOptions, ReopeningEngine};
     use lazuli_testkit::http::get;
     use lazuli_testkit::layer::{Layer, Layered};
     use std::future::{pending, poll_fn};
+    use std::io;
     use std::net::TcpListener;
     use std::pin::pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Poll;
 
     fn watch(data: &Path, reserve_bytes: u64) -> Watch {
@@ -196,6 +201,48 @@ mod tests {
             assert_eq!(status, 503);
             assert!(answer.contains(code) && answer.matches("code").count() == 1, "{answer}");
         }
+    }
+
+    /// Fails writes while it is set.
+    #[derive(Debug, Default)]
+    struct Broken(AtomicBool);
+
+    impl Faults for Broken {
+        fn before_write(&self) -> io::Result<()> {
+            match self.0.load(Ordering::SeqCst) {
+                true => Err(io::Error::other("broken")),
+                false => Ok(()),
+            }
+        }
+    }
+
+    /// O-2.2: from the failed write until the store is open again.
+    #[tokio::test]
+    async fn a_local_store_that_refuses_writes_is_not_ready() {
+        let data = tempfile::tempdir().unwrap();
+        let faults = Arc::new(Broken::default());
+        let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
+        let engine = Arc::new(ReopeningEngine::open(data.path(), options).unwrap());
+        let watch = watch(data.path(), 0);
+        assert!(watch.engine.set(engine.clone()).is_ok());
+        watch.look_at_engine().await;
+        assert_eq!(readyz(&watch).0, 200);
+        faults.0.store(true, Ordering::SeqCst);
+        let write = || {
+            let put = Write::Put(Key::from(b"Lk".to_vec()), "value".into());
+            engine.commit(Commit::new(Revision(0), vec![put]))
+        };
+        write().await.unwrap_err();
+        watch.look_at_engine().await;
+        let (status, answer) = readyz(&watch);
+        assert_eq!(status, 503);
+        assert!(answer.contains(r#""code":"store-refuses-writes""#), "{answer}");
+        faults.0.store(false, Ordering::SeqCst);
+        while write().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+        watch.look_at_engine().await;
+        assert_eq!(readyz(&watch).0, 200);
     }
 
     /// An engine that never says how it is.

@@ -151,7 +151,8 @@ fn store_that_is_away_is_503_and_comes_back() {
     assert_eq!(status, 503);
     assert!(retry_after.is_some());
     wait_for("/readyz says that the store is away", || {
-        server.ask_admin("/readyz").unwrap().0 == 503
+        let (status, answer) = server.ask_admin("/readyz").unwrap();
+        status == 503 && answer.contains(r#""code":"engine-unreachable""#)
     });
     assert_eq!(server.ask_admin("/healthz").unwrap().0, 200);
     proxy.set(Weather::Clear);
