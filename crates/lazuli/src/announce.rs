@@ -6,7 +6,8 @@ use crate::config::{AccountsChoice, Settings, TlsChoice};
 use crate::engine_choice::EngineChoice;
 use crate::memory;
 use crate::options::ServiceName;
-use anyhow::{Context, Result};
+use anyhow::Result;
+use lazuli_cli::failure::with_hint;
 use lazuli_server::{WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -35,8 +36,11 @@ impl Started<'_> {
     /// Writes the port file, the greeting and the log line.
     pub(crate) fn announce(&self) -> Result<()> {
         if let Some(file) = &self.settings.options.port_file {
-            write_whole(file, &self.port_file())
-                .with_context(|| format!("write {}", file.display()))?;
+            write_whole(file, &self.port_file()).map_err(|error| {
+                let advice = "check that the directory given with --port-file exists and that \
+                              this user may write there";
+                with_hint(format!("cannot write {}: {error}", file.display()), advice)
+            })?;
         }
         let well_known = matches!(self.settings.accounts, AccountsChoice::WellKnown);
         if well_known && self.services.iter().any(|(_, at)| !at.ip().is_loopback()) {

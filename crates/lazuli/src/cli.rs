@@ -64,7 +64,8 @@ impl Cli {
     pub(crate) fn read(arguments: &[OsString], defaults: &Defaults) -> clap::error::Result<Self> {
         let command = options::command(defaults);
         check_hosts(arguments)?;
-        let matches = command.try_get_matches_from(arguments)?;
+        let matches = command.try_get_matches_from(arguments);
+        let matches = matches.map_err(|error| options::with_variable(error, arguments))?;
         Self::from_arg_matches(&matches)
     }
 

@@ -15,7 +15,7 @@ mod values;
 pub(crate) use bounds::{Bounds, MIB, MemorySize};
 pub(crate) use engine::{EngineArguments, EngineText};
 pub(crate) use file::Defaults;
-pub(crate) use names::command;
+pub(crate) use names::{command, with_variable};
 pub(crate) use services::{ServiceList, ServiceName};
 pub(crate) use values::{
     AccessLinesName, AccountList, AdminChoice, DurabilityName, ExtensionsName, ProfileName,

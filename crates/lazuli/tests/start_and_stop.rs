@@ -111,6 +111,7 @@ fn what_cannot_be_served_is_explained() {
         check_refused(&arguments, problem, hint);
     };
     check(&["--host", "no such host"], "neither an address nor a name", "localhost");
+    check(&["--port-file", "/no/such/ports.json"], "cannot write /no/such/", "--port-file");
     check(&["--config", "nowhere.toml"], "cannot read nowhere.toml", "--config");
     check(&["--tls-cert", "nowhere.pem"], "without its private key", "--tls-key");
     check(
@@ -118,6 +119,23 @@ fn what_cannot_be_served_is_explained() {
         "cannot read nowhere.pem",
         "--tls-cert",
     );
+}
+
+/// Nobody would look for it in the environment.
+#[test]
+fn a_bad_value_of_the_environment_is_named_as_such() {
+    let read = |arguments: &[&str]| {
+        let mut command = Command::new(BINARY);
+        let output = command.arg("serve").args(arguments).env("LAZULI_CACHE_MIB", "x").output();
+        let output = output.unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, text) = read(&[]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("'x' for '--cache-mib <MIB>, set by LAZULI_CACHE_MIB'"), "{text}");
+    let (code, text) = read(&["--cache-mib", "y"]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("'y' for '--cache-mib <MIB>'"), "{text}");
 }
 
 #[test]

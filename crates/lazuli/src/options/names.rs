@@ -2,8 +2,10 @@
 
 use super::file::Defaults;
 use crate::cli::Cli;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, CommandFactory};
 use std::any::TypeId;
+use std::ffi::OsString;
 
 /// The command line, with `defaults` in place of the declared defaults.
 pub(crate) fn command(defaults: &Defaults) -> Command {
@@ -22,6 +24,21 @@ pub(crate) fn command(defaults: &Defaults) -> Command {
 pub(super) fn option_name(arg: &Arg) -> Option<String> {
     let name = arg.get_long()?;
     (!["help", "version"].contains(&name)).then(|| name.to_owned())
+}
+
+/// Names the variable that a bad value comes from: no such flag is on the command line.
+pub(crate) fn with_variable(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg) else { return error };
+    let flag = arg.split([' ', '=', '[']).next().unwrap_or_default();
+    let variable = environment_name(flag.trim_start_matches('-'));
+    let is_given = arguments.iter().filter_map(|given| given.to_str()).any(|given| {
+        given.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    });
+    if flag.starts_with("--") && !is_given && std::env::var_os(&variable).is_some() {
+        let shown = format!("{arg}, set by {variable}");
+        error.insert(ContextKind::InvalidArg, ContextValue::String(shown));
+    }
+    error
 }
 
 /// `cache-mib` is `LAZULI_CACHE_MIB`.
