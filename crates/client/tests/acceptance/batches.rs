@@ -3,14 +3,15 @@
 use crate::peer::Peer;
 use bytes::Bytes;
 use lazuli_client::{
-    Account, Batch, BatchFault, Body, BoxFuture, BulkReport, Entity, ErrorKind, Table, Transport,
-    TransportError, iter,
+    Account, Batch, BatchFault, Body, BoxFuture, BulkReport, Entity, ErrorKind, HttpTransport,
+    Table, Transport, TransportError, iter,
 };
 use lazuli_test::TestServer;
 use std::future::IntoFuture;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 crate::scenarios! { cs_11_a_transaction_is_checked_before_it_is_sent }
 
@@ -32,7 +33,11 @@ async fn cs_17_a_load_is_written_once_and_in_order() {
 async fn load(rate_max: u32, partitions: usize, writes: usize) -> BulkReport {
     let rate_max = NonZeroU32::new(rate_max).unwrap();
     let server = TestServer::builder().partition_rate_max(rate_max).start().await.unwrap();
-    let table = server.account().tables().create("Loads").await.unwrap();
+    let carried_out = Arc::new(AtomicUsize::new(0));
+    let inner = HttpTransport::new(Duration::from_secs(10)).unwrap();
+    let counting = Counting { inner, carried_out: carried_out.clone() };
+    let account = server.account_builder().unwrap().transport(counting).build().unwrap();
+    let table = account.tables().create("Loads").await.unwrap();
     let rows = writes / WRITES_TO_A_ROW;
     let all_writes = (0..writes).map(move |write| {
         let row = write % rows;
@@ -51,7 +56,33 @@ async fn load(rate_max: u32, partitions: usize, writes: usize) -> BulkReport {
         found += 1;
     }
     assert_eq!(found, rows);
+    assert_eq!(carried_out.load(Ordering::Relaxed), writes, "none twice");
     report
+}
+
+/// A transport that counts the operations of the transactions that were carried out.
+struct Counting {
+    inner: HttpTransport,
+    carried_out: Arc<AtomicUsize>,
+}
+
+impl Transport for Counting {
+    fn send(
+        &self,
+        request: http::Request<Bytes>,
+    ) -> BoxFuture<'_, Result<http::Response<Body>, TransportError>> {
+        let is_batch = request.uri().path().ends_with("/$batch");
+        let body = request.body().clone();
+        Box::pin(async move {
+            let answer = self.inner.send(request).await?;
+            if is_batch && answer.status() == http::StatusCode::ACCEPTED {
+                // Upserts into a table that is there: none fails inside.
+                let parts = String::from_utf8_lossy(&body).matches("application/http").count();
+                self.carried_out.fetch_add(parts, Ordering::Relaxed);
+            }
+            Ok(answer)
+        })
+    }
 }
 
 /// A transport whose answers never come.

@@ -3,6 +3,8 @@
 use crate::peer::Peer;
 use lazuli_client::{Account, Credential, Dialect, Entity, ErrorKind, Permissions, partition};
 use lazuli_wire::connection_string::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A connection string, and the account and the table endpoint that it stands for.
@@ -142,6 +144,13 @@ async fn cs_21_a_key_is_replaced_under_a_running_stream() {
         });
         batch.commit().await.unwrap();
     }
+    let refused = Arc::new(AtomicUsize::new(0));
+    let seen = refused.clone();
+    account.on_attempt(move |attempt| {
+        if attempt.status.is_none_or(|status| !status.is_success()) {
+            seen.fetch_add(1, Ordering::Relaxed);
+        }
+    });
     let mut rows = table.query(partition("p")).page_size(10).stream();
     for number in 0..500 {
         match number {
@@ -158,6 +167,8 @@ async fn cs_21_a_key_is_replaced_under_a_running_stream() {
         assert_eq!(row.row_key(), format!("{number:05}"));
     }
     assert!(rows.try_next().await.unwrap().is_none());
+    // Not only no row was lost: no request was refused and sent again.
+    assert_eq!(refused.load(Ordering::Relaxed), 0);
     let old = Account::from_connection_string(server.connection_string()).unwrap();
     let error = old.tables().table("Rows").unwrap().get(("p", "00001")).await.unwrap_err();
     assert_eq!(error.status().map(|status| status.as_u16()), Some(403));
