@@ -98,6 +98,7 @@ pub(crate) fn exit_of_client(error: &lazuli_client::Error) -> Exit {
         | ErrorKind::Name(..)
         | ErrorKind::Encode(_)
         | ErrorKind::LimitExceeded(_)
+        | ErrorKind::InvalidBatch(_)
         | ErrorKind::Body(_)
         | ErrorKind::TooLarge { .. }
         | ErrorKind::TokenMismatch
@@ -174,6 +175,17 @@ mod tests {
         let error = Error::new(bad).context("connect");
         assert_eq!(exit_of(&error), Exit::Usage);
         assert!(text(&error, Paint::OFF).starts_with("error: connect: "));
+    }
+
+    #[tokio::test]
+    async fn what_no_service_takes_is_wrong_usage_in_a_transaction_too() {
+        use lazuli_client::{Account, Entity};
+        let account = Account::from_connection_string("UseDevelopmentStorage=true").unwrap();
+        let table = account.tables().table("People").unwrap();
+        let wide = Entity::new("p", "r").with("Text", "x".repeat(40_000));
+        let alone = table.insert(&wide).await.unwrap_err();
+        let together = table.batch("p").insert(&wide).commit().await.unwrap_err();
+        assert_eq!((exit_of_client(&alone), exit_of_client(&together)), (Exit::Usage, Exit::Usage));
     }
 
     #[test]
