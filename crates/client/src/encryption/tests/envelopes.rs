@@ -5,7 +5,9 @@ use crate::encryption::cek::Cek;
 use crate::encryption::metadata::{Format, Metadata, WrappedBy};
 use crate::encryption::protection::{LIST, METADATA};
 use crate::encryption::v1::{Envelope, KeyOrder};
-use crate::encryption::{AesKey, BlindKey, CryptoError, Encryption, KeyResolver, KeyWrap, Keys};
+use crate::encryption::{
+    AesKey, BlindKey, CryptoError, Encryption, KeyResolver, KeyWrap, Keys, SecretBytes,
+};
 use crate::entity::{Entity, Properties, TableEntity};
 use crate::env::Env;
 use crate::property::PropertyDef;
@@ -359,9 +361,20 @@ async fn each_write_has_its_own_key_unless_one_is_shared() {
 
 #[test]
 fn nothing_secret_is_shown() {
-    // E-33.
-    let shown = format!("{:?} {:?}", v2(), Cek::random().unwrap().packed_v2());
-    assert!(shown.contains("key1") && !shown.contains("[0, 1, 2"), "{shown}");
+    // E-33: in decimal, hexadecimal and base64, whole or in part.
+    let secret = [0xA7; 32];
+    let aes = AesKey::new("key1", &secret[..]).unwrap();
+    let blind = BlindKey::new(&secret).unwrap();
+    let wrong = runtime().block_on(aes.unwrap("A256KW", &[0xA7; 40])).unwrap_err();
+    let unknown = runtime().block_on(aes.unwrap("ROT13", &secret)).unwrap_err();
+    let mut shown = format!("{aes:?} {blind:?} {wrong:?} {wrong} {unknown:?} {unknown}");
+    let keys = Keys::new(aes).blind(blind);
+    shown += &format!("{keys:?} {:?}", SecretBytes::new(secret.to_vec()));
+    shown += &format!("{:?} {:?}", Encryption::v2(keys), Cek::random().unwrap().packed_v2());
+    assert!(shown.contains("key1") && shown.contains("SecretBytes(..)"), "{shown}");
+    for part in ["167", "a7a7", "A7A7", "p6enp6", "[0, 1, 2"] {
+        assert!(!shown.contains(part), "{part} in {shown}");
+    }
 }
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -198,6 +198,121 @@ impl<U: Model> ModelTable<U> {
     }
 }
 
+/// The verbs that a summary has not (P-5.2c). What is refused is refused when the code is generated, so that it is tested here and
+/// not among the declarations that do not compile. An employee is replaced, updated and deleted:
+///
+/// ```
+/// # use lazuli_client::{BoxFuture, Change};
+/// # use lazuli_client::patterns::summary::ModelTable;
+/// # use lazuli_client::prelude::*;
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Employee", partition = "{department}", row = "empid_{id:06}")]
+/// # struct Employee { department: String, id: u32 }
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Department", partition = "{department}", row = "Department")]
+/// # struct Department { department: String, #[table(count(Employee))] employee_count: i32 }
+/// # #[derive(TableUnion)]
+/// # #[table(model)]
+/// # enum Staff { Employee(Employee), Department(Department) }
+/// let write: fn(ModelTable<Staff>, Loaded<Employee>) -> BoxFuture<'static, Result<(), Error>> =
+///     |staff, loaded| Box::pin(async move { staff.replace(&loaded).await });
+/// # let _ = std::hint::black_box(write);
+/// ```
+///
+/// ```
+/// # use lazuli_client::{BoxFuture, Change};
+/// # use lazuli_client::patterns::summary::ModelTable;
+/// # use lazuli_client::prelude::*;
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Employee", partition = "{department}", row = "empid_{id:06}")]
+/// # struct Employee { department: String, id: u32 }
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Department", partition = "{department}", row = "Department")]
+/// # struct Department { department: String, #[table(count(Employee))] employee_count: i32 }
+/// # #[derive(TableUnion)]
+/// # #[table(model)]
+/// # enum Staff { Employee(Employee), Department(Department) }
+/// let write: fn(ModelTable<Staff>, Loaded<Employee>) -> BoxFuture<'static, Result<(), Error>> =
+///     |staff, loaded| Box::pin(async move { staff.delete(&loaded).await });
+/// # let _ = std::hint::black_box(write);
+/// ```
+///
+/// ```
+/// # use lazuli_client::{BoxFuture, Change};
+/// # use lazuli_client::patterns::summary::ModelTable;
+/// # use lazuli_client::prelude::*;
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Employee", partition = "{department}", row = "empid_{id:06}")]
+/// # struct Employee { department: String, id: u32 }
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Department", partition = "{department}", row = "Department")]
+/// # struct Department { department: String, #[table(count(Employee))] employee_count: i32 }
+/// # #[derive(TableUnion)]
+/// # #[table(model)]
+/// # enum Staff { Employee(Employee), Department(Department) }
+/// let write: fn(ModelTable<Staff>, Loaded<Employee>) -> BoxFuture<'static, Result<(), Error>> =
+///     |staff, loaded| Box::pin(async move { staff.update_with(Key::<Employee>::new(loaded.loaded_key().clone()), |_| Ok(Change::Write)).await });
+/// # let _ = std::hint::black_box(write);
+/// ```
+///
+/// A department is not:
+///
+/// ```compile_fail,E0080
+/// # use lazuli_client::{BoxFuture, Change};
+/// # use lazuli_client::patterns::summary::ModelTable;
+/// # use lazuli_client::prelude::*;
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Employee", partition = "{department}", row = "empid_{id:06}")]
+/// # struct Employee { department: String, id: u32 }
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Department", partition = "{department}", row = "Department")]
+/// # struct Department { department: String, #[table(count(Employee))] employee_count: i32 }
+/// # #[derive(TableUnion)]
+/// # #[table(model)]
+/// # enum Staff { Employee(Employee), Department(Department) }
+/// let write: fn(ModelTable<Staff>, Loaded<Department>) -> BoxFuture<'static, Result<(), Error>> =
+///     |staff, loaded| Box::pin(async move { staff.replace(&loaded).await });
+/// # let _ = std::hint::black_box(write);
+/// ```
+///
+/// ```compile_fail,E0080
+/// # use lazuli_client::{BoxFuture, Change};
+/// # use lazuli_client::patterns::summary::ModelTable;
+/// # use lazuli_client::prelude::*;
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Employee", partition = "{department}", row = "empid_{id:06}")]
+/// # struct Employee { department: String, id: u32 }
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Department", partition = "{department}", row = "Department")]
+/// # struct Department { department: String, #[table(count(Employee))] employee_count: i32 }
+/// # #[derive(TableUnion)]
+/// # #[table(model)]
+/// # enum Staff { Employee(Employee), Department(Department) }
+/// let write: fn(ModelTable<Staff>, Loaded<Department>) -> BoxFuture<'static, Result<(), Error>> =
+///     |staff, loaded| Box::pin(async move { staff.delete(&loaded).await });
+/// # let _ = std::hint::black_box(write);
+/// ```
+///
+/// ```compile_fail,E0080
+/// # use lazuli_client::{BoxFuture, Change};
+/// # use lazuli_client::patterns::summary::ModelTable;
+/// # use lazuli_client::prelude::*;
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Employee", partition = "{department}", row = "empid_{id:06}")]
+/// # struct Employee { department: String, id: u32 }
+/// # #[derive(TableEntity)]
+/// # #[table(kind = "Department", partition = "{department}", row = "Department")]
+/// # struct Department { department: String, #[table(count(Employee))] employee_count: i32 }
+/// # #[derive(TableUnion)]
+/// # #[table(model)]
+/// # enum Staff { Employee(Employee), Department(Department) }
+/// let write: fn(ModelTable<Staff>, Loaded<Department>) -> BoxFuture<'static, Result<(), Error>> =
+///     |staff, loaded| Box::pin(async move { staff.update_with(Key::<Department>::new(loaded.loaded_key().clone()), |_| Ok(Change::Write)).await });
+/// # let _ = std::hint::black_box(write);
+/// ```
+#[cfg(doctest)]
+struct SummariesStay;
+
 /// Two types of a model: derived code asks whether the second is a summary of the first.
 pub struct Pair<S, D>(PhantomData<fn() -> (S, D)>);
 
