@@ -75,8 +75,8 @@ impl TableService {
     }
 
     /// Declares an index of the server's own making, unless the table has `own_max` of those, as many
-    /// indexes as it may have, or one with the same name or the same first property. Returns whether it
-    /// did.
+    /// indexes as it may have, or one with the same name or on the same properties: one on more
+    /// properties does not serve a filter that compares these alone. Returns whether it did.
     pub async fn declare_automatic_index(
         &self,
         account: &AccountName,
@@ -91,7 +91,7 @@ impl TableService {
             let own = indexes.iter().filter(|index| index.is_automatic).count();
             let is_like = |index: &TableIndex| {
                 index.definition.name() == definition.name()
-                    || index.definition.on().first() == definition.on().first()
+                    || index.definition.on() == definition.on()
             };
             let has_room = own < own_max && indexes.len() < TABLE_INDEXES_MAX;
             let declares = has_room && !indexes.iter().any(is_like);

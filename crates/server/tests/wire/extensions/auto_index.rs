@@ -62,6 +62,22 @@ fn a_table_gets_no_more_than_allowed_and_none_if_none_are() {
     assert_eq!(indexes(&lazuli).matches("automatic").count(), 2, "{}", indexes(&lazuli));
 }
 
+/// An index on more properties does not serve a filter that compares the first alone.
+#[test]
+fn an_index_on_more_properties_stands_in_no_way() {
+    let lazuli = server();
+    let declared = r#"{"indexes":[{"name":"byNameCity","on":["Name","City"]}]}"#;
+    lazuli.send(&asking("PUT", "/Orders?comp=lazuli-indexes").json(declared)).expect(202);
+    lazuli.build().unwrap();
+    query(&lazuli, "Name eq 'n7'", 100);
+    lazuli.auto_index(1);
+    assert!(
+        indexes(&lazuli).contains(r#""name":"autoName","on":["Name"]"#),
+        "{}",
+        indexes(&lazuli)
+    );
+}
+
 #[test]
 fn what_nobody_used_for_a_week_is_dropped() {
     let lazuli = server();
