@@ -4,6 +4,7 @@
 use crate::engine::Shared;
 use crate::patience::Patience;
 use crate::proto::kv::{Mutation, Op};
+use crate::read::Newest;
 use crate::timestamp::Timestamp;
 use crate::transaction::{Span, TransactionError};
 use crate::value;
@@ -128,7 +129,7 @@ async fn plan_blind(
     let mut guard_patience = patience.clone();
     let (start, found) = tokio::join!(
         shared.cluster.oracle.now(patience),
-        shared.find(guards(), Timestamp::LATEST, &mut guard_patience),
+        shared.find(guards(), Newest::Undated, &mut guard_patience),
     );
     let (start, mut found, mut guarded) = (start?, found?, past);
     if past.later(GUARD_BESIDE_MS_MAX) < start {

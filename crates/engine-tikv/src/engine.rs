@@ -4,6 +4,7 @@ use crate::address::TikvAddress;
 use crate::cluster::{Cluster, TRAILING_MAX};
 use crate::commit;
 use crate::patience::{ClientError, Patience};
+use crate::read::{Newest, When};
 use crate::start::FORMAT_KEY;
 use crate::timestamp::Timestamp;
 use crate::tls::Tls;
@@ -132,14 +133,14 @@ impl Shared {
         Ok(())
     }
 
-    /// The values of the keys that exist, as of `at`.
+    /// The values of the keys that exist.
     pub(crate) async fn find(
         &self,
         keys: Vec<Bytes>,
-        at: Timestamp,
+        when: impl Into<When>,
         patience: &mut Patience,
     ) -> Result<HashMap<Bytes, Found>, ClientError> {
-        let stored = self.cluster.get(keys, at, patience).await?;
+        let stored = self.cluster.get(keys, when.into(), patience).await?;
         stored.into_iter().map(|(key, stored)| Ok((key, value::load(&stored)?))).collect()
     }
 
@@ -147,11 +148,11 @@ impl Shared {
     pub(crate) async fn find_in_order(
         &self,
         keys: &[Key],
-        at: Timestamp,
+        when: impl Into<When>,
         patience: &mut Patience,
     ) -> Result<Vec<Option<Found>>, EngineError> {
         let wanted = keys.iter().map(|key| key.clone().into_bytes()).collect();
-        let found = self.find(wanted, at, patience).await?;
+        let found = self.find(wanted, when, patience).await?;
         Ok(keys.iter().map(|key| found.get(key.as_slice()).cloned()).collect())
     }
 
@@ -204,7 +205,7 @@ impl Engine for TikvEngine {
             self.shared.check_open()?;
             self.shared.meter.called(Call::Read);
             let mut patience = self.shared.cluster.patience();
-            let found = self.shared.find_in_order(keys, Timestamp::LATEST, &mut patience);
+            let found = self.shared.find_in_order(keys, Newest::Dated, &mut patience);
             self.shared.meter.timed(TimedCall::Get, found).await
         })
     }
@@ -249,7 +250,7 @@ impl Engine for TikvEngine {
             self.shared.check_open()?;
             let mut patience = self.shared.cluster.patience();
             let probe = vec![Bytes::from_static(FORMAT_KEY)];
-            self.shared.find(probe, Timestamp::LATEST, &mut patience).await?;
+            self.shared.find(probe, Newest::Undated, &mut patience).await?;
             Ok(())
         })
     }

@@ -9,7 +9,7 @@
 //! The client is our own and narrow: [decision 012](../../../docs/decisions/012-tikv-client.md) says why.
 //!
 //! Invariants:
-//! - Reads without a timestamp use exactly [`Timestamp::LATEST`](timestamp::Timestamp::LATEST).
+//! - Guards alone are read without a timestamp, which is exactly [`Timestamp::LATEST`](timestamp::Timestamp::LATEST).
 //! - Async commit is never used, so what became of a transaction is what its primary key says.
 //! - The answer to a prewrite or a commit is lost until proven otherwise: nothing is reported before
 //!   the primary key has been asked.

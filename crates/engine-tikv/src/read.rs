@@ -21,6 +21,36 @@ pub(crate) const KEYS_PER_READ: usize = 32;
 /// The longest answer to a scan, which is more than one row with the largest key and value.
 pub(crate) const CHUNK_BYTES_MAX: usize = 10 * 1024 * 1024;
 
+/// Which values are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    At(Timestamp),
+    Newest(Newest),
+}
+
+/// How the newest values are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Newest {
+    /// At a timestamp of their own: what is not seen is committed later than every snapshot that began before.
+    Dated,
+    /// At no timestamp, which costs no round trip for it. A store passes over the lock of a transaction that
+    /// is being committed, if it is on the primary key; so the values may be from before a commit that a
+    /// snapshot of an earlier timestamp sees. Good for guards.
+    Undated,
+}
+
+impl From<Timestamp> for When {
+    fn from(at: Timestamp) -> Self {
+        Self::At(at)
+    }
+}
+
+impl From<Newest> for When {
+    fn from(newest: Newest) -> Self {
+        Self::Newest(newest)
+    }
+}
+
 /// What one request for keys found.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
@@ -50,7 +80,7 @@ impl Cluster {
     pub(crate) async fn get(
         &self,
         keys: Vec<Bytes>,
-        at: Timestamp,
+        when: When,
         patience: &mut Patience,
     ) -> Result<HashMap<Bytes, Bytes>, ClientError> {
         let distinct: BTreeSet<Bytes> = keys.into_iter().collect();
@@ -63,7 +93,7 @@ impl Cluster {
                     keys.chunks(KEYS_PER_READ).map(<[Bytes]>::to_vec).collect();
                 parts.into_iter().map(move |keys| (region.clone(), keys))
             });
-            let reads = parts.map(|(region, keys)| self.get_part(region, keys, at, patience));
+            let reads = parts.map(|(region, keys)| self.get_part(region, keys, when, patience));
             let results = join_all(reads).await;
             wanted = Vec::new();
             let mut locks = Vec::new();
@@ -89,12 +119,12 @@ impl Cluster {
         &self,
         region: Arc<Region>,
         keys: Vec<Bytes>,
-        at: Timestamp,
+        when: When,
         patience: &Patience,
     ) -> (Vec<Bytes>, Result<Read, SendError>) {
-        let read = match at {
-            Timestamp::LATEST => self.get_newest(&region, &keys, patience).await,
-            at => self.get_some(&region, &keys, at, patience).await,
+        let read = match when {
+            When::Newest(newest) => self.get_newest(&region, &keys, newest, patience).await,
+            When::At(at) => self.get_some(&region, &keys, at, patience).await,
         };
         (keys, read)
     }
@@ -104,9 +134,10 @@ impl Cluster {
         &self,
         region: &Region,
         keys: &[Bytes],
+        newest: Newest,
         patience: &Patience,
     ) -> Result<Read, SendError> {
-        let mut call = match self.shared_reads.enter(region, keys) {
+        let mut call = match self.shared_reads.enter(region, newest, keys) {
             Entered::Reads(call) => {
                 yield_now().await;
                 call
@@ -121,7 +152,15 @@ impl Cluster {
             },
         };
         call.gather(keys);
-        let read = self.get_some(region, &call.keys(keys), Timestamp::LATEST, patience).await;
+        // For all whom it reads for: they have begun.
+        let at = match newest {
+            Newest::Undated => Ok(Timestamp::LATEST),
+            Newest::Dated => self.oracle.now(&mut patience.clone()).await,
+        };
+        let read = match at {
+            Ok(at) => self.get_some(region, &call.keys(keys), at, patience).await,
+            Err(error) => Err(SendError::Failed(error)),
+        };
         call.finish(keys, read)
     }
 

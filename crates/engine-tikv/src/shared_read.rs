@@ -10,7 +10,7 @@
 //! again.
 
 use crate::cluster::SendError;
-use crate::read::{KEYS_PER_READ, Read};
+use crate::read::{KEYS_PER_READ, Newest, Read};
 use crate::region::Region;
 use bytes::Bytes;
 use std::collections::hash_map::Entry;
@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 /// Reads that share a call, at most. Bounds how much one of them waits for the values of others.
 pub(crate) const READS_MAX: usize = 16;
 
-/// A region, and the version of its bounds.
-type Place = (u64, u64);
+/// A region, the version of its bounds, and what is read there.
+type Place = (u64, u64, Newest);
 
 /// The reads that wait to be taken along. A place is here while somebody gathers.
 #[derive(Default)]
@@ -58,8 +58,13 @@ pub(crate) struct Call {
 
 impl SharedReads {
     /// A read of `keys` that begins now.
-    pub(crate) fn enter(self: &Arc<Self>, region: &Region, keys: &[Bytes]) -> Entered {
-        let place = (region.id(), region.version());
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        region: &Region,
+        newest: Newest,
+        keys: &[Bytes],
+    ) -> Entered {
+        let place = (region.id(), region.version(), newest);
         match self.lines().entry(place) {
             Entry::Vacant(line) => {
                 line.insert(VecDeque::new());

@@ -16,7 +16,7 @@ fn keys(texts: &[&'static str]) -> Vec<Bytes> {
 }
 
 fn reads(reads: &Arc<SharedReads>, region: &Region, texts: &[&'static str]) -> Call {
-    match reads.enter(region, &keys(texts)) {
+    match reads.enter(region, Newest::Dated, &keys(texts)) {
         Entered::Reads(call) => call,
         Entered::Waits(_) => panic!("it waits"),
     }
@@ -27,7 +27,7 @@ fn waits(
     region: &Region,
     texts: &[&'static str],
 ) -> oneshot::Receiver<Turn> {
-    match reads.enter(region, &keys(texts)) {
+    match reads.enter(region, Newest::Dated, &keys(texts)) {
         Entered::Reads(_) => panic!("it does not wait"),
         Entered::Waits(turn) => turn,
     }

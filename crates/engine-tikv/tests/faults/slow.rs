@@ -60,3 +60,50 @@ fn locks_of_a_commit_that_read_for_long_are_respected() {
         assert_eq!(counts["KvPrewrite"], 2, "it was rolled back, and began again: {counts:?}");
     });
 }
+
+/// A read that does not see a commit which takes long comes before it, and so does what it sees: a
+/// snapshot shows both, or not the later one.
+#[test]
+fn read_and_snapshot_agree_on_the_order_of_commits() {
+    let cluster = StandIn::start();
+    run(async {
+        let put = |name: &str| Commit::new(Revision(0), vec![Write::Put(key(name), "v".into())]);
+        let patient = TikvOptions { wait_ms_max: 60_000, ..options(&cluster) };
+        let slow = Arc::new(TikvEngine::new(&patient).unwrap());
+        let other = Arc::new(TikvEngine::new(&patient).unwrap());
+        slow.commit(put("old")).await.unwrap();
+        other.commit(put("old")).await.unwrap();
+        cluster.control("reset");
+        cluster.control("onepc off");
+        cluster.control("hold KvCommit 1");
+        let engine = slow.clone();
+        let late = tokio::spawn(async move { engine.commit(put("x")).await });
+        let until = async |call: &str| {
+            while !cluster.counts().contains_key(call) {
+                tokio::task::yield_now().await;
+            }
+        };
+        until("KvCommit").await;
+        let snapshot = other.view().await.unwrap();
+        snapshot.get(b"Lold").await.unwrap();
+        other.commit(put("y")).await.unwrap();
+        let keys = [key("x"), key("y")];
+        let engine = other.clone();
+        let wanted = keys.clone();
+        let read = tokio::spawn(async move { engine.read(&wanted).await });
+        // It waits for the lock, or it does not.
+        while !read.is_finished() && !cluster.counts().contains_key("KvCheckTxnStatus") {
+            tokio::task::yield_now().await;
+        }
+        cluster.control("release");
+        late.await.unwrap().unwrap();
+        let is_there = |found: Vec<Option<lazuli_engine::Found>>| {
+            found.into_iter().map(|found| found.is_some()).collect::<Vec<_>>()
+        };
+        let read = is_there(read.await.unwrap().unwrap());
+        let shown = is_there(snapshot.multi_get(&keys).await.unwrap());
+        assert!(read[1], "it was acknowledged before");
+        // Whoever reads "y" without "x" says that "y" came first.
+        assert!(read[0] || !shown[0] || shown[1], "read {read:?}, snapshot {shown:?}");
+    });
+}
