@@ -63,8 +63,8 @@ impl Committed {
         self.proof
     }
 
-    /// The new version of the entity that the operation at `index` wrote; `None` for a deletion, and for
-    /// most operations if the answer was lost.
+    /// The new version of the entity that the operation at `index` wrote; `None` for a deletion, and, if the answer
+    /// was lost, for rows that were not looked at.
     pub fn etag(&self, index: usize) -> Option<&ETag> {
         self.etags.get(index)?.as_ref()
     }

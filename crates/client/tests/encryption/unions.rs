@@ -1,4 +1,4 @@
-//! Several types in one table, some of them with encrypted fields and indexes (C-6, C-9.5, C-15.2).
+//! Several types in one table, some of them with encrypted fields and indexes (C-6.8, C-9.5, C-15.2).
 //!
 //! A union once wrote its variants as types that declare nothing: what they encrypt went out in clear, and their
 //! indexes were skipped.
