@@ -15,7 +15,7 @@ pub(crate) use record::Page;
 use crate::auth::accounts::Accounts;
 use crate::error::ApiError;
 use crate::http::request::RequestContext;
-use index_uses::IndexUses;
+use index_uses::{INDEXES_MAX, IndexPlace, IndexUses};
 use lazuli_advice::{Advisor, Thresholds};
 use lazuli_meter::{Family, Source, Value};
 use lazuli_model::key_text::fnv1a;
@@ -36,8 +36,6 @@ const TABLES_MAX: usize = 64;
 const EMPTY_MAX: usize = 256;
 /// Tables of an account whose names are remembered.
 const NAMES_MAX: usize = 1024;
-/// Indexes whose last use is remembered until it is looked at.
-const INDEXES_MAX: usize = 4096;
 /// The part of the time that looking at records may take.
 const TIME_SHARE: u64 = 1000;
 /// How much of it can be saved up, in ticks: 50 ms.
@@ -85,9 +83,6 @@ pub struct Advice {
     accounts: Arc<Accounts>,
     clock: Arc<dyn Clock>,
 }
-
-/// An account, a table in lower case, and the name of an index.
-type IndexPlace = (AccountName, Box<str>, Box<str>);
 
 /// What is kept in the store: a hash of each value, by account and name.
 type Kept = BTreeMap<(AccountName, String), u64>;
@@ -438,6 +433,34 @@ impl Watched {
             *pages - 1
         };
         record.show(name, empty_before, |sample| advisor.observe(sample));
+    }
+}
+
+impl Advice {
+    /// Keeps the uses of indexes since the last call in the store, each at most once an hour. Every
+    /// gateway does so, whoever runs the chores.
+    pub async fn keep_index_uses(&self) -> Result<(), TableError> {
+        self.look();
+        let tables = lock(&self.index_uses).take();
+        let mut failure = None;
+        for ((account, table), (indexes, at)) in tables {
+            let Ok(name) = TableName::parse(&table) else { continue };
+            let names: Vec<IndexName> =
+                indexes.iter().filter_map(|index| IndexName::parse(index).ok()).collect();
+            match self.tables.note_index_uses(&account, &name, &names, at).await {
+                Ok(()) | Err(TableError::TableNotFound) => {
+                    lock(&self.index_uses).kept(&account, &table, indexes, at);
+                }
+                Err(error) => {
+                    let again = indexes
+                        .into_iter()
+                        .map(|index| ((account.clone(), table.clone(), index), at));
+                    lock(&self.index_uses).note(&again.collect());
+                    failure = Some(error);
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
     }
 }
 

@@ -164,6 +164,7 @@ fn found(outcome: Result<bool, TableError>) -> Result<bool, TableError> {
 mod tests {
     use super::*;
     use crate::auth::accounts::Accounts;
+    use crate::table::advice::AdviceOptions;
     use lazuli_engine::{MemoryEngine, MemoryOptions, Writers};
     use lazuli_model::{IndexName, Timestamp};
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -189,7 +190,12 @@ mod tests {
         fn new(engine: &Arc<MemoryEngine>, clock: &Arc<ManualClock>) -> Self {
             let tables = TableService::new(engine.clone(), clock.clone());
             let accounts = Accounts::new(Accounts::parse("acct1:a2V5").unwrap()).unwrap();
-            let advice = Advice::new(tables.clone(), Arc::new(accounts), clock.clone());
+            let advice = Advice::new(
+                tables.clone(),
+                Arc::new(accounts),
+                clock.clone(),
+                AdviceOptions::default(),
+            );
             let advice = Arc::new(advice);
             let auto = AutoIndex::new(advice.clone(), tables.clone(), clock.clone(), 2);
             Self { advice, auto, tables }

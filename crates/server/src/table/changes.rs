@@ -1,9 +1,10 @@
 //! The changes of a table: `?comp=lazuli-changes`. A request may wait for the next.
 
+pub(crate) mod refused;
 mod token;
 
 use crate::auth::permit::Principal;
-use crate::error::{ApiError, ApiResult, invalid_parameter};
+use crate::error::{ApiResult, invalid_parameter};
 use crate::http::answer_memory::AnswerMemory;
 use crate::http::extensions::Used;
 use crate::http::reply::Reply;
@@ -14,11 +15,12 @@ use crate::table::operation::Resource;
 use crate::table::query_options::limited_ms;
 use lazuli_model::TableName;
 use lazuli_model::limits::FEED_WAIT_SECONDS_MAX;
-use lazuli_table::{After, ChangeImage, ChangesPage, EntityChange, TableError};
+use lazuli_table::{After, ChangeImage, ChangesPage, EntityChange};
 use lazuli_wire::error_code::ErrorCode;
 use lazuli_wire::media::{Accepted, MetadataLevel};
 use lazuli_wire::odata::{Context, json};
 use lazuli_wire::sas::TableGrant;
+use refused::forged;
 use std::fmt::Write;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -88,33 +90,6 @@ fn wait_time(text: Option<&str>) -> ApiResult<Duration> {
         invalid_parameter("wait", text, "It is a number of seconds from 0 to 60.")
     })?;
     Ok(Duration::from_secs(seconds))
-}
-
-fn forged() -> ApiError {
-    ApiError::with_text(
-        ErrorCode::InvalidQueryParameterValue,
-        "The value of 'after' is not one that an earlier response for this table gave as 'next'.",
-    )
-}
-
-/// What a failure to read changes means to the client.
-pub(crate) fn changes_error(error: TableError) -> ApiError {
-    match error {
-        TableError::NoFeed => {
-            let text = "The table has no change feed. PUT ?comp=lazuli-feed turns it on.";
-            ApiError::with_text(ErrorCode::ResourceNotFound, text)
-        }
-        TableError::TokenOfOtherFeed => forged(),
-        TableError::ChangesDropped { oldest } => {
-            let text = format!(
-                "{} To go on with the oldest change that is kept, use after={}.",
-                ErrorCode::ChangesDropped.message(),
-                token::write(&oldest)
-            );
-            ApiError::with_text(ErrorCode::ChangesDropped, text)
-        }
-        other => ApiError::caused_by(ErrorCode::InternalError, other),
-    }
 }
 
 fn reply(

@@ -1,7 +1,7 @@
 //! Maps errors of the Table service to error codes.
 
 use crate::error::{ApiError, Stage};
-use crate::table::changes::changes_error;
+use crate::table::changes::refused::changes_error;
 use lazuli_engine::EngineError;
 use lazuli_model::{EntityError, KeyError, NameError};
 use lazuli_table::TableError;
