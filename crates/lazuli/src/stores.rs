@@ -68,6 +68,13 @@ pub(crate) async fn open(store: &str, role: Role, password_file: Option<&Path>) 
 
 fn open_directory(path: &Path, role: Role) -> Result<Arc<dyn Engine>> {
     let shown = path.display();
+    if role == Role::Shared && !path.exists() {
+        // The text is not shown: it may hold a password.
+        return Err(with_hint(
+            "--engine is not the address of a store",
+            "an address begins with postgres:// or tikv://",
+        ));
+    }
     if role == Role::Shared {
         return Err(with_hint(
             format!("{shown} is a data directory, which one server has to itself"),

@@ -109,7 +109,14 @@ fn what_cannot_be_copied_is_refused_with_a_hint() {
         assert!(said(&refused).contains("hint:"), "{}", said(&refused));
     }
     assert!(!nowhere.exists() && !to.exists());
-    let status = Command::new(BINARY).args(["status", "--engine", same]).output().unwrap();
-    assert_eq!(status.status.code(), Some(5), "{}", said(&status));
-    assert!(said(&status).contains("has to itself"), "{}", said(&status));
+    for (engine, expect) in [
+        (dir.path().to_str().unwrap(), "has to itself"),
+        ("db1:5432", "not the address of a store"),
+        ("mysql://me:secret@db1/x", "not the address of a store"),
+    ] {
+        let status = Command::new(BINARY).args(["status", "--engine", engine]).output().unwrap();
+        assert_eq!(status.status.code(), Some(5), "{}", said(&status));
+        assert!(said(&status).contains(expect), "{}", said(&status));
+        assert!(!said(&status).contains("secret"), "{}", said(&status));
+    }
 }
