@@ -3,8 +3,9 @@
 //! Entries of an index change in the commit of their entity, by a function that the engine runs
 //! when it orders commits (`derive.rs`). A query reads entries instead of entities where that reads
 //! less (`access.rs` decides, `read.rs` reads by `stream.rs` and `collect.rs`). Building goes through the table
-//! in steps while writes go on (`build.rs`, `fill.rs`; `duplicate.rs` and `trouble.rs` say what becomes
-//! of a build that meets duplicates or errors). `verify.rs` compares entries with entities.
+//! in steps while writes go on (`build.rs`, `fill.rs`; `waits.rs` says when it may begin, `duplicate.rs` and
+//! `trouble.rs` what becomes of a build that meets duplicates or errors). `verify.rs` compares entries with
+//! entities.
 //!
 //! # Invariants
 //!
@@ -26,6 +27,7 @@ pub(crate) mod read;
 pub(crate) mod stream;
 pub(crate) mod trouble;
 pub(crate) mod verify;
+pub(crate) mod waits;
 
 use lazuli_model::IndexName;
 

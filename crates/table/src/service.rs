@@ -10,6 +10,7 @@ use crate::index::build::Round;
 use crate::index::fill::Pace as BuildPace;
 use crate::index::meter::BuildMeter;
 use crate::index::trouble::BuildTroubles;
+use crate::index::waits::Waits;
 use crate::known_tables::{DeletionGuard, KnownTables, Moment};
 use crate::statistics::Statistics;
 use lazuli_engine::retry::{Attempt, Pace};
@@ -42,6 +43,7 @@ pub struct TableService {
     pub(crate) build_pace: Arc<BuildPace>,
     pub(crate) build_round: Arc<Round>,
     pub(crate) build_troubles: Arc<BuildTroubles>,
+    pub(crate) build_waits: Arc<Waits>,
     pub(crate) builds: Arc<BuildMeter>,
     pub(crate) changes: Arc<ChangeMeter>,
     /// How long the building of an index waits on a store with other writers; by default as long as
@@ -118,6 +120,7 @@ impl TableService {
             build_pace: Arc::default(),
             build_round: Arc::default(),
             build_troubles: Arc::default(),
+            build_waits: Arc::default(),
             builds: Arc::default(),
             changes: Arc::default(),
             index_settles_ms: None,

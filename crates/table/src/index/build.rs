@@ -154,15 +154,18 @@ impl TableService {
         }
     }
 
-    /// Whether every write that did not know of the index has finished. The store's clock decides:
-    /// the record is written again until its revision is late enough.
+    /// Whether every write that did not know of the index has finished. The store's clock tells: the
+    /// record is written again until its revision is late enough. So does the time that passes here.
     async fn has_settled(&self, build: &Build) -> Result<bool, TableError> {
         if self.nature().writers == Writers::Sole {
             return Ok(true);
         }
         const TICKS_PER_MS: u64 = 10_000;
+        let settles_ms = self.index_settles_ms.unwrap_or(SETTLES_MS);
         let waited = build.revision.0.saturating_sub(build.declared.0);
-        if waited >= self.index_settles_ms.unwrap_or(SETTLES_MS) * TICKS_PER_MS {
+        if waited >= settles_ms * TICKS_PER_MS
+            || self.build_waits.look(build.id, self.store.clock.now()) >= settles_ms
+        {
             return Ok(true);
         }
         self.commit_step(build, build.record.clone(), Gathered::default()).await?;
@@ -238,6 +241,7 @@ impl TableService {
         ended: &Counter,
         change: impl Fn(&mut TableIndex) -> Vec<Write>,
     ) -> Result<Reclaimed, TableError> {
+        self.build_waits.forget(build.id);
         let is_ours = AtomicBool::new(false);
         let changed = self.change_catalog(&build.record.account, &build.record.table, |catalog| {
             let is_same_table = catalog.id == build.id.table;
@@ -267,6 +271,7 @@ impl TableService {
 
     /// Removes the record of an index that is no longer being built.
     async fn abandon(&self, id: IndexId, revision: Revision) -> Result<Reclaimed, TableError> {
+        self.build_waits.forget(id);
         let key = Key::from(id.build());
         let commit = Commit {
             checks: vec![Check { key: key.clone(), expect: Expect::At(revision) }],

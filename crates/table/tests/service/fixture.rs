@@ -30,6 +30,10 @@ impl ManualClock {
         self.ticks.fetch_add(ms * 10_000, Ordering::SeqCst);
     }
 
+    pub(crate) fn set_back_ms(&self, ms: u64) {
+        self.ticks.fetch_sub(ms * 10_000, Ordering::SeqCst);
+    }
+
     pub(crate) fn advance_ms_per_look(&self, ms: u64) {
         self.step.store(ms * 10_000, Ordering::SeqCst);
     }

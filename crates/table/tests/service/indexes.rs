@@ -358,6 +358,24 @@ async fn the_builder_waits_for_writes_that_do_not_know_the_index() {
     assert_eq!(fixture.states().await, [IndexState::Ready]);
 }
 
+/// X-3.8: the revisions of a store whose clock was set back grow by ticks until it has caught up.
+#[tokio::test]
+async fn building_begins_though_the_clock_of_the_store_was_set_back() {
+    let fixture = Fixture::new().await;
+    fixture.put(("p", "r"), &[("A", Value::Int32(1))]).await.unwrap();
+    fixture.clock.set_back_ms(2 * 86_400_000);
+    fixture.declare(&[index("byA", &["A"], false)]).await;
+    let mut seconds = 0;
+    while fixture.states().await == [IndexState::Building] {
+        fixture.service.build_some().await.unwrap();
+        fixture.clock.advance_ms(1_000);
+        seconds += 1;
+        assert!(seconds < 60, "it waits for the store's clock");
+    }
+    assert_eq!(fixture.states().await, [IndexState::Ready]);
+    assert!(seconds > 40, "it waited {seconds} s");
+}
+
 #[tokio::test]
 async fn a_lost_answer_changes_nothing_in_building() {
     // X-3.8: a crash at any step leaves a correct state.
