@@ -1,6 +1,6 @@
 //! Indexes of tables on a running server: declared, built again, and compared with the entities.
 
-use crate::http::{Connection, Request};
+use crate::http::{Connection, Request, Response};
 use crate::table::{Outcome, expect, send};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -48,7 +48,13 @@ pub fn verify(connection: &mut Connection, table: &str) -> Result<()> {
 pub fn wait_until_built(connection: &mut Connection, table: &str) -> Result<()> {
     let start = Instant::now();
     loop {
-        let shown: Shown = read(connection, &path(table, "indexes"))?;
+        let answer = get(connection, &path(table, "indexes"))?;
+        if answer.status == 503 && start.elapsed() < PATIENCE {
+            // As a client that is told to retry: a store that had a fault may end connections late.
+            std::thread::park_timeout(REST);
+            continue;
+        }
+        let shown: Shown = read_answer(&answer, table)?;
         let failed = shown.indexes.iter().find(|index| index.state == "failed");
         ensure!(failed.is_none(), "an index of {table} failed: {failed:?}");
         if shown.indexes.iter().all(|index| index.state == "ready") {
@@ -59,10 +65,17 @@ pub fn wait_until_built(connection: &mut Connection, table: &str) -> Result<()> 
     }
 }
 
+fn get(connection: &mut Connection, path: &str) -> Result<Response> {
+    Ok(connection.send(&Request::new("GET", path).headers(HEADERS))?)
+}
+
 fn read<T: for<'d> Deserialize<'d>>(connection: &mut Connection, path: &str) -> Result<T> {
-    let answer = connection.send(&Request::new("GET", path).headers(HEADERS))?;
-    ensure!(answer.status == 200, "{path}: {} {}", answer.status, answer.text());
-    serde_json::from_slice(&answer.body).with_context(|| format!("read the answer of {path}"))
+    read_answer(&get(connection, path)?, path)
+}
+
+fn read_answer<T: for<'d> Deserialize<'d>>(answer: &Response, of: &str) -> Result<T> {
+    ensure!(answer.status == 200, "{of}: {} {}", answer.status, answer.text());
+    serde_json::from_slice(&answer.body).with_context(|| format!("read the answer of {of}"))
 }
 
 fn path(table: &str, resource: &str) -> String {
