@@ -41,6 +41,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PATIENCE: u64 = 4_000;
 /// Between two steps of building indexes, in the same ticks.
 const BUILD_REST: u64 = 100;
+/// The longest time, in milliseconds, for which a build waits that failed while there were faults.
+const BUILD_WAIT_MAX: u64 = 61_000;
 /// Steps of building at most: of the chore, and at the end.
 const BUILD_STEPS: usize = 200;
 /// The table of every run.
@@ -229,6 +231,9 @@ impl World {
         // Commits whose clients gave up may still be in flight.
         self.handle.sleep(10 * PATIENCE).await;
         self.clock.calm();
+        if self.builds() {
+            self.handle.sleep(BUILD_WAIT_MAX).await;
+        }
         self.call(0, whole(None)).await;
         let mut derived = self.engine.check_derived().await.err();
         if self.plan.workload == Workload::Indexed {
@@ -290,9 +295,13 @@ impl World {
         seen
     }
 
+    fn builds(&self) -> bool {
+        matches!(self.plan.workload, Workload::Indexed | Workload::Expiring)
+    }
+
     /// Builds indexes and sweeps what is expired while the clients work, now on one server and now on the other.
     async fn build(self) {
-        if !matches!(self.plan.workload, Workload::Indexed | Workload::Expiring) {
+        if !self.builds() {
             return;
         }
         for server in self.servers.iter().cycle().take(BUILD_STEPS) {

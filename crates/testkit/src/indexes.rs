@@ -1,6 +1,6 @@
 //! Indexes of tables on a running server: declared, built again, and compared with the entities.
 
-use crate::http::{Connection, Request, Response};
+use crate::http::{Connection, Request};
 use crate::table::{Outcome, expect, send};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -48,13 +48,7 @@ pub fn verify(connection: &mut Connection, table: &str) -> Result<()> {
 pub fn wait_until_built(connection: &mut Connection, table: &str) -> Result<()> {
     let start = Instant::now();
     loop {
-        let answer = get(connection, &path(table, "indexes"))?;
-        if answer.status == 503 && start.elapsed() < PATIENCE {
-            // As a client that is told to retry: a store that had a fault may end connections late.
-            std::thread::park_timeout(REST);
-            continue;
-        }
-        let shown: Shown = read_answer(&answer, table)?;
+        let shown: Shown = read(connection, &path(table, "indexes"))?;
         let failed = shown.indexes.iter().find(|index| index.state == "failed");
         ensure!(failed.is_none(), "an index of {table} failed: {failed:?}");
         if shown.indexes.iter().all(|index| index.state == "ready") {
@@ -65,17 +59,19 @@ pub fn wait_until_built(connection: &mut Connection, table: &str) -> Result<()> 
     }
 }
 
-fn get(connection: &mut Connection, path: &str) -> Result<Response> {
-    Ok(connection.send(&Request::new("GET", path).headers(HEADERS))?)
-}
-
+/// Asks again as long as the server is busy, as clients do: a store that had a fault may end connections
+/// later.
 fn read<T: for<'d> Deserialize<'d>>(connection: &mut Connection, path: &str) -> Result<T> {
-    read_answer(&get(connection, path)?, path)
-}
-
-fn read_answer<T: for<'d> Deserialize<'d>>(answer: &Response, of: &str) -> Result<T> {
-    ensure!(answer.status == 200, "{of}: {} {}", answer.status, answer.text());
-    serde_json::from_slice(&answer.body).with_context(|| format!("read the answer of {of}"))
+    let start = Instant::now();
+    let answer = loop {
+        let answer = connection.send(&Request::new("GET", path).headers(HEADERS))?;
+        if answer.status != 503 || start.elapsed() > PATIENCE {
+            break answer;
+        }
+        std::thread::park_timeout(REST);
+    };
+    ensure!(answer.status == 200, "{path}: {} {}", answer.status, answer.text());
+    serde_json::from_slice(&answer.body).with_context(|| format!("read the answer of {path}"))
 }
 
 fn path(table: &str, resource: &str) -> String {

@@ -49,8 +49,13 @@ struct Trouble {
 }
 
 impl BuildTroubles {
+    /// Also if its time is further away than any wait: then the clock was set back meanwhile.
     pub(super) fn is_due(&self, id: IndexId, now: Timestamp) -> bool {
-        self.state().known.get(&id).is_none_or(|trouble| trouble.again <= now)
+        let soon = now..=now.plus_seconds(WAIT_SECONDS_MAX);
+        self.state()
+            .known
+            .get(&id)
+            .is_none_or(|trouble| trouble.again == now || !soon.contains(&trouble.again))
     }
 
     pub(super) fn forget(&self, id: IndexId) {
@@ -130,5 +135,25 @@ impl TableService {
         };
         // It tells what is wrong, and changes nothing.
         let _ = self.store.engine.commit(commit).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazuli_layout::TableId;
+
+    #[test]
+    fn a_failed_build_waits_unless_the_clock_was_set_back() {
+        let at = |seconds: u64| Timestamp::from_unix_seconds(1_000_000 + seconds);
+        let (account, table) = ("acct".to_owned(), "Orders".to_owned());
+        let trouble = BuildTrouble { account, table, error: "busy".to_owned() };
+        let id = IndexId { table: TableId(1), number: 1 };
+        let troubles = BuildTroubles::default();
+        assert!(troubles.is_due(id, at(0)));
+        troubles.note(id, at(0), &trouble);
+        assert_eq!([0, 1, 2].map(|seconds| troubles.is_due(id, at(seconds))), [false, true, true]);
+        assert!(troubles.is_due(IndexId { number: 2, ..id }, at(0)));
+        assert!(troubles.is_due(id, Timestamp::from_unix_seconds(1)));
     }
 }
