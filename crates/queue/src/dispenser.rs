@@ -101,10 +101,7 @@ struct Doubt {
 /// messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hint {
-    /// The first visible message that the last scan found, or the time of the scan if it found none.
-    pub(crate) first: Timestamp,
-    /// When a scan last looked for messages that were put late.
-    pub(crate) looked_back: Timestamp,
+    pub(crate) start: Timestamp,
     /// When a scan last began at the beginning.
     pub(crate) full_scan: Timestamp,
     pub(crate) width: usize,
@@ -133,8 +130,7 @@ impl Hint {
 impl Dispenser {
     pub(crate) fn new(generation: Generation, memory: Arc<BufferMemory>, losses: Losses) -> Self {
         let hint = Hint {
-            first: Timestamp::MIN,
-            looked_back: Timestamp::MIN,
+            start: Timestamp::MIN,
             full_scan: Timestamp::MIN,
             width: 0,
             counted: None,

@@ -1,9 +1,7 @@
 //! Delivery if there are other writers: the in-memory state is only a hint.
 //!
 //! Each Get reads a view, from slightly before the last known first message, and takes messages on
-//! the condition that they are unchanged. It looks back a minute, for messages that were put late or
-//! by a slower clock, if it would otherwise find none, and once a second: deleted messages are passed
-//! over then, and not by every Get. A single consumer takes the first ones, so it gets
+//! the condition that they are unchanged. A single consumer takes the first ones, so it gets
 //! messages in order. After a conflict a consumer picks at random from a window, and doubles the
 //! window with each conflict: then the order is approximate, which the service allows.
 
@@ -21,12 +19,9 @@ use std::sync::Arc;
 
 /// Maximum size of the window.
 const WIDTH_MAX: usize = 256;
-/// How far before the first message a scan begins that looks back, in seconds: longer than a commit
-/// may take, and than the clock skew between two servers.
+/// How far before the first message a scan begins, in seconds: longer than a commit may take, and
+/// than the clock skew between two servers.
 const LOOK_BACK_SECONDS: u64 = 60;
-/// How far before the first message any other scan begins, in seconds, and how often one looks back:
-/// so much later is a message found, while there are others, that was put late.
-const LOOK_BACK_EVERY_SECONDS: u64 = 1;
 /// How often a scan starts at the beginning, for messages that a recovered store restores.
 const FULL_SCAN_SECONDS: u64 = 300;
 
@@ -140,29 +135,13 @@ impl QueueService {
         let now = dispenser.now(self.clock());
         let hint = dispenser.hint();
         let is_full = now >= hint.full_scan.plus_seconds(FULL_SCAN_SECONDS);
-        let mut looks_back =
-            is_full || now >= hint.looked_back.plus_seconds(LOOK_BACK_EVERY_SECONDS);
-        let scan = async |seconds| {
-            let start = if is_full { Timestamp::MIN } else { hint.first.min(before(now, seconds)) };
-            let start = Position::first_at(start);
-            let range = key::queue::visible_range(dispenser.generation, start, now);
-            gather(view, range, now, wanted, wanted).await
-        };
-        let mut taken = Vec::new();
-        if !looks_back {
-            taken = scan(LOOK_BACK_EVERY_SECONDS).await?.taken;
-            // Nobody is told that there is nothing before a look back.
-            looks_back = taken.is_empty();
-        }
-        if looks_back {
-            taken = scan(LOOK_BACK_SECONDS).await?.taken;
-        }
+        let start = if is_full { Timestamp::MIN } else { hint.start };
+        let start = Position::first_at(start);
+        let range = key::queue::visible_range(dispenser.generation, start, now);
+        let taken = gather(view, range, now, wanted, wanted).await?.taken;
         let first = taken.first().map_or(now, |taken| taken.position.next_visible);
         dispenser.set_hint(|hint| {
-            hint.first = first;
-            if looks_back {
-                hint.looked_back = now;
-            }
+            hint.start = first.min(before(now, LOOK_BACK_SECONDS));
             if is_full {
                 hint.full_scan = now;
             }

@@ -102,37 +102,7 @@ async fn a_peek_looks_at_no_more_messages_than_it_shows() {
     }
 }
 
-/// Puts a message through another server, whose clock is 20 s behind.
-async fn put_late(fixture: &Fixture, text: &str) {
-    fixture.clock.step_back_ticks(200_000_000);
-    fixture.elsewhere().put(text).await;
-    fixture.clock.advance_seconds(20);
-}
-
-/// Where others write too, a message may be put late, behind others that were got: it is found, at once if
-/// nothing else is there.
-#[tokio::test]
-async fn a_message_that_was_put_late_is_got() {
-    let fixture = Fixture::on(memory(Writers::Many)).await;
-    let Fixture { clock, .. } = &fixture;
-    clock.advance_seconds(100);
-    assert!(fixture.get_texts().await.is_empty());
-    put_late(&fixture, "late").await;
-    assert_eq!(fixture.get_texts().await, ["late"]);
-    for text in ["one", "two", "three"] {
-        fixture.put(text).await;
-    }
-    put_late(&fixture, "later").await;
-    let mut got = Vec::new();
-    for _ in 0..4 {
-        clock.advance_ticks(5_000_000);
-        got.extend(fixture.get(1, 600).await.into_iter().map(|got| got.message.text));
-    }
-    assert!(got.iter().any(|text| text.as_str() == "later"), "{got:?}");
-}
-
-/// Where others write too, a scan begins a minute before the first message once a second, and if it would
-/// otherwise find nothing.
+/// Where others write too, a scan begins a minute before the first message.
 #[tokio::test]
 async fn a_hint_keeps_scans_short_where_others_write() {
     let fixture = Fixture::on(memory(Writers::Many)).await;
@@ -144,15 +114,9 @@ async fn a_hint_keeps_scans_short_where_others_write() {
             fixture.delete(&got).await.unwrap();
         }
     }
-    engine.seen.reset();
-    assert!(fixture.get_texts().await.is_empty());
-    // Two places of each message of a minute, at 10 a second.
-    assert!(Seen::of(&engine.seen.passed) <= 2 * 600 + 40, "{}", Seen::of(&engine.seen.passed));
     fixture.put("here").await;
-    fixture.put("there").await;
     engine.seen.reset();
-    assert_eq!(fixture.get(1, 30).await.len(), 1);
-    assert_eq!(fixture.get(1, 30).await.len(), 1);
-    // Of a second.
-    assert!(Seen::of(&engine.seen.passed) <= 2 * 2 * 20, "{}", Seen::of(&engine.seen.passed));
+    assert_eq!(fixture.get_texts().await, ["here"]);
+    // Two places of each message of a minute, at 10 a second.
+    assert!(Seen::of(&engine.seen.passed) <= 2 * 600 + 20, "{}", Seen::of(&engine.seen.passed));
 }
