@@ -1,6 +1,6 @@
-//! What an entity costs on its way to the store and back: key codec, record.
+//! What encoding and decoding an entity costs: key codec, record.
 //!
-//! `cargo bench -p lazuli-layout`; a name as argument picks one.
+//! `cargo bench -p lazuli-layout`; a name as argument selects one.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark whose input is bad should stop")]
 

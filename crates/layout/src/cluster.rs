@@ -1,5 +1,5 @@
-//! The values that gateways of a shared store leave for each other: the lease of the chores, and what
-//! each gateway says of itself. Each starts with a version byte.
+//! The values that gateways of a shared store leave for each other: the lease of the chores, and each
+//! gateway's own status. Each starts with a version byte.
 
 use crate::CorruptRecord;
 use crate::codec::{Reader, Writer};
@@ -7,13 +7,13 @@ use lazuli_model::Timestamp;
 
 const VERSION: u8 = 1;
 
-/// Who runs the chores. The holder rewrites it at each beat, so its revision tells whether the holder
-/// lives.
+/// Who runs the chores. The holder rewrites it at each beat, so its revision shows whether the holder
+/// is alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseRecord {
-    /// The id of a gateway: another after each start.
+    /// The id of a gateway; new at each start.
     pub holder: String,
-    /// How often the record was written.
+    /// How often the record has been written.
     pub beat: u64,
 }
 
@@ -32,14 +32,14 @@ impl LeaseRecord {
     }
 }
 
-/// What a gateway says of itself. It rewrites the record every few seconds, so its revision tells when
-/// the gateway was last well.
+/// A gateway's own status. It rewrites the record every few seconds, so its revision shows when the
+/// gateway was last alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayRecord {
     /// The version of the program.
     pub version: String,
     pub started: Timestamp,
-    /// Where it listens: name of a service, address.
+    /// Where it listens: service name and address.
     pub listens: Vec<(String, String)>,
 }
 

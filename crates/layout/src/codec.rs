@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         self.utf8(text)
     }
 
-    /// Nothing may be left.
+    /// Fails unless everything has been read.
     pub(crate) fn end(self) -> Result<(), CorruptRecord> {
         if self.bytes.is_empty() { Ok(()) } else { Err(self.corrupt()) }
     }

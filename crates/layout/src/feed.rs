@@ -8,15 +8,15 @@ const RECORD_VERSION: u8 = 1;
 const ENTRY_VERSION: u8 = 1;
 const HEAD_VERSION: u8 = 1;
 
-/// The value of the head of a feed, whose revision is all that counts.
+/// The value of the head of a feed; only its revision matters.
 pub const HEAD: &[u8] = &[HEAD_VERSION];
 
-/// What is kept of a feed beside its entries.
+/// What is stored about a feed in addition to its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedRecord {
     pub account: AccountName,
     pub table: TableName,
-    /// When it was turned on.
+    /// When the feed was turned on.
     pub begun: Timestamp,
     /// Entries of commits before this revision are dropped.
     pub floor: u64,

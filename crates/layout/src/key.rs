@@ -10,7 +10,7 @@
 //! | `d` | queue id, epoch | the tombstone of dropped messages whose space is not yet reclaimed |
 //! | `e` | table id, partition key, 00, row key | an entity |
 //! | `f` | table id, feed number, revision, place | a change of an entity |
-//! | `g` | gateway id | what a gateway of a shared store says of itself |
+//! | `g` | gateway id | the status of a gateway of a shared store |
 //! | `h` | table id, feed number | the head of a feed, which orders its commits on a store with many writers |
 //! | `i` | table id, index number, values, partition key, 00, row key | an index entry |
 //! | `j` | table id, index number | the tombstone of a dropped index |
@@ -25,8 +25,8 @@
 //! | `s` | account | the properties of an account's queue service |
 //! | `t` | queue id, epoch, message id | the text of a message, if it is long |
 //! | `u` | table id, index number, hash of values | the owner of unique values |
-//! | `v` | account, 00, table name as given | what the advice on a table rests on |
-//! | `w` | table id, index number | when an index of the server's own making was last used |
+//! | `v` | account, 00, table name as given | the data behind the advice on a table |
+//! | `w` | table id, index number | when an automatic index was last used |
 //! | `x` | table id, expiry number, bucket, partition key, 00, row key | the moment at which an entity expires |
 //! | `y` | table id, expiry number | the record of an expiry |
 //!
@@ -49,7 +49,7 @@ use lazuli_model::{AccountName, EntityKey};
 use std::borrow::Cow;
 use std::ops::{Bound, Range};
 
-/// No key is longer, and every engine takes keys of this length: the shared stores take no longer ones.
+/// No key is longer, and every engine accepts keys of this length: the shared stores accept none longer.
 pub const KEY_BYTES_MAX: usize = 4 * 1024;
 
 /// The first byte of every key. Cluster engines reserve others.
@@ -58,7 +58,7 @@ const KIND_ACCESS_POLICIES: u8 = b'a';
 const KIND_CATALOG: u8 = b'c';
 const KIND_ENTITY: u8 = b'e';
 const KIND_GATEWAY: u8 = b'g';
-/// An engine may keep a record of its own, such as its format, under this kind.
+/// An engine may keep its own record, such as its format, under this kind.
 const KIND_OF_ENGINE: u8 = 0;
 const KIND_CHORE_LEASE: u8 = b'l';
 const KIND_NEXT_TABLE_ID: u8 = b'n';
@@ -117,12 +117,12 @@ pub fn chore_lease() -> Vec<u8> {
     vec![LAZULI, KIND_CHORE_LEASE]
 }
 
-/// The key of what the gateway `id` says of itself.
+/// The key of the status of gateway `id`.
 pub fn gateway(id: &str) -> Vec<u8> {
     [&[LAZULI, KIND_GATEWAY], id.as_bytes()].concat()
 }
 
-/// What all gateways say of themselves.
+/// The status of all gateways.
 pub fn gateways() -> Range<Vec<u8>> {
     vec![LAZULI, KIND_GATEWAY]..vec![LAZULI, KIND_GATEWAY + 1]
 }
@@ -132,8 +132,7 @@ pub fn all() -> Range<Vec<u8>> {
     vec![LAZULI]..vec![LAZULI + 1]
 }
 
-/// Whether a key holds what engines keep of themselves, or gateways leave for each other: nothing of it
-/// belongs to the data.
+/// Whether a key belongs to an engine or to gateways, rather than to the data.
 pub fn is_of_gateways(key: &[u8]) -> bool {
     matches!(key, [LAZULI, KIND_OF_ENGINE | KIND_GATEWAY | KIND_CHORE_LEASE, ..])
 }
@@ -149,14 +148,14 @@ pub fn service_properties(account: &AccountName) -> Vec<u8> {
     [&[LAZULI, KIND_SERVICE_PROPERTIES], account.as_str().as_bytes()].concat()
 }
 
-/// The key of what advice on a table of `account` rests on; of all tables together, with an empty name.
+/// The key of the data behind advice on a table of `account`; an empty name means all tables together.
 pub fn advice(account: &AccountName, table: &str) -> Vec<u8> {
     let mut key = advice_prefix(account);
     push_text(&mut key, table);
     key
 }
 
-/// What advice on the tables of `account` rests on.
+/// The data behind advice on the tables of `account`.
 pub fn advice_range(account: &AccountName) -> Range<Vec<u8>> {
     text_range(advice_prefix(account), Bound::Unbounded, Bound::Unbounded)
 }

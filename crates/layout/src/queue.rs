@@ -70,7 +70,7 @@ pub struct MessageRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredText {
     Inline(MessageText),
-    /// Under a separate key.
+    /// Stored under a separate key.
     Apart,
 }
 

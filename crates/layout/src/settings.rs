@@ -19,12 +19,12 @@ pub struct TableSettings {
     pub next_index: u32,
     pub indexes: Vec<TableIndex>,
     pub expiry: Option<TableExpiry>,
-    /// How often a feed was turned on: the number of the present one, or of the last.
+    /// How often a feed was turned on: the number of the current feed, or of the last one.
     pub feeds: u32,
     pub feed: Option<Feed>,
 }
 
-/// When entities expire, and the number of the index of their moments, which no other index has.
+/// When entities expire, and the number of the index of their expiry moments, unique among indexes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableExpiry {
     pub number: u32,
@@ -50,15 +50,15 @@ pub struct TableIndex {
     /// Whether the server declared it by itself.
     pub is_automatic: bool,
     /// Whether entries hold [`SHORT_INDEXED_BYTES_MAX`] of a long value, so that they fit into the
-    /// keys of every engine. Those of indexes of four properties do, unless they were declared
-    /// before this was known.
+    /// keys of every engine. Indexes of four properties set this, unless they were declared before
+    /// the option existed.
     pub is_cut_short: bool,
 }
 
-/// How far an index is.
+/// The state of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexState {
-    /// Writes maintain it; it does not have all entities yet.
+    /// Writes maintain it; it does not contain all entities yet.
     Building,
     /// It serves queries.
     Ready,
@@ -71,7 +71,7 @@ impl TableIndex {
         IndexId { table, number: self.number }
     }
 
-    /// The keys of its entries.
+    /// The entries of this index.
     pub fn entries(&self, table: TableId) -> Entries {
         let value_bytes_max = match self.is_cut_short {
             true => SHORT_INDEXED_BYTES_MAX,
@@ -232,14 +232,14 @@ const fn images_of(code: u8) -> Option<Images> {
     })
 }
 
-/// How far the building of an index is.
+/// The progress of an index being built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildRecord {
     pub account: AccountName,
     pub table: TableName,
     /// The first entity, by its key, that has not been examined.
     pub from: Vec<u8>,
-    /// Entities examined.
+    /// Number of entities examined.
     pub done: u64,
     /// Entities of the table when building began, as far as counted.
     pub total: u64,
@@ -250,11 +250,11 @@ pub struct BuildRecord {
 }
 
 const BUILD_VERSION: u8 = 1;
-/// That of a record that says why the last step failed.
+/// The version of a record that says why the last step failed.
 const TROUBLED_BUILD_VERSION: u8 = 2;
 
 impl BuildRecord {
-    /// The record of an index whose building begins.
+    /// The record of an index whose building begins now.
     pub fn new(account: AccountName, table: TableName) -> Self {
         let (done, total, trouble) = (0, 0, None);
         let count_from = Some(Vec::new());
@@ -304,7 +304,7 @@ impl BuildRecord {
     }
 }
 
-/// Whose expiry it is.
+/// The table to which an expiry belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiryRecord {
     pub account: AccountName,

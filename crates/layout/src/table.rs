@@ -49,7 +49,7 @@ impl CatalogRecord {
         Ok(Self { id, name, created, settings })
     }
 
-    /// Only id and settings, which is all that most operations need.
+    /// Only the id and the settings, which are all that most operations need.
     pub fn decode_facts(bytes: &[u8]) -> Result<(TableId, Option<TableSettings>), CorruptRecord> {
         let (mut reader, has_settings) = Self::reader(bytes)?;
         let id = TableId(reader.u64()?);
@@ -88,8 +88,8 @@ pub fn decode_next_table_id(bytes: &[u8]) -> Result<TableId, CorruptRecord> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReclaimMark {
     pub dropped: Timestamp,
-    /// Whether the space was reclaimed once, on a store with many writers: the tombstone stays for a
-    /// second pass, which finds what a slow commit wrote after the first.
+    /// Whether the space has been reclaimed once, on a store with many writers: the tombstone stays
+    /// for a second pass, which finds what a slow commit wrote after the first.
     pub is_swept: bool,
 }
 
@@ -113,7 +113,7 @@ impl ReclaimMark {
     }
 }
 
-/// The tombstone of what is dropped at a time.
+/// The tombstone of what is dropped at `dropped`.
 pub fn encode_reclaim(dropped: Timestamp) -> Vec<u8> {
     ReclaimMark { dropped, is_swept: false }.encode()
 }

@@ -1,4 +1,4 @@
-//! Time that engines spend on commits, for whoever called them.
+//! Time that engines spend on commits, for their callers.
 //!
 //! An engine is called through many layers, none of which knows the request. But a commit ends while
 //! its caller is polled, on the thread that polls it: so the engine records the time on that thread,
@@ -11,7 +11,7 @@ thread_local! {
     static COMMITTING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Records that a commit took so long, from call to result.
+/// Records that a commit took this long, from call to result.
 pub fn record_commit(took: Duration) {
     COMMITTING.set(COMMITTING.get() + took);
 }

@@ -36,7 +36,7 @@ pub(crate) const fn hex8(bytes: [u8; 4]) -> [u8; 8] {
     let word = (word | word << 16) & 0x0000_FFFF_0000_FFFF;
     let word = (word | word << 8) & 0x00FF_00FF_00FF_00FF;
     let halves = (word >> 4 | word << 8) & 0x0F0F_0F0F_0F0F_0F0F;
-    // One in each place that holds ten or more.
+    // One in each position that holds ten or more.
     let letters = (halves + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
     (halves + ZEROS + letters * (b'a' - b'0' - 10) as u64).to_le_bytes()
 }

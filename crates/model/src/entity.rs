@@ -104,7 +104,7 @@ impl PropertyLimits {
 }
 
 /// The custom properties of one entity, in the order given: each name and value within its limits,
-/// no name twice, at most 252 of them.
+/// without duplicate names, at most 252.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Properties<'a> {
     pairs: Vec<(Cow<'a, str>, Value<'a>)>,
@@ -117,7 +117,7 @@ impl<'a> Properties<'a> {
         Self::within(PropertyLimits::Service, pairs)
     }
 
-    /// Takes `pairs` after checking other limits.
+    /// Takes `pairs` after checking against `limits`.
     pub fn within(
         limits: PropertyLimits,
         pairs: Vec<(Cow<'a, str>, Value<'a>)>,
@@ -214,14 +214,14 @@ fn borrowed<'p>(
     pairs.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
 }
 
-/// Whether the service takes `name` for a property: its shape and its length (T-3.21).
+/// Whether the service accepts `name` as a property name: its shape and its length (T-3.21).
 pub fn is_property_name(name: &str) -> bool {
     PropertyLimits::Service.check_name(name).is_ok()
 }
 
 /// Whether `name` has the shape of a C# identifier (T-3.21). ASCII is decided without tables.
 fn is_identifier(name: &str) -> bool {
-    // To look at every byte takes fewer instructions than to stop at the first that is none.
+    // Looking at every byte takes fewer instructions than stopping at the first that fails.
     if name.bytes().fold(true, |all, byte| all & is_word(byte)) {
         return name.bytes().next().is_some_and(|first| !first.is_ascii_digit());
     }

@@ -21,7 +21,7 @@ pub enum Filter {
     },
     /// A bare property: true where it is the Boolean `true`.
     IsTrue(Property),
-    /// A condition that only extensions have.
+    /// A condition that exists only as an extension.
     Extended(Extended),
     Not(Box<Self>),
     /// True when every part is; the parts are at least two.
@@ -155,7 +155,7 @@ impl Filter {
         }))
     }
 
-    /// The number of comparisons, including bare properties and functions. `in` counts for none
+    /// The number of comparisons, including bare properties and functions. `in` counts as none
     ///
     pub fn comparisons(&self) -> usize {
         match self {
@@ -166,7 +166,7 @@ impl Filter {
         }
     }
 
-    /// The conditions in it that only extensions have.
+    /// The conditions in it that exist only as extensions.
     pub fn extended(&self) -> Vec<&Extended> {
         match self {
             Self::Extended(extended) => vec![extended],

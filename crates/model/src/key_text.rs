@@ -1,4 +1,4 @@
-//! Texts that keys are made of: the end of a prefix, escaped fields, inverted ticks, buckets.
+//! Building blocks of key text: the end of a prefix, escaped fields, inverted ticks, buckets.
 //!
 //! Stored keys depend on every function here. Their results must never change.
 
@@ -93,7 +93,7 @@ fn hex_value(digit: u8) -> Option<u8> {
     }
 }
 
-/// Digits of a time in a key.
+/// Number of digits of a time in a key.
 pub const TICKS_DIGITS: usize = 19;
 
 /// Appends the ticks of `time`, so that keys sort with the oldest first.
@@ -117,8 +117,8 @@ pub fn parse_inverted_ticks(text: &str) -> Option<Timestamp> {
     Timestamp::from_ticks(Timestamp::MAX.ticks() - inverted)
 }
 
-/// Appends `value` with zeros in front, so that keys sort by the number. A value of more than
-/// `width` digits is written in full: the caller decides what that means.
+/// Appends `value` with leading zeros, so that keys sort by the number. A value of more than `width`
+/// digits is written in full: the caller decides what that means.
 pub fn write_padded(out: &mut String, value: u128, width: usize) {
     // Most numbers have few digits, and need no formatter.
     if let (Ok(value @ ..100_000_000), width @ ..=8) = (u32::try_from(value), width.max(1)) {
@@ -220,7 +220,7 @@ mod tests {
         ) {
             let escaped = written(|out| escape(out, &text, separator));
             prop_assert!(!escaped.chars().any(is_forbidden));
-            // Escapes are made of these.
+            // Characters that escapes are made of.
             let plain = |c: char| c == '~' || c.is_ascii_digit() || c.is_ascii_uppercase();
             if let Some(separator) = separator.filter(|c| !plain(*c)) {
                 prop_assert!(!escaped.contains(separator));

@@ -54,7 +54,7 @@ pub const QUEUE_NAME_CHARS_MIN: usize = 3;
 /// See [`QUEUE_NAME_CHARS_MIN`].
 pub const QUEUE_NAME_CHARS_MAX: usize = 63;
 
-/// Names and values of a queue's metadata together, by analogy with the Blob service.
+/// Total bytes of the names and values of a queue's metadata, by analogy with the Blob service.
 pub const METADATA_BYTES_MAX: usize = 8 * 1024;
 
 /// Bytes of UTF-8 in the text of a message (Q-6.18, recorded).

@@ -20,7 +20,7 @@ pub struct MessageId(Guid);
 impl MessageId {
     /// A GUID of version 6 (RFC 9562): the insertion time in ticks since 1582-10-15, its most
     /// significant bits first, then 62 bits of `random`. So messages that become visible at one tick
-    /// are still in the order of their insertion.
+    /// still keep their insertion order.
     pub fn new(inserted: Timestamp, random: u64) -> Self {
         const VERSION: u64 = 6 << 12;
         const VARIANT: u64 = 0b10 << 62;

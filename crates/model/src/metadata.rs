@@ -19,7 +19,7 @@ pub enum MetadataError {
     TooLarge,
 }
 
-/// The metadata of a queue: identifiers, unique without regard to case, each with a text.
+/// The metadata of a queue: identifiers, unique ignoring case, each with a text.
 ///
 /// Two sets are equal when they hold the same pairs in any order, names without regard to case
 /// . Names keep their case and order.
@@ -93,7 +93,7 @@ mod tests {
         Metadata::parse(pairs.iter().copied())
     }
 
-    /// TQ-15: names that are no identifiers are refused.
+    /// TQ-15: names that are not identifiers are refused.
     #[test]
     fn names_are_identifiers() {
         for good in ["a", "_", "Val1", "snake_case", "_9"] {

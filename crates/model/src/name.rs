@@ -60,8 +60,8 @@ pub enum NameError {
     Reserved,
 }
 
-/// The name of a table: `[A-Za-z][A-Za-z0-9]{2,62}`, unique without regard to case; or that of an
-/// analytics table, which only [`TableName::parse_any`] reads.
+/// The name of a table: `[A-Za-z][A-Za-z0-9]{2,62}`, unique ignoring case; or that of an analytics
+/// table, which only [`TableName::parse_any`] reads.
 ///
 /// Names that differ only in case are equal; the given case is kept for display.
 #[derive(Clone, Debug)]

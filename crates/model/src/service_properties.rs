@@ -31,7 +31,7 @@ pub struct Metrics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Retention(pub Option<u16>);
 
-/// Which other origins may call. The lists are stored as given.
+/// Which other origins may make requests. The lists are stored as given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CorsRule {
     pub allowed_origins: Vec<String>,

@@ -54,7 +54,7 @@ pub enum ChangeOperation {
     Replace,
     Merge,
     Delete,
-    /// Deleted because its time was over.
+    /// Deleted because it expired.
     Expire,
 }
 

@@ -64,7 +64,7 @@ impl Timestamp {
     /// The bytes of the same text, for a caller that copies them.
     pub fn text_bytes(self, buffer: &mut [u8; Self::TEXT_BYTES_MAX]) -> &[u8] {
         let zeros = zeros_at_end(self.write_text(buffer));
-        // The eighth zero is in the place of the point.
+        // The eighth zero is where the point was.
         let end = Self::TEXT_BYTES_MAX - 1 - zeros;
         if let Some(end) = buffer.get_mut(end) {
             *end = b'Z';
@@ -85,7 +85,7 @@ impl Timestamp {
         let date = digits((year * 100 + month) * 100 + day);
         let time = digits((hour * 100 + minute) * 100 + second);
         let fraction = digits(fraction);
-        // With a zero in the place of the point.
+        // With a zero in place of the point.
         let (before_point, from_point) = buffer.split_at_mut(19);
         let ([y0, y1, y2, y3, m0, m1, d0, d1], [_, _, h0, h1, n0, n1, s0, s1]) = (date, time);
         before_point.copy_from_slice(&[
@@ -170,7 +170,7 @@ impl Timestamp {
         let rest = [
             b' ', y0, y1, y2, y3, b' ', h0, h1, b':', n0, n1, b':', s0, s1, b' ', b'G', b'M', b'T',
         ];
-        // Without formatting: a message is answered with three of them.
+        // Without formatting machinery: a message response contains three of them.
         let mut text = String::with_capacity(29);
         text.push_str(day_name);
         text.push_str(", ");
@@ -263,7 +263,7 @@ impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         let since_epoch =
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        // Not from `as_nanos`: each request reads the clock several times, and divides no 128 bits.
+        // Not from `as_nanos`: each request reads the clock several times, and this avoids 128-bit divisions.
         let whole = since_epoch.as_secs().saturating_mul(TICKS_PER_SECOND);
         let ticks = whole.saturating_add(u64::from(since_epoch.subsec_nanos() / 100));
         Timestamp(Timestamp::UNIX_EPOCH.0.saturating_add(ticks).min(Timestamp::MAX.0))
@@ -402,7 +402,7 @@ fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
     era * 146_097 + day_of_era - 306
 }
 
-/// The inverse of [`days_from_civil`], in 32 bits, which are enough for all days and divide faster.
+/// The inverse of [`days_from_civil`], in 32 bits, which suffice for all days and divide faster.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let days = days as u32 + 306;
     let era = days / 146_097;

@@ -1,6 +1,6 @@
 //! What a request costs in the protocol: filter, JSON both ways, signature.
 //!
-//! `cargo bench -p lazuli-wire`; a name as argument picks one.
+//! `cargo bench -p lazuli-wire`; a name as argument selects one.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark whose input is bad should stop")]
 

@@ -21,9 +21,10 @@ pub enum StorageService {
 }
 
 impl StorageService {
-    const ALL: [Self; 3] = [Self::Blob, Self::Queue, Self::Table];
+    pub const ALL: [Self; 3] = [Self::Blob, Self::Queue, Self::Table];
 
-    const fn name(self) -> &'static str {
+    /// The name, as host names have it.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Blob => "blob",
             Self::Queue => "queue",
@@ -57,6 +58,15 @@ pub struct ConnectionString {
 pub struct Endpoint {
     pub primary: String,
     pub secondary: String,
+}
+
+impl Endpoint {
+    /// The endpoint at an address, and its usual secondary; `None` if the text is not an http or https
+    /// address, or has more than a host and a path.
+    pub fn parse(address: &str) -> Option<Self> {
+        let primary = checked_address(address)?;
+        Some(Self { secondary: secondary_of(&primary), primary })
+    }
 }
 
 /// The credential. `Debug` does not show it.
@@ -177,9 +187,7 @@ fn development(settings: &mut Settings<'_>) -> Result<ConnectionString, Connecti
         Some(uri) => {
             let base = address("DevelopmentStorageProxyUri", uri)?;
             let (_, host) = base.split_once("://").unwrap_or_default();
-            // The colons of an IPv6 literal are in brackets.
-            let after = host.rsplit_once(']').map_or(host, |(_, after)| after);
-            if after.contains([':', '/']) {
+            if after_literal(host).contains([':', '/']) {
                 return Err(ConnectionStringError::ProxyHasPort);
             }
             base
@@ -243,23 +251,35 @@ fn account(settings: &mut Settings<'_>) -> Result<ConnectionString, ConnectionSt
     Ok(ConnectionString { account, credential, endpoints, ignored: Vec::new() })
 }
 
-/// Checks an address and removes trailing slashes.
+/// The address that a setting names.
 fn address(name: &str, value: &str) -> Result<String, ConnectionStringError> {
-    let error = || ConnectionStringError::NotAnAddress { name: name.to_owned() };
-    let (scheme, rest) = value.split_once("://").ok_or_else(error)?;
+    checked_address(value)
+        .ok_or_else(|| ConnectionStringError::NotAnAddress { name: name.to_owned() })
+}
+
+/// Checks an address and removes trailing slashes.
+fn checked_address(value: &str) -> Option<String> {
+    let (scheme, rest) = value.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
     let rest = rest.trim_end_matches('/');
     let host = rest.split('/').next().unwrap_or_default();
+    let port = after_literal(host).split_once(':').map(|(_, port)| port);
     let is_address = matches!(&*scheme, "http" | "https")
         && !host.is_empty()
+        && port.is_none_or(|port| port.parse::<u16>().is_ok())
         && !rest.contains(['?', '#', '@', '\\', ' '])
         && rest.is_ascii();
-    if is_address { Ok(format!("{scheme}://{rest}")) } else { Err(error()) }
+    is_address.then(|| format!("{scheme}://{rest}"))
+}
+
+/// What follows the IPv6 literal of a host, or all of it: the colons of a literal are in brackets.
+fn after_literal(host: &str) -> &str {
+    host.rsplit_once(']').map_or(host, |(_, after)| after)
 }
 
 /// The secondary location of an account: marked in the path if the address has one, else in the
 /// first label of the host.
-pub fn secondary_of(primary: &str) -> String {
+fn secondary_of(primary: &str) -> String {
     let host_at = primary.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = primary.split_at(host_at);
     if rest.contains('/') {

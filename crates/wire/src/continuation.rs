@@ -32,7 +32,7 @@ pub fn decode_key(token: &str) -> Option<String> {
     String::from_utf8(decode(token)?).ok()
 }
 
-/// The token of a query in falling key order, which no other query takes.
+/// The token of a query in descending key order, which no other query accepts.
 pub fn encode_reverse(key: &str) -> String {
     let body = BASE64.encode(key);
     format!("{REVERSE}{}!{body}", body.len())
@@ -43,7 +43,7 @@ pub fn decode_reverse(token: &str) -> Option<String> {
     decode_key(&format!("1!{}", token.strip_prefix(REVERSE)?))
 }
 
-/// How the tokens of queries in falling order begin.
+/// Prefix of the tokens of queries in descending order.
 const REVERSE: &str = "2!";
 
 /// The token of a list of tables: the lower-case name of the first table not yet returned, 0x01,

@@ -91,8 +91,8 @@ pub fn write_detailed(
     write_xml(out, frame, code, message, details);
 }
 
-/// The text before the code, between code and message, after the message and at the end; last the
-/// name prefix.
+/// The text before the code, between code and message, after the message and at the end; finally
+/// the name prefix.
 type Frame = [&'static str; 5];
 
 const PREFIXED: Frame = [

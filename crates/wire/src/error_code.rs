@@ -50,7 +50,7 @@ macro_rules! error_codes {
 error_codes! {
     // The codes of the Table service.
     AtomFormatNotSupported 415 "Atom format is not supported."
-    /// Of an extension (X-6.2).
+    /// From an extension (X-6.2).
     ChangesDropped 410
         "Changes after this token are no longer kept."
     CommandsInBatchActOnDifferentPartitions 400
@@ -71,7 +71,7 @@ error_codes! {
     /// The code of most request errors; see [`message`] for its many texts.
     InvalidInput 400 "One of the request inputs is not valid."
     JsonFormatNotSupported 415 "JSON format is not supported."
-    /// The code is the official clients'; the live text is not known (T-2.25).
+    /// The code is that of the official clients; the live text is not known (T-2.25).
     JsonVerboseFormatNotSupported 415 "JSON verbose format is not supported."
     /// The live text is not known (table.md 13); this one is modelled on that of property values.
     KeyValueTooLarge 400
@@ -94,7 +94,7 @@ error_codes! {
     PropertyValueTooLarge 400
         "The property value exceeds the maximum allowed size (64KB). If the property value is a \
          string, it is UTF-16 encoded and the maximum number of characters should be 32K or less."
-    /// Of an extension (X-4.5).
+    /// From an extension (X-4.5).
     SnapshotEnded 410
         "The snapshot has ended or never was. Ask for another one with x-lazuli-snapshot: new."
     TableAlreadyExists 409 "The table specified already exists."
@@ -237,7 +237,7 @@ pub mod message {
         format!("Syntax error at position {position} in '{filter}'.")
     }
 
-    /// `InvalidInput`: an extension that is not used as it must be (X-4.1).
+    /// `InvalidInput`: an extension that is used incorrectly (X-4.1).
     pub fn misused(problem: &str, position: usize, filter: &str) -> String {
         format!("{problem} at position {position} in '{filter}'.")
     }
@@ -255,7 +255,7 @@ pub mod message {
         format!("Unterminated string literal at position {position} in '{text}'.")
     }
 
-    /// `InvalidInput`: a key predicate does not lex (T-1.26).
+    /// `InvalidInput`: a character in a key predicate begins no token (T-1.26).
     pub fn invalid_character(character: char, position: usize, text: &str) -> String {
         format!(
             "Syntax error: character '{character}' is not valid at position {position} in '{text}'."

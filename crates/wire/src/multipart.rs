@@ -13,9 +13,9 @@ use crate::words::find_byte;
 use lazuli_model::limits::BATCH_OPERATIONS_MAX;
 use split::{HeaderReader, split_headers, split_parts, take_line};
 
-/// Bytes of one header block, of a part or of the request in it. Ours.
+/// Maximum bytes of one header block, of a part or of the request in it. Our own limit.
 pub const HEADERS_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a boundary. RFC 2046 says 70; we do not enforce that.
+/// Maximum bytes of a boundary. RFC 2046 says 70; we do not enforce that.
 const BOUNDARY_BYTES_MAX: usize = 256;
 /// One operation more than a change set may contain, so that the surplus can be reported as the
 /// service does (T-6.42).
@@ -74,7 +74,7 @@ pub struct Part<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Headers<'a>(&'a str);
 
-/// A response inside a batch. Mostly only its status is looked at, so the rest is not parsed before it is asked for.
+/// A response inside a batch. Usually only its status is needed, so the rest is parsed on demand.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponsePart<'a> {
     pub status: u16,
@@ -126,10 +126,10 @@ pub fn parse_batch<'a>(body: &'a [u8], boundary: &str) -> Result<BatchBody<'a>, 
     }
 }
 
-/// Whether a batch response says of all of `count` operations that they were carried out: it has exactly so many status lines,
-/// all of success. False says nothing: then the response must be parsed.
+/// Whether a batch response shows that all `count` operations were carried out: it has exactly that many status
+/// lines, all successful. If false, the response must be parsed to know.
 ///
-/// A value in an entity may look like a status line. Then there are more of them than operations.
+/// A value in an entity may look like a status line; then there are more of them than operations.
 pub fn is_all_done(body: &[u8], count: usize) -> bool {
     const STATUS: &[u8] = b"\nHTTP/1.1 ";
     let mut lines = 0;
@@ -237,11 +237,11 @@ impl<'a> BatchPart<'a> {
     }
 }
 
-/// Takes the messages out of successive parts of a change set.
+/// Extracts the messages from successive parts of a change set.
 #[derive(Default)]
 struct MessageReader<'a> {
     reader: HeaderReader<'a>,
-    /// The last headers that said that a message follows.
+    /// The last headers known to announce a message.
     known: Option<Headers<'a>>,
 }
 

@@ -58,7 +58,7 @@ impl SigningKey {
 /// Texts to sign up to this size need no allocation: nearly all.
 const SHORT_TEXT_BYTES: usize = 512;
 
-/// Joins `parts` in `room`; `None` if it is too small.
+/// Joins `parts` into `room`; `None` if it is too small.
 fn join<'r>(room: &'r mut [u8], parts: &[&[u8]]) -> Option<&'r [u8]> {
     let mut end = 0;
     for part in parts {
@@ -262,8 +262,8 @@ impl<'a> SignedRequest<'a> {
         spellings
     }
 
-    /// In path style some clients sign the primary's path when they ask the secondary, or
-    /// one without the segments that they repeat.
+    /// In path style, some clients sign the primary's path in requests to the secondary,
+    /// or one without the segments that they repeat.
     fn primary_path(&self) -> Option<String> {
         let (segment, rest) = split_account(self.path);
         let (account, location) = split_location(segment);

@@ -14,7 +14,7 @@ use crate::words::{ascii, equal, find_byte, plain_prefix};
 use memchr::memchr2;
 use std::borrow::Cow;
 
-/// Query parameters of one request. Ours: the service documents no limit.
+/// Maximum query parameters of one request. Our own limit: the service documents none.
 pub const QUERY_PARAMETERS_MAX: usize = 128;
 
 /// Why the text of a URL cannot be parsed: `RequestUrlFailedToParse`.
@@ -120,7 +120,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What follows `scheme://`; `None` when the text does not begin so.
+/// What follows `scheme://`; `None` if the text does not begin that way.
 fn after_scheme(text: &str) -> Option<&str> {
     let (scheme, rest) = text.split_at_checked(find_byte(b':', text.as_bytes())?)?;
     let is_scheme = scheme.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -195,13 +195,13 @@ pub fn write_table_uri(out: &mut Vec<u8>, table: &str) {
     out.extend_from_slice(b"')");
 }
 
-/// Appends `text` with everything but unreserved characters escaped, as a parameter's value needs.
+/// Appends `text` with everything except unreserved characters escaped, as a parameter value needs.
 pub fn percent_encode(out: &mut Vec<u8>, text: &str) {
     text.bytes().for_each(|byte| write_escaped(out, byte));
 }
 
-/// Appends the name of a blob: slashes stay, everything else but unreserved characters is escaped. The dots of
-/// a segment `.` or `..` are escaped too, or a proxy would remove the segment (C-17.5).
+/// Appends the name of a blob: slashes stay, everything else except unreserved characters is escaped. The dots
+/// of a segment `.` or `..` are escaped too; otherwise a proxy would remove the segment (C-17.5).
 pub fn write_blob_path(out: &mut Vec<u8>, name: &str) {
     for (index, segment) in name.split('/').enumerate() {
         if index > 0 {

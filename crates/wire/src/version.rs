@@ -70,7 +70,7 @@ impl ApiVersion {
     pub const NEWEST: Self = version(2026, 6, 6);
     /// The lowest version, for features that always existed.
     pub const FIRST: Self = version(0, 0, 0);
-    /// The first with access policies of tables and queues, and service SAS.
+    /// The first with access policies for tables and queues, and service SAS.
     pub const ACCESS_POLICIES: Self = version(2012, 2, 12);
     /// The first with Update Message (2.3 of the Queue rules).
     pub const UPDATE_MESSAGE: Self = version(2011, 8, 18);
@@ -195,7 +195,7 @@ impl ApiVersion {
         self >= version(2016, 5, 31)
     }
 
-    /// Messages that live longer than 7 days, or for ever.
+    /// Messages that live longer than 7 days, or forever.
     pub fn has_long_time_to_live(self) -> bool {
         self >= version(2017, 7, 29)
     }

@@ -12,7 +12,7 @@ const WORD: usize = 8;
 pub(crate) fn plain_prefix(bytes: &[u8], special: impl Fn(u64) -> u64) -> usize {
     let special = |word: &[u8; WORD]| special(u64::from_le_bytes(*word));
     let Some(last) = bytes.last_chunk() else {
-        // Bytes that the word lacks are zero, and perhaps special, but they lie after the end.
+        // Bytes missing from the word are zero, and perhaps special, but they lie after the end.
         return first_byte(special(&short_word(bytes))).min(bytes.len());
     };
     let (words, _) = bytes.as_chunks::<WORD>();
@@ -33,11 +33,12 @@ pub(crate) fn plain_prefix(bytes: &[u8], special: impl Fn(u64) -> u64) -> usize 
             return (front.len() + index) * WORD + first_byte(found);
         }
     }
-    // Of the last eight bytes, some were plain already.
+    // Some of the last eight bytes were already known to be plain.
     bytes.len() - WORD + first_byte(special(last))
 }
 
-/// Where `byte`, an ASCII character, stands first in `text`, which should be short: for others there is `memchr`.
+/// Where `byte`, an ASCII character, first occurs in `text`, which should be short: for longer texts use
+/// `memchr`.
 #[inline]
 pub(crate) fn find_byte(byte: u8, text: &[u8]) -> Option<usize> {
     let (words, tail) = text.as_chunks::<WORD>();
@@ -64,7 +65,7 @@ pub(crate) const fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ every(byte), 1)
 }
 
-/// The marks of those bytes that are ASCII.
+/// Only the marks of bytes that are ASCII.
 #[inline]
 pub(crate) const fn ascii(word: u64, marks: u64) -> u64 {
     marks & !word & every(0x80)
@@ -81,12 +82,12 @@ const fn every(byte: u8) -> u64 {
     byte as u64 * 0x0101_0101_0101_0101
 }
 
-/// The place of the lowest byte that is marked; one past the word if no byte is.
+/// The index of the lowest marked byte; one past the word if none is marked.
 const fn first_byte(marks: u64) -> usize {
     marks.trailing_zeros() as usize / 8
 }
 
-/// Fewer than eight bytes, filled up with zeros.
+/// Fewer than eight bytes, padded with zeros.
 fn short_word(bytes: &[u8]) -> [u8; WORD] {
     if let (Some(front), Some(back)) = (bytes.first_chunk(), bytes.last_chunk()) {
         // The two may overlap, and agree where they do.

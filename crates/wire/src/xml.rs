@@ -96,7 +96,7 @@ pub fn read_key_info(document: &[u8]) -> Result<(Option<Timestamp>, Timestamp), 
     read().map_err(|fault: Fault| fault.locate(document))
 }
 
-/// A user delegation key as the service gives it. It is a secret, so `Debug` shows nothing.
+/// A user delegation key as the service issues it. It is a secret, so `Debug` shows nothing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AnsweredUserDelegationKey {
     pub object_id: String,
@@ -115,7 +115,7 @@ impl std::fmt::Debug for AnsweredUserDelegationKey {
     }
 }
 
-/// Reads the answer to Get User Delegation Key.
+/// Reads the response to Get User Delegation Key.
 pub fn read_user_delegation_key(document: &[u8]) -> Result<AnsweredUserDelegationKey, XmlFault> {
     let read = || {
         let root = Element::parse_answer(document, "UserDelegationKey")?;
@@ -209,7 +209,7 @@ fn read_stats(document: &[u8]) -> Result<GeoReplication, Fault> {
     }
 }
 
-/// Every part but the id may be missing, or there and empty (T-9.21, Q-10.3).
+/// Every part except the id may be missing, or present and empty (T-9.21, Q-10.3).
 fn read_signed_identifier(element: &Element) -> Result<AccessPolicy, Fault> {
     if !element.is("SignedIdentifier") {
         return Err(XmlError::UnexpectedNode.into());

@@ -1,8 +1,8 @@
 //! Keys of the moments at which entities expire; the module above lists them.
 //!
-//! A moment has an entry under the number of the table's expiry, which no index has. Entries say
-//! when to look at an entity, and not more: the entity itself says when it expires. So the moment is
-//! written coarsely, as a bucket of some seconds, and an entry that is left behind does no harm.
+//! A moment has an entry under the number of the table's expiry, which no index has. An entry only
+//! says when to look at an entity: the entity itself says when it expires. So the moment is stored
+//! coarsely, as a bucket of a few seconds, and a leftover entry does no harm.
 
 use super::{END, LAZULI, TableId, split_table, table_prefix};
 use crate::{CorruptRecord, IndexId};
@@ -20,7 +20,7 @@ pub const fn bucket(moment: Timestamp) -> u64 {
     moment.ticks() >> BUCKET_BITS
 }
 
-/// Ticks from the beginning of its bucket to a moment, and from there to the end.
+/// Ticks from the start of a moment's bucket to the moment, and from there to the bucket's end.
 pub const fn within_bucket(moment: Timestamp) -> (u64, u64) {
     let width = 1 << BUCKET_BITS;
     let since = moment.ticks() & (width - 1);
@@ -64,7 +64,7 @@ pub fn moments_until(id: IndexId, last: u64) -> Range<Vec<u8>> {
     start..end
 }
 
-/// The record of an expiry: whose it is.
+/// The record of an expiry, which names its table.
 pub fn record(id: IndexId) -> Vec<u8> {
     prefix(KIND_RECORD, id, 0)
 }

@@ -1,8 +1,8 @@
 //! Keys of change feeds; the module above lists them.
 //!
-//! A feed of a table has a number, which is never reused: a feed that is turned off and on again is
-//! another one. Its entries are appended by the engine under [`FeedId::entries_prefix`], so their
-//! keys end with the revision of the commit and the place in it, and are in commit order.
+//! A feed of a table has a number, which is never reused: a feed that is turned off and on again
+//! gets a new number. Its entries are appended by the engine under [`FeedId::entries_prefix`], so
+//! their keys end with the revision of the commit and the place in it, and are in commit order.
 
 use super::{END, LAZULI, TableId, split_table, table_prefix};
 use crate::CorruptRecord;
@@ -52,8 +52,8 @@ impl FeedId {
         self.entries_from(0)
     }
 
-    /// The key that every commit with an entry writes on a store with many writers: it puts these
-    /// commits in an order.
+    /// The key that every commit with an entry writes on a store with many writers, which orders
+    /// these commits.
     pub fn head(self) -> Vec<u8> {
         self.prefix(KIND_HEAD)
     }

@@ -1,13 +1,13 @@
 //! Keys of secondary indexes; the module above lists them.
 //!
 //! An entry is the encoded values of the indexed properties, then the keys of its entity. So the
-//! entries of one value are in the order of their entities, and an entry needs no value of its own.
+//! entries of one value are in the order of their entities, and an entry needs no value.
 //!
 //! An encoded value is a tag, which orders the types as filters do (T-4.38), and bytes that order
 //! the values of that type. The encoding is *coarse*: different values may share one. Long text and
-//! binary are cut, and numbers of every type are written as the nearest double. Encoding preserves
-//! order, so a range of values is a range of entries; the filter is evaluated on what they name
-//!
+//! binary are truncated, and numbers of every type are written as the nearest double. Encoding
+//! preserves order, so a range of values is a range of entries; the filter is evaluated on what they
+//! name.
 
 use super::{
     END, ESCAPE, KIND_ENTITY, LAZULI, TERMINATOR, TableId, push_text, split_table, table_prefix,
@@ -34,7 +34,7 @@ const STRING: u8 = 0x60;
 
 /// Encoded bytes of text and binary, without tag and terminator.
 pub const INDEXED_BYTES_MAX: usize = 256;
-/// The same in an index whose entries are cut short, so that one with four long values and the
+/// The same in an index whose entries are shortened, so that one with four long values and the
 /// longest keys is not longer than [`KEY_BYTES_MAX`](super::KEY_BYTES_MAX).
 pub const SHORT_INDEXED_BYTES_MAX: usize = 248;
 
@@ -74,7 +74,7 @@ impl IndexId {
         self.prefix(KIND_BUILD)
     }
 
-    /// When the index was last used, if the server declared it by itself.
+    /// When the index was last used, if it is automatic.
     pub fn used(self) -> Vec<u8> {
         self.prefix(KIND_USED)
     }
@@ -131,7 +131,7 @@ pub fn join_entity(table: TableId, entity: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The entries of an index, and how much of a long value they hold.
+/// The entries of an index, and how many bytes of a long value they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entries {
     pub index: IndexId,
@@ -140,8 +140,8 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// The beginning of all entries whose first values are `values`: everything up to the entity, or
-    /// up to the next value.
+    /// The prefix of all entries whose first values are `values`: everything up to the entity, or up
+    /// to the next value.
     pub fn prefix<'v>(self, values: impl IntoIterator<Item = ValueRef<'v>>) -> Vec<u8> {
         let mut key = self.index.prefix(KIND_ENTRY);
         values.into_iter().for_each(|value| self.push_value(&mut key, value));
@@ -169,7 +169,7 @@ impl Entries {
         }
     }
 
-    /// The entries after `prefix` whose next value is text that may begin with `beginning`.
+    /// The entries after `prefix` whose next value is text that may start with `beginning`.
     pub fn beginning_with(self, mut prefix: Vec<u8>, beginning: &str) -> Range<Vec<u8>> {
         prefix.push(STRING);
         push_cut_text(&mut prefix, beginning, self.value_bytes_max);
@@ -249,7 +249,7 @@ fn push_number(out: &mut Vec<u8>, number: f64) {
     push_fixed(out, NUMBER, &ordered.to_be_bytes());
 }
 
-/// As much of the text, character by character, as fits.
+/// As much of the text as fits, character by character.
 fn push_cut_text(out: &mut Vec<u8>, text: &str, bytes_max: usize) {
     let end = out.len() + bytes_max;
     if text.len() <= bytes_max {

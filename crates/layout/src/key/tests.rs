@@ -5,8 +5,8 @@ use proptest::sample::select;
 
 const TABLE: TableId = TableId(7);
 
-/// Similar texts, around every place where the orders could differ: the escapes, the ends of
-/// UTF-8's lengths, surrogates against U+E000 to U+FFFF.
+/// Similar texts, around every place where the orders could differ: the escapes, the length
+/// boundaries of UTF-8, surrogates against U+E000 to U+FFFF.
 fn text() -> impl Strategy<Value = String> {
     let characters = vec![
         '\0',

@@ -1,5 +1,5 @@
-//! Conditions that only extensions have: functions of text, `in`, and comparisons of text
-//! in one case.
+//! Conditions that exist only as extensions: functions of text, `in`, and comparisons of
+//! text in one case.
 
 use super::{Operator, Property, Row};
 use crate::value::{Value, ValueRef};
@@ -13,7 +13,7 @@ pub enum Extended {
     Text(TextTest),
     /// `term in (value, …)`: at least one, all of one type.
     In { term: Term, values: Vec<Value<'static>> },
-    /// `tolower(property) operator 'text'`. A comparison of the property as it is has no need of
+    /// `tolower(property) operator 'text'`. A comparison of the unchanged property does not need
     /// this.
     Compare { term: Term, operator: Operator, text: Box<str> },
 }
@@ -37,7 +37,7 @@ pub enum TextFunction {
     SubstringOf,
 }
 
-/// A property, as it is or in one case.
+/// A property, unchanged or converted to one case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
     pub property: Property,
@@ -84,8 +84,8 @@ impl TextTest {
         &self.text
     }
 
-    /// The texts, by UTF-16 code unit, between which all that pass lie; `None` where they may lie
-    /// anywhere.
+    /// The bounds, by UTF-16 code unit, between which all matching texts lie; `None` if they may
+    /// lie anywhere.
     pub fn interval(&self) -> Option<(Bound<&str>, Bound<&str>)> {
         let is_range = self.function == TextFunction::StartsWith && self.term.case == Case::AsIs;
         let high = || self.after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -106,7 +106,7 @@ impl Term {
         Self { property, case }
     }
 
-    /// The text of the property, in the case of the term; `None` if it is missing or no text.
+    /// The text of the property, in the case of the term; `None` if it is missing or not text.
     fn text<'r>(&self, row: &'r impl Row) -> Option<Cow<'r, str>> {
         match row.value(&self.property)? {
             ValueRef::String(text) => Some(self.case.fold(text)),
@@ -133,7 +133,7 @@ impl Extended {
         }
     }
 
-    /// Its name among the extensions that an answer used.
+    /// Its name among the extensions that a response used.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         let condition = match self {
             Self::Text(test) => Some(test.function.name()),
@@ -148,8 +148,8 @@ impl Extended {
         condition.into_iter().chain(case)
     }
 
-    /// Whether `row` satisfies it: not if the property is missing, and a function not if it is no
-    /// text.
+    /// Whether `row` satisfies it: never if the property is missing, and for a function never if it
+    /// is not text.
     pub fn matches(&self, row: &impl Row) -> bool {
         match self {
             Self::Text(test) => test.term.text(row).is_some_and(|found| test.holds(&found)),
@@ -194,7 +194,7 @@ fn next_by_utf16(c: char) -> Option<char> {
 /// The lower case of a character if it is one character, as in Unicode's simple mapping.
 fn lower(c: char) -> char {
     match c {
-        // The only one whose full mapping is longer.
+        // The only character whose full mapping is longer.
         '\u{130}' => 'i',
         c => only(c.to_lowercase(), c),
     }
@@ -202,7 +202,7 @@ fn lower(c: char) -> char {
 
 fn upper(c: char) -> char {
     match c {
-        // Greek letters with iota below: longer in the full mapping, one character in the simple.
+        // Greek letters with iota subscript: several characters in the full mapping, one in the simple.
         '\u{1F80}'..='\u{1F87}' | '\u{1F90}'..='\u{1F97}' | '\u{1FA0}'..='\u{1FA7}' => {
             char::from_u32(u32::from(c) + 8).unwrap_or(c)
         }

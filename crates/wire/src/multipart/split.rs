@@ -73,7 +73,7 @@ impl<'a> HeaderReader<'a> {
             _ => {
                 let (headers, rest) = split_headers(text)?;
                 let block = text.get(..text.len() - rest.len()).unwrap_or_default();
-                // Without a blank line at its end it could be the beginning of a longer block.
+                // Without a blank line at its end, it could be the start of a longer block.
                 let is_ended = block.len() > headers.0.len();
                 *self = if is_ended { Self { block, headers } } else { Self::default() };
                 Ok((headers, rest))

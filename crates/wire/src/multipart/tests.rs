@@ -158,7 +158,7 @@ fn one_operation_too_many_is_kept_and_no_more() {
     }
 }
 
-/// Request and answer of storage-python test_table_entity.test_query_zero_entities.
+/// Request and response of storage-python test_table_entity.test_query_zero_entities.
 #[test]
 fn an_empty_change_set_is_answered_with_an_empty_one() {
     let body = "--batch_1\nContent-Type: multipart/mixed; boundary=changeset_1\n\n\

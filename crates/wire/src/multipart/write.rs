@@ -59,8 +59,8 @@ impl<'o> BatchWriter<'o> {
     }
 }
 
-/// Writes a request of one change set. It holds no buffer: the caller may write parts aside, and knows the size of
-/// the request after each.
+/// Writes a request of one change set. It holds no buffer: the caller may write parts elsewhere first, and
+/// knows the size of the request after each.
 #[derive(Debug)]
 pub struct BatchRequest {
     batch: String,
@@ -79,7 +79,7 @@ impl BatchRequest {
         format!("multipart/mixed; boundary={}", self.batch)
     }
 
-    /// Writes what comes before the first part.
+    /// Writes everything before the first part.
     pub fn begin(&self, out: &mut Vec<u8>) {
         begin_change_set(out, &self.batch, &self.change_set);
     }
@@ -101,7 +101,8 @@ impl BatchRequest {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Writes one part with a head that is in the buffer already: all of another part, from its delimiter to its body.
+    /// Writes one part whose head is already in the buffer: everything of another part from its delimiter to
+    /// its body.
     pub fn part_like(
         &self,
         out: &mut Vec<u8>,
@@ -118,7 +119,7 @@ impl BatchRequest {
         self.change_set.len() + self.batch.len() + 2 * "----\r\n".len()
     }
 
-    /// Writes what comes after the last part.
+    /// Writes everything after the last part.
     pub fn finish(&self, out: &mut Vec<u8>) {
         for boundary in [&self.change_set, &self.batch] {
             write_all(out, &[b"--", boundary.as_bytes(), b"--\r\n"]);

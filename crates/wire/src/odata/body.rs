@@ -41,7 +41,7 @@ pub enum BodyError {
     DuplicateProperty,
 }
 
-/// Fills `slot`, the place of a key, which must still be empty.
+/// Fills `slot`, which holds a key and must still be empty.
 pub(super) fn set_key<'a>(
     slot: &mut Option<Cow<'a, str>>,
     text: Cow<'a, str>,
@@ -77,7 +77,7 @@ pub(super) fn string(text: Cow<'_, str>) -> Result<Value<'_>, BodyError> {
 
 /// A number in decimal or exponent notation that is finite as a Double (T-3.33).
 pub(super) fn finite_double(text: &str) -> Option<f64> {
-    // Besides numbers, `parse` accepts the names of infinities and NaN, and a leading plus sign.
+    // `parse` also accepts the names of infinities and NaN, and a leading plus sign.
     let numeric = |b: &u8| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
     if !text.as_bytes().iter().all(numeric) {
         return None;

@@ -5,10 +5,9 @@ use std::fmt;
 use std::io::Write;
 use std::ops::Range;
 
-/// Appends a finite `value` as .NET's round-trip format does (T-3.34, T-3.35): fifteen digits if
-/// they name the number, else seventeen, without the zeros at their end; an exponent, of at least
-/// two digits, when the number has more places before the point than that, or more than three zeros
-/// behind it.
+/// Appends a finite `value` like .NET's round-trip format (T-3.34, T-3.35): fifteen digits if they
+/// identify the number, else seventeen, without trailing zeros. It has an exponent, of at least two
+/// digits, if the number has more than that many digits before the point, or more than three zeros after it.
 ///
 /// Negative zero has no sign. An integral value gets no `.0`, which only JSON adds: the return value
 /// says whether the text has a point or an exponent.
@@ -107,7 +106,7 @@ impl Decimal {
     }
 }
 
-/// A number as it is stored: `mantissa / 2^shift`.
+/// A number as stored: `mantissa / 2^shift`.
 struct Binary {
     mantissa: u128,
     shift: u32,
@@ -116,8 +115,8 @@ struct Binary {
 }
 
 impl Binary {
-    /// The numbers for which no step needs more than 128 bits: a mantissa of 53, and a power of ten of
-    /// 74. They have fewer than fifteen digits before the point, so no power is a fraction.
+    /// The numbers for which no step needs more than 128 bits: a 53-bit mantissa, and a 74-bit power of
+    /// ten. They have fewer than fifteen digits before the point, so no power is a fraction.
     const VALUES: Range<f64> = 1e-5..1e15;
 
     fn of(value: f64) -> Self {
@@ -128,7 +127,7 @@ impl Binary {
             mantissa: u128::from(bits & FRACTION | (FRACTION + 1)),
             // From 3 to 69 for the numbers above.
             shift: (52 - exponent).unsigned_abs(),
-            // 1233 / 4096 is the logarithm of 2, near enough.
+            // 1233 / 4096 approximates log10 of 2 closely enough.
             exponent: (exponent * 1233) >> 12,
         }
     }
@@ -142,7 +141,7 @@ impl Binary {
             if rounded < limit {
                 return Some((u64::try_from(rounded).ok()?, exponent));
             }
-            // The exponent was too small, or rounding made a number of one more digit.
+            // The exponent was too small, or rounding gave one more digit.
             exponent += 1;
         }
     }
@@ -155,11 +154,12 @@ impl Binary {
         whole + u128::from(left > half || left == half && whole & 1 == 1)
     }
 
-    /// Whether `rounded` is nearer to this number than to its neighbours, so that it reads back.
+    /// Whether `rounded` is nearer to this number than to its neighbours, so that parsing returns it.
     fn is_named_by(&self, rounded: u64, digits: u32, exponent: i32) -> Option<bool> {
         let power = scale(digits, exponent)?;
         let (rounded, number) = (u128::from(rounded) << self.shift, self.mantissa * power);
-        // Neighbours lie one power apart; below a power of two, where the exponent changes, half one.
+        // Neighbours are one power of two apart; below a power of two, where the exponent changes,
+        // half of that.
         let lower_is_nearer = self.mantissa == 1 << 52 && rounded < number;
         let distance = rounded.abs_diff(number) << (1 + u32::from(lower_is_nearer));
         Some(distance < power || distance == power && self.mantissa & 1 == 0)
@@ -178,7 +178,7 @@ const POWERS: [u128; 23] = {
     powers
 };
 
-/// The power of ten that makes a number of that exponent one of so many digits before the point.
+/// The power of ten that gives a number with this exponent `digits` digits before the point.
 fn scale(digits: u32, exponent: i32) -> Option<u128> {
     let power = i32::try_from(digits).ok()? - 1 - exponent;
     POWERS.get(usize::try_from(power).ok()?).copied()
@@ -186,8 +186,8 @@ fn scale(digits: u32, exponent: i32) -> Option<u128> {
 
 /// The digits of `value`, and the maximum number of digits.
 fn round_trip(value: f64) -> (Scientific, i32) {
-    // The fewest digits that name a number are fifteen without their zeros, unless it takes more.
-    // Subnormal numbers differ: one digit may name them, and fifteen are shown all the same.
+    // The fewest digits that identify a number are fifteen without their zeros, unless more are
+    // needed. Subnormal numbers differ: one digit may identify them, and still fifteen are shown.
     if value.is_subnormal() {
         let fifteen = Scientific::new(format_args!("{value:.14e}"));
         if fifteen.text().parse() == Ok(value) {

@@ -39,7 +39,7 @@ pub enum FilterError {
     #[error("{left:?} and {right:?} are incompatible operands of {operator}")]
     IncompatibleOperands { left: EdmType, right: EdmType, operator: &'static str },
     /// 400 `InvalidInput`, "{problem} at position {position} in '{filter}'.": an extension that is
-    /// not used as it must be.
+    /// used incorrectly.
     #[error("{problem} at position {position}")]
     Misused { problem: &'static str, position: usize },
     /// 400 `InvalidInput`, "One of the request inputs is not valid.": a null, or a condition that is

@@ -16,7 +16,7 @@ pub struct Projection {
     pub partition_key: bool,
     pub row_key: bool,
     pub timestamp: bool,
-    /// Custom properties in ordinal order, none twice.
+    /// Custom properties in ordinal order, without duplicates.
     custom: Vec<Box<str>>,
 }
 
@@ -71,7 +71,7 @@ impl Projection {
     /// lacks it (T-4.44).
     ///
     /// The service shows the keys and Timestamp first, then custom properties by name: the order of
-    /// its OData library, which agrees with what is recorded (T-4.45).
+    /// its OData library, which matches the recordings (T-4.45).
     pub fn pick<'s, 'p, V: Copy>(
         &'s self,
         properties: impl Iterator<Item = (&'p str, V)>,

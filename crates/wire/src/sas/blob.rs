@@ -70,7 +70,7 @@ impl<'a> BlobSas<'a> {
         let (terms, signature) = ServiceTerms::parse(query)?;
         terms.form()?;
         let resource = required(query, "sr")?;
-        // Tokens for snapshots, versions and directories sign more than we know.
+        // Tokens for snapshots, versions and directories sign fields that we do not know.
         if !matches!(resource, "b" | "c") {
             return Err(SasError::Malformed("sr"));
         }
@@ -92,7 +92,7 @@ impl<'a> BlobSas<'a> {
     }
 
     /// The text that a token for `path` signs, by its version. The path is that of a container, or of a
-    /// blob in it, with the blob's name as it is, not percent-encoded.
+    /// blob in it, with the blob's name unescaped.
     pub fn string_to_sign(&self, account: &str, path: &str) -> Result<String, SasError> {
         let version = self.terms().form()?;
         let mut more = Vec::new();
@@ -126,7 +126,7 @@ impl<'a> BlobSas<'a> {
         headers.into_iter().flatten()
     }
 
-    /// The parameters of the token in the URL, save its signature.
+    /// The parameters of the token in the URL, except its signature.
     fn parameters(&self) -> Vec<(&'static str, Option<&'a str>)> {
         let headers = RESPONSE_HEADERS.into_iter().zip(self.response_headers.map(given));
         let mut parameters = self.terms().parameters().to_vec();
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(read.blob.signature, "gmVEzOxNyIHphOpLbR1rBTZFGKrlCWrBN9jRCwJWHRk=");
         assert_eq!(read.verify(ACCOUNT, "pics/a", &value), Ok(()));
         assert_eq!(read.verify(ACCOUNT, "pics/a", &key()), Err(SasError::Signature));
-        // Older and newer forms differ in the number of their fields.
+        // Older and newer forms differ in their number of fields.
         for (version, fields) in
             [("2019-12-12", 20), ("2020-02-10", 23), ("2025-07-05", 26), ("2026-04-06", 28)]
         {

@@ -97,8 +97,8 @@ impl<'a> UserDelegationKey<'a> {
         Ok((key, ["skdutid", "sduoid"].map(|name| optional(query, name))))
     }
 
-    /// The text that a token for `resource` signs with the key. `agents` are the users whom it names, `more` are
-    /// the fields that only some services have (A-7.5, A-13.29, B-3.25).
+    /// The text that a token for `resource` signs with the key. `agents` are the users that it names, `more`
+    /// are the fields that only some services have (A-7.5, A-13.29, B-3.25).
     pub(super) fn string_to_sign(
         &self,
         terms: &ServiceTerms<'_>,

@@ -82,7 +82,7 @@ impl<'a> QueueSas<'a> {
         verify(&self.string_to_sign(account, queue)?, keys, self.signature)
     }
 
-    /// What the token permits `caller` now on `queue`. `policy` is the stored one of the name in
+    /// What the token permits `caller` now on `queue`. `policy` is the stored policy named by
     /// [`QueueSas::policy`], if the queue has it. The signature must have been checked before.
     pub fn grant(
         &self,

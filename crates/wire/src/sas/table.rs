@@ -108,7 +108,7 @@ impl<'a> TableSas<'a> {
         Ok(write_token(&self.parameters(), &signature))
     }
 
-    /// The parameters of the token in the URL, save its signature.
+    /// The parameters of the token in the URL, except its signature.
     pub(super) fn parameters(&self) -> [(&'static str, Option<&'a str>); 12] {
         let [sv, st, se, sp, si, sip, spr] = self.terms().parameters();
         let [spk, srk, epk, erk] = self.keys();
@@ -182,7 +182,7 @@ impl TableGrant {
 }
 
 impl KeyRange {
-    /// Whether it leaves any entity out.
+    /// Whether it excludes any entity.
     pub fn is_limited(&self) -> bool {
         self.start.is_some() || self.end.is_some()
     }

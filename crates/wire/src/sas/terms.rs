@@ -90,8 +90,8 @@ impl<'a> ServiceTerms<'a> {
         if version >= ApiVersion::ACCESS_POLICIES { Ok(version) } else { Err(SasError::Version) }
     }
 
-    /// What the token permits `caller` now. `policy` is the stored one of the name that the token gives,
-    /// if there is one; `letters` reads the letters of the service.
+    /// What the token permits `caller` now. `policy` is the stored policy that the token names, if there
+    /// is one; `letters` parses the letters of the service.
     pub(super) fn grant(
         &self,
         policy: Option<&AccessPolicy>,

@@ -333,7 +333,7 @@ fn an_unknown_policy_authorises_nothing() {
     check_policy(sas, None, Err(SasError::UnknownPolicy));
     let other = AccessPolicy { id: "other".to_owned(), ..policy() };
     check_policy(sas, Some(&other), Err(SasError::UnknownPolicy));
-    // A policy that the token does not name has no part in it.
+    // A policy that the token does not name does not apply.
     check_policy(TABLE, Some(&policy()), Ok(()));
 }
 

@@ -1,5 +1,5 @@
-//! The string to sign of the Queue service, and in future of the Blob service: eleven headers,
-//! every `x-ms-` header and the whole query.
+//! The string to sign of the Queue service, and later of the Blob service: eleven headers, every
+//! `x-ms-` header and the whole query.
 
 use super::{Scheme, Signature, SigningKey, unescape_unreserved};
 use crate::uri::{percent_decode_lenient, split_account, split_location, without_repeated_account};
@@ -21,7 +21,7 @@ const SIGNED_HEADERS: [&str; 11] = [
     "if-unmodified-since",
     "range",
 ];
-/// Those of them that Shared Key Lite signs.
+/// Those headers that Shared Key Lite signs.
 const LITE_HEADERS: [&str; 3] = ["content-md5", "content-type", "date"];
 
 /// The parts of a request that its signature covers.
@@ -142,7 +142,7 @@ impl<'a> CanonicalRequest<'a> {
         Self { path: Cow::Owned(path.to_owned()), ..self.clone() }
     }
 
-    /// The same request with another value of one of the eleven headers, or without an `x-ms-` header.
+    /// The same request with a different value for one of the eleven headers, or without an `x-ms-` header.
     #[must_use]
     pub fn with_header(&self, name: &str, value: &'a [u8]) -> Self {
         let mut request = self.clone();
@@ -385,7 +385,7 @@ mod tests {
         );
     }
 
-    /// Headers come in any order, and a length of zero is none.
+    /// Headers in any order; a length of zero counts as none.
     #[test]
     fn av_12_the_date_header_has_a_line_when_there_is_no_other() {
         let headers = [

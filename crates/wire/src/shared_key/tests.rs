@@ -110,7 +110,7 @@ fn a_secondary_may_be_signed_as_the_primary() {
     check_spelling(sent, "/devstoreaccount1/Tables", true);
     check_spelling(sent, sent, true);
     check_spelling("/devstoreaccount1-secondaryx/Tables", "/devstoreaccount1x/Tables", false);
-    // azure-data-tables signs before it turns to the other location.
+    // azure-data-tables signs before it switches to the other location.
     let repeated = "/devstoreaccount1-secondary/devstoreaccount1/Tables";
     check_spelling(repeated, "/devstoreaccount1/Tables", true);
     check_spelling(repeated, "/devstoreaccount1/Other", false);

@@ -26,7 +26,7 @@ pub enum ResourcePath<'a> {
     /// Two or more segments that begin with a table name: an odd form that the service treats as an
     /// insert into the table, or refuses if a later segment has a key predicate (T-1.13 to T-1.15).
     Nested { table: &'a str, keyed: bool },
-    /// `name/$count` or `name()/$count`: the number of entities, which only extensions have.
+    /// `name/$count` or `name()/$count`: the number of entities, an extension.
     Count { table: &'a str },
     /// `$count`, `$value`, `$links`, or a property of one entity: not implemented (T-4.46).
     Unsupported,

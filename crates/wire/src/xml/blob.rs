@@ -14,7 +14,7 @@ pub fn write_block_list<'a>(out: &mut Vec<u8>, ids: impl IntoIterator<Item = &'a
     node(out, "BlockList", |out| ids.into_iter().for_each(|id| leaf(out, "Latest", id)));
 }
 
-/// A blob in a list. Services leave parts out, above all of blobs without content (B-15.12).
+/// A blob in a list. Services omit parts, especially for blobs without content (B-15.12).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnsweredBlob {
     pub name: String,
@@ -25,7 +25,7 @@ pub struct AnsweredBlob {
     pub bytes: u64,
     pub content_type: Option<String>,
     pub blob_type: Option<String>,
-    /// Empty unless it was asked for.
+    /// Empty unless it was requested.
     pub metadata: Vec<(String, String)>,
 }
 
@@ -33,13 +33,13 @@ pub struct AnsweredBlob {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlobPage {
     pub blobs: Vec<AnsweredBlob>,
-    /// What stands for the blobs whose names contain the delimiter after the prefix (B-15.17).
+    /// The prefixes that stand for blobs whose names contain the delimiter after the prefix (B-15.17).
     pub prefixes: Vec<String>,
     /// Where the next page begins; `None` on the last one.
     pub next_marker: Option<String>,
 }
 
-/// Reads the answer to List Blobs.
+/// Reads the response to List Blobs.
 pub fn read_blobs(document: &[u8]) -> Result<BlobPage, XmlFault> {
     let read = || {
         let root = Element::parse_answer(document, "EnumerationResults")?;
@@ -71,7 +71,7 @@ pub struct ContainerPage {
     pub next_marker: Option<String>,
 }
 
-/// Reads the answer to List Containers.
+/// Reads the response to List Containers.
 pub fn read_containers(document: &[u8]) -> Result<ContainerPage, XmlFault> {
     let read = || {
         let root = Element::parse_answer(document, "EnumerationResults")?;
@@ -102,7 +102,7 @@ fn read_blob(element: &Element) -> Result<AnsweredBlob, XmlError> {
     let bytes = properties.child_text("Content-Length").map(str::parse).transpose();
     Ok(AnsweredBlob {
         name: name(element)?,
-        // Without quotes on the wire (B-2.10), but not from every server.
+        // Without quotes on the wire (B-2.10), but some servers send them.
         etag: text("Etag").map(|etag| format!("\"{}\"", etag.trim_matches('"'))),
         last_modified: time("Last-Modified")?,
         created: time("Creation-Time")?,

@@ -30,9 +30,9 @@ pub enum XmlError {
 
 impl XmlError {
     /// One code for nearly all (T-9.4): the service checks a document against its schema, for which a
-    /// sixth rule, a year of 366 days and a number that is none are the same fault. What the text
-    /// between the tags of a CORS rule lists is looked at later: the tests of the .NET client want the
-    /// other code for a 65th origin or header and a third prefix.
+    /// sixth rule, a retention of 366 days and an invalid number are the same fault. The lists within a
+    /// CORS rule are checked later: the tests of the .NET client want the other code for a 65th origin
+    /// or header and a third prefix.
     pub const fn code(self) -> ErrorCode {
         match self {
             Self::CorsList => ErrorCode::InvalidXmlNodeValue,
@@ -49,7 +49,7 @@ impl XmlError {
     }
 }
 
-/// An [`XmlError`] and its place: line and position count from one, and are zero where the service names
+/// An [`XmlError`] and its place: line and position count from one, and are zero where the service gives
 /// no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{error} (line {line}, position {position})")]

@@ -10,9 +10,8 @@ const DEPTH_MAX: usize = 64;
 const ROOT: &str = "QueueMessage";
 const TEXT: &str = "MessageText";
 
-/// Reads the text of a message: the character content of `MessageText`, white space and all, without the
-/// markup in it (Q-6.12, Q-6.14, Q-6.17b). The caller checks its length; the request bounds that of
-/// the document.
+/// Reads the text of a message: the character content of `MessageText`, including white space, without
+/// markup (Q-6.12, Q-6.14, Q-6.17b). The caller checks its length; the request limit bounds the document.
 pub fn read_message_text(document: &[u8]) -> Result<String, XmlFault> {
     let mut reader = MessageReader::default();
     let text = walk(document, &mut reader).and_then(|end| reader.finish(end));

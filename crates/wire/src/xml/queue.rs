@@ -62,7 +62,7 @@ pub struct QueueListing<'a> {
     pub next_marker: &'a str,
 }
 
-/// Appends a page of queues; each with its metadata, if that was asked for.
+/// Appends a page of queues; each with its metadata, if requested.
 pub fn write_queues<'a>(
     out: &mut Vec<u8>,
     listing: &QueueListing<'_>,

@@ -17,7 +17,7 @@ pub fn write_message_text(out: &mut Vec<u8>, text: &str) {
     });
 }
 
-/// A message as a service answers it. Which parts are present depends on the operation (Q-6.3, Q-6.20,
+/// A message in a service's response. Which parts are present depends on the operation (Q-6.3, Q-6.20,
 ///
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnsweredMessage {
@@ -28,13 +28,13 @@ pub struct AnsweredMessage {
     pub pop_receipt: Option<String>,
     /// Absent from a peek.
     pub next_visible: Option<Timestamp>,
-    /// Zero in the answer to a put.
+    /// Zero in the response to a put.
     pub dequeue_count: u32,
-    /// Empty in the answer to a put.
+    /// Empty in the response to a put.
     pub text: String,
 }
 
-/// Reads the answer to Put, Get and Peek Messages.
+/// Reads the response to Put, Get and Peek Messages.
 pub fn read_messages(document: &[u8]) -> Result<Vec<AnsweredMessage>, XmlFault> {
     let read = || {
         let root = Element::parse_answer(document, "QueueMessagesList")?;
@@ -66,7 +66,7 @@ fn read_message(element: &Element) -> Result<AnsweredMessage, Fault> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnsweredQueue {
     pub name: String,
-    /// Empty unless it was asked for.
+    /// Empty unless it was requested.
     pub metadata: Vec<(String, String)>,
 }
 
@@ -78,7 +78,7 @@ pub struct QueuePage {
     pub next_marker: Option<String>,
 }
 
-/// Reads the answer to List Queues.
+/// Reads the response to List Queues.
 pub fn read_queues(document: &[u8]) -> Result<QueuePage, XmlFault> {
     let read = || {
         let root = Element::parse_answer(document, "EnumerationResults")?;

@@ -126,8 +126,8 @@ fn what_is_not_well_formed_is_refused() {
 
 const OFF: &str = "<RetentionPolicy><Enabled>false</Enabled></RetentionPolicy>";
 
-/// A name with a character that XML does not have was taken, and came back with another in its
-/// place; one with a carriage return came back with a line feed.
+/// A name with a character that XML does not allow was accepted, and came back with a different one; one
+/// with a carriage return came back with a line feed.
 #[test]
 fn characters_that_no_document_can_hold_are_refused() {
     for character in ["\u{e}", "\u{0}", "\u{fffe}", "&#1;", "&#xB;", "<![CDATA[\u{1f}]]>"] {
@@ -273,7 +273,7 @@ fn cors_rules_out_of_range_are_refused() {
     for missing in ["<AllowedHeaders></AllowedHeaders>", "<ExposedHeaders/>"] {
         refused(rule("*", "GET", "").replace(missing, ""), XmlError::MissingNode);
     }
-    // The most that the tests of the .NET client set.
+    // The maximum that the tests of the .NET client set.
     let headers = format!("a*,b*,{}", "h,".repeat(64));
     let most =
         rule(&"o,".repeat(64), "PUT,TRACE,CONNECT,DELETE,GET,HEAD,OPTIONS,POST,MERGE", &headers);

@@ -1,8 +1,8 @@
 //! A small XML document as a tree of elements.
 //!
-//! Bounded in bytes, depth and number of elements; only the text of leaves is used.
-//! Requests have small bounds. Answers, which a client reads, have wide ones: the client bounds their
-//! bytes as they arrive.
+//! Bounded in bytes, depth and number of elements; only the text of leaves is used. Requests have
+//! tight bounds. Responses, which a client reads, have loose ones: the client bounds their bytes as
+//! they arrive.
 
 use super::XmlError;
 use super::fault::Fault;
@@ -39,7 +39,7 @@ impl Element {
         Self::parse_within(document, name, REQUEST)
     }
 
-    /// As [`Element::parse`], for a document that a service sent.
+    /// Like [`Element::parse`], for a document that a service sent.
     pub(super) fn parse_answer(document: &[u8], name: &str) -> Result<Self, Fault> {
         Self::parse_within(document, name, ANSWER)
     }
@@ -70,7 +70,7 @@ impl Element {
         self.text.trim()
     }
 
-    /// The text, white space and all.
+    /// The text, including white space.
     pub(super) fn raw_text(&self) -> &str {
         &self.text
     }
@@ -103,7 +103,7 @@ struct Builder {
     root: Option<Element>,
     /// The elements not yet closed, outermost first.
     open: Vec<Element>,
-    /// Elements that may still come.
+    /// How many more elements may come.
     left: usize,
 }
 

@@ -49,7 +49,7 @@ pub(super) fn walk(document: &[u8], visit: &mut impl Visit) -> Result<usize, Fau
             Event::End(_) => visit.close(end)?,
             Event::Text(text) => {
                 check_characters(&text, start)?;
-                // The end of a CDATA section stands for itself only where one began.
+                // The end marker of a CDATA section is allowed only to end one.
                 if let Some(at) = text.find("]]>") {
                     return Err(Fault::syntax(start + at));
                 }
@@ -65,7 +65,7 @@ pub(super) fn walk(document: &[u8], visit: &mut impl Visit) -> Result<usize, Fau
                 visit.text(found.encode_utf8(&mut [0; 4]), start)?;
             }
             Event::DocType(_) => return Err(Fault::syntax(start)),
-            // It begins the document, or is none.
+            // A declaration is valid only at the start of the document.
             Event::Decl(_) if start > 0 => return Err(Fault::syntax(start)),
             Event::Decl(_) | Event::PI(_) | Event::Comment(_) => {}
             Event::Eof => return Ok(text.len()),

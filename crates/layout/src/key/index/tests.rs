@@ -41,7 +41,7 @@ fn value() -> impl Strategy<Value = Value<'static>> {
 }
 
 proptest! {
-    /// whatever a filter compares, the entries follow.
+    /// entries sort as filters compare.
     #[test]
     fn encoding_preserves_order((a, b) in (value(), value())) {
         let (a, b) = (a.as_ref(), b.as_ref());
@@ -94,7 +94,7 @@ proptest! {
         prop_assert!(INDEX.entries().contains(&entry));
     }
 
-    /// equal is what `eq` finds equal, by the full value.
+    /// values are equal if `eq` finds their full values equal.
     #[test]
     fn owners_differ_exactly_if_values_do((a, b) in (value(), value())) {
         let (a, b) = (a.as_ref(), b.as_ref());
@@ -106,7 +106,7 @@ proptest! {
     }
 }
 
-/// the shared stores take no longer keys.
+/// the shared stores accept no longer keys.
 #[test]
 fn the_longest_entry_fits_into_the_keys_of_every_engine() {
     let longest = "\u{ffff}".repeat(lazuli_model::limits::KEY_UTF16_UNITS_MAX);

@@ -74,10 +74,10 @@ impl<'a> Property<'a> {
     }
 }
 
-/// Where the reader stands in the document.
+/// The reader's position in the document.
 #[derive(Default)]
 struct Place<'a> {
-    /// Elements open at present.
+    /// The number of open elements.
     depth: usize,
     /// The depth of `m:properties`, once found.
     properties: Option<usize>,

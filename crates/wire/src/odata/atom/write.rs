@@ -291,7 +291,7 @@ fn write_property(out: &mut Vec<u8>, indent: Indent, name: &str, value: ValueRef
     write_all(out, &["</d:", name, ">"]);
 }
 
-/// A property's name as that of an element. A `$select` may contain any name, and the lenient
+/// A property's name as an element name. A `$select` may contain any name, and the lenient
 /// profile stores any: characters that XML does not allow are written as `_xHHHH_`, as in .NET.
 fn element_name(name: &str) -> Cow<'_, str> {
     let holds = |index: usize, c: char| match c {

@@ -13,8 +13,8 @@ const SEVERAL_TYPES: &str = "The literals of 'in' must have one type";
 const TOO_MANY: &str = "'in' has at most 1000 literals";
 
 impl Parser<'_> {
-    /// Reads the rest of a call of `name`, whose parenthesis is open; `None` if it is no function
-    /// of ours.
+    /// Reads the rest of a call of `name`, whose parenthesis is open; `None` if it is not a
+    /// function of ours.
     pub(super) fn call(&mut self, name: &str) -> Result<Option<Operand>, FilterError> {
         if let Some(case) = case_of(name) {
             let property = self.property()?;
@@ -100,7 +100,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A property, or one in one case, and the token after it.
+    /// A property, or one converted to one case, and the token after it.
     fn term(&mut self, then: &Token<'_>) -> Result<Term, FilterError> {
         let Token::Word(word) = self.lexer.next()? else {
             return Err(self.misused(NOT_A_PROPERTY));
@@ -109,7 +109,7 @@ impl Parser<'_> {
             self.expect(then)?;
             return Ok(Term::new(Property::from_name(word), Case::AsIs));
         };
-        // A property may be named so.
+        // A property may have this name.
         match self.lexer.next()? {
             Token::Open => {
                 let property = self.property()?;

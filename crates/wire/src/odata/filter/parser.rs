@@ -7,8 +7,8 @@ use lazuli_model::limits::{FILTER_COMPARISONS_MAX, FILTER_DEPTH_MAX};
 use lazuli_model::{EdmType, Filter, Operator, Property, Value};
 use std::borrow::Cow;
 
-/// Parentheses open at one time. Our limit: they use no stack, but each pair may move its content
-/// into the enclosing junction.
+/// Maximum open parentheses. Our limit: they use no stack, but each pair may move its content into
+/// the enclosing junction.
 const PARENTHESES_MAX: usize = 1024;
 
 /// The functions of OData 3.
@@ -51,7 +51,7 @@ pub fn parse_lenient(text: &str) -> Result<Filter, FilterError> {
     Parser::new(text, Dialect::Lenient).run()
 }
 
-/// Also parses what only extensions have.
+/// Also parses the syntax that exists only in extensions.
 pub fn parse_extended(text: &str) -> Result<Filter, FilterError> {
     Parser::new(text, Dialect::Extended).run()
 }
@@ -61,7 +61,7 @@ pub fn parse_extended(text: &str) -> Result<Filter, FilterError> {
 pub(super) enum Dialect {
     Azure,
     Lenient,
-    /// Azure's, and extensions.
+    /// Azure's, plus extensions.
     Extended,
 }
 
@@ -437,7 +437,7 @@ impl Group {
 }
 
 impl Condition {
-    /// A condition that has no parts.
+    /// A condition without parts.
     pub(super) fn leaf(filter: Filter) -> Operand {
         Operand::Condition(Self { filter, depth: 0 })
     }

@@ -12,8 +12,8 @@ pub fn print(filter: &Filter) -> String {
     out
 }
 
-/// Whether a filter can name a property like this: what is printed of it is read back as the name, and nothing else.
-/// Properties that are called like a word of the language cannot be named.
+/// Whether a filter can name this property: its printed form is parsed as the name, and nothing else.
+/// Properties named like a keyword cannot be named.
 pub fn is_name(name: &str) -> bool {
     const WORDS: [&str; 12] =
         ["and", "eq", "ge", "gt", "INF", "le", "lt", "NaN", "ne", "not", "null", "or"];
@@ -23,7 +23,8 @@ pub fn is_name(name: &str) -> bool {
         && lazuli_model::entity::is_property_name(name)
 }
 
-/// The text of a filter with its values left out: what may be logged of it. What is no name may hold values.
+/// The text of a filter without its values, which is safe to log. Anything that is not a name may contain
+/// values.
 pub fn print_shape(filter: &Filter) -> String {
     let mut out = String::new();
     write_filter(&mut out, filter, Literals::LeftOut);

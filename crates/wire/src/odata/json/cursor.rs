@@ -32,7 +32,7 @@ pub(super) fn read_object<'a>(
     cursor.end()
 }
 
-/// A place in the text, between two characters.
+/// A position in the text, between two characters.
 pub(super) struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -105,7 +105,7 @@ impl<'a> Cursor<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// What is left of the text.
+    /// The rest of the text.
     fn rest(&self) -> &'a [u8] {
         self.text.as_bytes().get(self.at..).unwrap_or_default()
     }

@@ -25,7 +25,7 @@ pub fn write_entity<'p>(
     close_object(out);
 }
 
-/// Writes an entity within another document: as in a list of entities.
+/// Writes an entity within another document, as in a list of entities.
 pub fn write_listed_entity<'p>(
     out: &mut Vec<u8>,
     context: &Context<'_>,
@@ -47,8 +47,8 @@ pub fn write_text_member(out: &mut Vec<u8>, name: &'static str, value: &str) {
     out.pop();
 }
 
-/// Writes the body of a request: the keys, unless the URL says them, and the properties, annotated where
-/// their type would not be inferred.
+/// Writes the body of a request: the keys, unless the URL names them, and the properties, annotated
+/// where their type would not be inferred.
 pub fn write_request<'p>(
     out: &mut Vec<u8>,
     keys: Option<(&str, &str)>,
@@ -74,7 +74,7 @@ pub fn write_table_name(out: &mut Vec<u8>, name: &str) {
 #[must_use = "the collection is not closed before `end`"]
 pub struct EntityCollection(());
 
-/// How the list of a page begins.
+/// The start of a page's list.
 const VALUE: &[u8] = b"\"value\":[";
 
 impl EntityCollection {

@@ -16,7 +16,7 @@ fn is_in(name: &str, values: Vec<Value<'static>>) -> Filter {
     Filter::Extended(Extended::In { term: term(name, Case::AsIs), values })
 }
 
-/// The text is Azure's to refuse, and means `expect` to those who ask for extensions.
+/// Azure refuses the text, and with extensions it means `expect`.
 #[track_caller]
 fn check(text: &str, expect: Filter) {
     assert!(parse(text).is_err(), "{text}");
@@ -119,7 +119,7 @@ fn arguments_are_a_property_and_a_text() {
     }
     let folded = incompatible(EdmType::String, EdmType::Int32, "Equal");
     assert_eq!(parse_extended("tolower(Name) eq 5"), Err(folded));
-    // What Azure has no function for, neither have extensions.
+    // Functions that Azure lacks and extensions do not add either.
     for text in ["length(Name) eq 1", "trim(Name) eq 'a'", "tolower(A) eq tolower(B)"] {
         assert_eq!(parse_extended(text), Err(FilterError::NotImplemented), "{text}");
     }
@@ -177,8 +177,8 @@ proptest! {
         }
     }
 
-    /// what Azure reads means the same with extensions, and what it does not read is refused
-    /// to those who do not ask.
+    /// what Azure accepts means the same with extensions, and what it does not accept is
+    /// refused without them.
     #[test]
     fn the_extended_dialect_contains_the_other(
         words in proptest::collection::vec(select(vec![

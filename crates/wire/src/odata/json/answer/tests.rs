@@ -18,7 +18,7 @@ fn context(level: MetadataLevel) -> Context<'static> {
     }
 }
 
-/// A text that is also read back where no annotation says its type.
+/// A value that is also read back correctly without an annotation for its type.
 fn value() -> impl Strategy<Value = Value<'static>> {
     let text = any::<String>().prop_map(|text| text.replace('\0', ""));
     let ticks = Timestamp::EDM_MIN.ticks()..=Timestamp::MAX.ticks();

@@ -24,7 +24,7 @@ fn check_error(body: &str, expect: BodyError) {
     assert_eq!(read_entity(body.as_bytes()), Err(expect), "{body}");
 }
 
-/// The body is read as having no properties.
+/// The body is read as an entity without properties.
 #[track_caller]
 fn check_ignored(body: &str) {
     let entity = read_entity(body.as_bytes()).unwrap();
