@@ -26,7 +26,7 @@ const WRITES_REFUSED: &str = "a write failed, and writes are refused until the s
 pub(crate) enum Job {
     Commit {
         commit: Prepared,
-        /// The place in the queue, released when the job starts.
+        /// The commit's place in the queue, released when the job starts.
         place: OwnedSemaphorePermit,
         reply: oneshot::Sender<Result<Revision, CommitError>>,
     },
@@ -64,9 +64,9 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    /// Works until the engine closes. After a panic writes are refused, as after a failed write: it
-    /// is unknown what the panic left undone. The outcome of the commits in the interrupted group
-    /// is unknown too, and their callers are told so.
+    /// Works until the engine closes. After a panic, writes are refused as after a failed write:
+    /// what the panic left undone is unknown. Commits in the interrupted group have an unknown
+    /// outcome, and their callers get that error.
     pub(crate) fn run(mut self) {
         while let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work())) {
             let panic = panic_message(panic.as_ref());
@@ -211,7 +211,7 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 /// Why a group was not written.
 struct Refusal {
     reason: String,
-    /// Whether it may be on disk nevertheless.
+    /// Whether it may be on disk anyway.
     undetermined: bool,
 }
 

@@ -97,8 +97,8 @@ impl Directory {
     }
 
     /// Creates the store if it does not exist: `create` fills another directory, which is then
-    /// renamed atomically. In any case its names are durable afterwards: those created by a killed
-    /// process may be only in the page cache.
+    /// renamed atomically. Its names are durable afterwards in any case: those created by a killed
+    /// process may exist only in the page cache.
     pub(crate) fn create_store(
         &self,
         create: impl FnOnce(&Path) -> Result<(), OpenError>,

@@ -116,7 +116,7 @@ fn rewrite(store: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
 /// The intact batches at the start of a journal.
 struct WholeBatches {
     bytes: usize,
-    /// The sequence number of the last.
+    /// The sequence number of the last one.
     last: Option<u64>,
     /// The last revision in them.
     revision: Option<Revision>,

@@ -41,14 +41,14 @@ const LINES_MAX: usize = 16;
 pub(crate) struct JournalRegister {
     store: PathBuf,
     lines: Vec<Line>,
-    /// The revision that was written last.
+    /// The revision written last.
     last: Revision,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
     journal: u64,
-    /// Is in earlier journals, or in the tables.
+    /// This revision is in earlier journals or in the tables.
     after: Revision,
     /// Whether `after` is the last revision before the journal, and the journal stays until its
     /// successor is registered.
@@ -76,8 +76,8 @@ impl JournalRegister {
         Ok(register)
     }
 
-    /// Registers a journal that fjall has created meanwhile, and returns whether there is one. Call
-    /// it after writing a batch that ends with `last` and before acknowledging it.
+    /// Registers a journal that fjall has created since the last call; returns whether there is
+    /// one. Call it after writing a batch that ends with `last` and before acknowledging it.
     pub(crate) fn written(&mut self, last: Revision) -> io::Result<bool> {
         let mut has_begun = false;
         while let Some(has_content) = has_content(&self.path(self.next()))? {

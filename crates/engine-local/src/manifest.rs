@@ -59,7 +59,7 @@ pub(crate) fn inspect(store: &Path) -> Result<(), OpenError> {
 }
 
 /// Damaged tables: searched for when a store does not open, or a read fails. The store may be in
-/// use: a table that has been removed meanwhile is ignored.
+/// use: a table removed during the search is ignored.
 pub(crate) fn damaged_tables(store: &Path) -> io::Result<Vec<DamagedTable>> {
     let mut damaged = Vec::new();
     for name in KEYSPACE_NAMES {

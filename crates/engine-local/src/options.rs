@@ -13,7 +13,7 @@ pub enum Durability {
     /// Synced to the device: survives power loss.
     Sync,
     /// Written to the operating system, and synced at most this much later: survives a crash of the
-    /// process, but a power loss takes what was acknowledged since the last sync. Views show
+    /// process, but a power loss loses everything acknowledged since the last sync. Views show
     /// commits that are not synced yet.
     Interval(Duration),
     /// Written to the operating system, and synced when it decides or the engine closes.
@@ -26,8 +26,8 @@ pub struct LocalOptions {
     pub durability: Durability,
     /// Blocks of data, filters and indexes kept in memory.
     pub cache_bytes: u64,
-    /// Size of the write buffer before it is flushed to a file. A start replays the journal, so
-    /// this also bounds recovery.
+    /// Size of the write buffer before it is flushed to a file. Start-up replays the journal, so
+    /// this also bounds recovery time.
     pub memtable_bytes: u64,
     /// Memory for keys, values and functions of commits waiting for the committer.
     pub queue_bytes_max: usize,

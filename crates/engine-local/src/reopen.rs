@@ -1,13 +1,13 @@
 //! Reopens the store when a write has failed and the disk takes writes again.
 //!
 //! An engine whose write or sync failed writes nothing more: only reading the directory from the
-//! start shows what reached the disk. Reads go on meanwhile, for as long as the disk is full or
-//! broken. When a trial write succeeds, no new view is given out, open views come to their end, and
-//! the directory is opened again. That is as safe as restarting the program: nothing is taken from
-//! the old engine, and the journal is written from the start (`journal.rs`).
+//! start shows what reached the disk. Reads keep working while the disk is full or broken. Once a
+//! trial write succeeds, no new views are opened, open views end, and the directory is reopened. That
+//! is as safe as restarting the program: nothing is taken from the old engine, and the journal is
+//! written from the start (`journal.rs`).
 //!
-//! The log gets one ERROR when writes begin to be refused, then a line per 10 s with a count. Callers
-//! need not log each refusal.
+//! The log gets one ERROR when writes start to be refused, then a line with a count every 10 s.
+//! Callers need not log each refusal.
 
 mod outage;
 
@@ -26,10 +26,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Between two trials, and before the store is reopened once more; doubled each time.
+/// The pause between two trials, and before the store is reopened yet again; doubled each time.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// An engine that lasts so long has recovered.
+/// An engine that lasts this long has recovered.
 const RECOVERED_AFTER: Duration = Duration::from_secs(60);
 
 /// A [`LocalEngine`] that is replaced by another on the same directory when a write has failed.
@@ -42,21 +42,21 @@ struct Shared {
     dir: PathBuf,
     limits: Limits,
     options: LocalOptions,
-    /// `None` while it is opened.
+    /// `None` while it is being opened.
     current: ArcSwapOption<LocalEngine>,
     signal: Arc<Signal>,
     reopens: AtomicU64,
-    /// How often a store was given up for another one.
+    /// How often a store was given up to be reopened.
     given_up: AtomicU64,
     /// How long the first open took.
     recovery: Duration,
-    /// Calls that were answered `Unavailable` and are not in the log yet.
+    /// Calls answered with `Unavailable` that are not in the log yet.
     refused: AtomicU64,
-    /// Views that are kept between requests. They would hold the old engine for as long.
+    /// Views kept between requests. Each would keep the old engine alive.
     kept: Mutex<Vec<Weak<KeptView>>>,
 }
 
-/// What wakes the watcher: the end, or an engine that has failed.
+/// What wakes the watcher: a close, or an engine failure.
 #[derive(Default)]
 struct Signal {
     is_closed: Mutex<bool>,
@@ -64,7 +64,7 @@ struct Signal {
 }
 
 impl ReopeningEngine {
-    /// Opens the data directory `dir`, creating it if need be.
+    /// Opens the data directory `dir`, creating it if needed.
     pub fn open(dir: &Path, options: LocalOptions) -> Result<Self, OpenError> {
         let shared = Arc::new(Shared::open(dir, options)?);
         let watched = shared.clone();
@@ -225,7 +225,7 @@ fn reopening() -> EngineError {
 }
 
 impl Signal {
-    /// Opens an engine that gives the signal when it fails.
+    /// Opens an engine that notifies the watcher when it fails.
     fn open(
         self: &Arc<Self>,
         dir: &Path,
@@ -233,7 +233,7 @@ impl Signal {
     ) -> Result<LocalEngine, OpenError> {
         let signal = self.clone();
         LocalEngine::open_watched(dir, options.clone(), move || {
-            // With the lock: the watcher has looked at the engine and waits, or will look.
+            // Take the lock, so that the watcher either waits already or has yet to check.
             drop(signal.is_closed());
             signal.changed.notify_all();
         })
@@ -284,7 +284,7 @@ impl Shared {
     }
 
     fn kept_view(&self) -> Result<Arc<KeptView>, EngineError> {
-        // Under the lock, so that a view of an engine that was given up is released.
+        // Under the lock, so that a view of a discarded engine is released too.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let view = match &*self.current.load() {
             Some(engine) => engine.keep_snapshot(),
@@ -295,7 +295,7 @@ impl Shared {
         Ok(view)
     }
 
-    /// No new view of the engine is given out any more.
+    /// No new view of this engine is opened from now on.
     fn release_kept(&self) {
         let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
         kept.iter().filter_map(Weak::upgrade).for_each(|view| view.release());
@@ -313,8 +313,8 @@ impl Shared {
         }
     }
 
-    /// Asks the engine itself, not those whose writes it refuses: they may learn of it when it has
-    /// been replaced, and a healthy store would be reopened.
+    /// Asks the engine itself, not the callers whose writes it refused: they may notice only after
+    /// it has been replaced, and then a healthy store would be reopened.
     fn has_failed(&self) -> bool {
         self.current.load().as_ref().is_some_and(|engine| engine.failure().is_some())
     }
@@ -371,9 +371,9 @@ mod tests {
         Commit::new(Revision(0), writes)
     }
 
-    /// A write that was refused while the watcher waited for the disk had the healthy store reopened a
-    /// second time. Here the test is the watcher: a thread of its own would begin the second time
-    /// before or after the test looks.
+    /// A write refused while the watcher waited for the disk made it reopen the healthy store a second
+    /// time. Here the test plays the watcher, because a separate thread might reopen before or after
+    /// the check.
     #[tokio::test]
     async fn writes_refused_during_an_outage_do_not_reopen_a_healthy_store() {
         let dir = tempfile::tempdir().unwrap();

@@ -72,7 +72,7 @@ enum Made {
 }
 
 impl Made {
-    /// What it adds to the group: key and value.
+    /// What it adds to the group, in bytes: key and value.
     fn bytes(&self) -> usize {
         match self {
             Self::Put(key, value) | Self::Append(key, value) => key.as_slice().len() + value.len(),

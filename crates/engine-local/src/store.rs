@@ -1,7 +1,7 @@
 //! The fjall database: two keyspaces, one batch per group, snapshots.
 //!
 //! `data` holds the entries; a stored value is its revision, 8 bytes big-endian, and then the
-//! payload. `meta` holds the last revision given out, which outlives every entry that carried it,
+//! payload. `meta` holds the last assigned revision, which outlives every entry that carried it,
 //! and the ranges whose files were dropped (see `reclaim.rs`). The last revision is part of every
 //! batch, followed by whether all batches before it were durable (see `journal.rs`).
 
@@ -40,33 +40,33 @@ use std::time::Duration;
 
 const DATA: &str = "data";
 const META: &str = "meta";
-/// Where fjall keeps the tables of the second keyspace that was made.
+/// Where fjall keeps the tables of the second keyspace created.
 const META_FILES: &str = "keyspaces/2";
 /// A bound on the write buffer that is never reached: see `make_room`.
 const MEMTABLE_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Full write buffers that may wait to be flushed while writing goes on. At four, fjall would wait
-/// itself, and forever if the flush fails.
+/// Full write buffers that may wait to be flushed while writes continue. At four, fjall itself
+/// would wait, and forever if the flush fails.
 const MEMTABLES_WAITING_MAX: usize = 2;
 /// Small files make small compactions, which the one worker can put between two flushes.
 const TABLE_BYTES: u64 = 16 * 1024 * 1024;
-/// By level. Large blocks make scans faster. They cost point reads nothing while they are cached;
-/// otherwise a point read has to read and check a whole block. The two youngest levels hold about as
-/// much as the cache.
+/// By level. Large blocks make scans faster. They cost point reads nothing while cached; otherwise a
+/// point read has to read and check a whole block. The two youngest levels hold about as much as the
+/// cache.
 const BLOCK_BYTES: [u32; 3] = [32 * 1024, 32 * 1024, 16 * 1024];
 /// By level: young levels are small and soon rewritten. The fourth level begins at 700 MiB; a smaller
 /// store is never compressed.
 const COMPRESSION: [CompressionType; 4] =
     [CompressionType::None, CompressionType::None, CompressionType::None, CompressionType::Lz4];
-/// fjall would flush what keeps journals from being removed when they take more than this. The store
-/// does so itself, when the register knows the newest: see `make_room`.
+/// fjall would flush whatever keeps journals from being removed once they exceed this. The store
+/// does so itself, after the newest journal is registered: see `make_room`.
 const JOURNALS_BYTES_MAX: u64 = u64::MAX;
-/// A journal with less than this is not full: fjall begins another, at a flush, at 64 000 000 bytes.
+/// A journal smaller than this is not full: fjall starts another at a flush, at 64 000 000 bytes.
 const JOURNAL_BYTES_SAFE: u64 = 60_000_000;
-/// What a batch and an entry take in a journal at most, in addition to key and value.
+/// The most that a batch and an entry take in a journal, in addition to key and value.
 const JOURNAL_BATCH_BYTES: u64 = 26;
 const JOURNAL_ENTRY_BYTES: u64 = 21;
 
-/// What a group leaves of each key it wrote: a value, or nothing.
+/// What a group leaves for each key it wrote: a value, or nothing.
 pub(crate) type Changes = HashMap<Key, Option<Stored>>;
 
 pub(crate) struct Store {
@@ -75,14 +75,15 @@ pub(crate) struct Store {
     meta: Keyspace,
     memtable_bytes: u64,
     view_life: Duration,
-    /// Whether a batch was written that was not synced. The committer alone writes.
+    /// Whether a batch has been written but not synced. Only the committer writes.
     is_unsynced: AtomicBool,
     has_written: AtomicBool,
-    /// `None` while the store is made.
+    /// `None` while the store is being created.
     register: Mutex<Option<JournalRegister>>,
-    /// Whether a journal was registered, and nothing was done yet to have those before it removed.
+    /// Whether a journal was registered, and no step has been taken yet to have earlier ones
+    /// removed.
     has_new_journal: AtomicBool,
-    /// What the newest journal holds at most.
+    /// Upper bound on the bytes in the newest journal.
     journal_bytes: AtomicU64,
     meter: Arc<EngineMeter>,
     damage: Arc<DamageReporter>,
@@ -115,7 +116,7 @@ impl Store {
             .cache_size(options.cache_bytes)
             .max_journaling_size(JOURNALS_BYTES_MAX)
             .worker_threads(options.worker_threads.max(1))
-            // Each batch says itself how it is to be persisted.
+            // Each batch sets its own persist mode.
             .manual_journal_persist(true)
             .open()?;
         Ok(Self {
@@ -135,7 +136,7 @@ impl Store {
         })
     }
 
-    /// The state after the last write. The committer alone calls this, between writes: fjall moves
+    /// The state after the last write. Only the committer calls this, between writes: fjall moves
     /// its visible sequence number also when it flushes or compacts, so that a snapshot taken
     /// during a write could show half of it.
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -147,8 +148,8 @@ impl Store {
         decode_last(self.meta.get(LAST_REVISION).map_err(engine_error)?)
     }
 
-    /// Writes `changes`, `dropped` and `last` together, persisted as `mode` says before anything of
-    /// them can be seen: fjall writes and syncs its journal first, and fills the memtable after.
+    /// Writes `changes`, `dropped` and `last` together, persisted as `mode` says before any of it
+    /// becomes visible: fjall writes and syncs its journal first, then fills the memtable.
     pub(crate) fn write(
         &self,
         changes: Changes,
@@ -196,8 +197,7 @@ impl Store {
         Ok(())
     }
 
-    /// To be called when a batch of `bytes` that ends with `last` was written, and before that is
-    /// acknowledged.
+    /// Call after writing a batch of `bytes` that ends with `last`, and before acknowledging it.
     fn register_journals(&self, last: Revision, bytes: u64) -> Result<(), fjall::Error> {
         let mut register = self.register.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(register) = &mut *register else { return Ok(()) };
@@ -209,8 +209,8 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the journal with a batch that changes nothing. Damage to the batch before it is then
-    /// recognized as damage, and not taken for a write that a crash cut off.
+    /// Ends the journal with a batch that changes nothing. Damage to the previous batch is then
+    /// recognized as damage, not mistaken for a write that a crash cut off.
     pub(crate) fn end(&self, last: Revision) -> Result<(), WriteFailure> {
         if self.is_unsynced.load(Ordering::Relaxed) {
             self.sync()?;
@@ -221,7 +221,7 @@ impl Store {
         Ok(())
     }
 
-    /// Syncs all that was written before.
+    /// Syncs everything written so far.
     pub(crate) fn sync(&self) -> Result<(), WriteFailure> {
         self.fault(|faults| faults.before_sync())?;
         self.database.persist(PersistMode::SyncAll)?;
@@ -229,13 +229,13 @@ impl Store {
         Ok(())
     }
 
-    /// Hands a full memtable to the worker, and waits while too many wait for it. fjall would ask
-    /// the worker itself to do it, and one busy with a compaction would let the memtable grow
+    /// Hands a full memtable to the worker, and waits while too many are queued. fjall itself would
+    /// ask the worker to rotate it, and a worker busy with a compaction would let the memtable grow
     /// without bound.
     ///
-    /// When a journal was registered, hands over all, so that those before it can be removed: what
-    /// keeps them is what a start must read again. The data first, as the last revision in the
-    /// tables shows that the data is there (`journal_register.rs`).
+    /// After a journal was registered, hands over everything, so that earlier journals can be
+    /// removed: what keeps them is what start-up must replay. The data goes first, because the last
+    /// revision in the tables proves that the data is there (`journal_register.rs`).
     pub(crate) fn make_room(&self) -> Result<(), WriteFailure> {
         let has_new_journal = self.has_new_journal.swap(false, Ordering::Relaxed);
         if has_new_journal || self.data.tree.active_memtable().size() > self.memtable_bytes {
@@ -246,18 +246,18 @@ impl Store {
             self.meta.rotate_memtable()?;
         }
         while self.data.sealed_memtable_count() > MEMTABLES_WAITING_MAX {
-            // Fails if the worker has.
+            // Fails if the worker failed.
             self.database.persist(PersistMode::Buffer)?;
             std::thread::park_timeout(Duration::from_millis(1));
         }
         Ok(())
     }
 
-    /// Removes files that only snapshots older than the published one could name. Something must have
-    /// been written since they were dropped. Returns whether it could be done now.
+    /// Removes files that only snapshots older than the published one could name. Requires a write
+    /// since they were dropped. Returns whether it could be done now.
     ///
-    /// It flushes the last revision. Were the journal full, and all data flushed, fjall could begin
-    /// another and remove this one before the other is registered (`journal_register.rs`).
+    /// It flushes the last revision. If the journal were full and all data flushed, fjall could
+    /// start another and remove this one before the new one is registered (`journal_register.rs`).
     pub(crate) fn release_files(&self) -> Result<bool, WriteFailure> {
         let is_full = self.journal_bytes.load(Ordering::Relaxed) > JOURNAL_BYTES_SAFE;
         if is_full && self.data.tree.active_memtable().is_empty() {
@@ -267,8 +267,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Drops the files that hold nothing but keys of `range`. An older value may show again where a
-    /// dropped file had a newer one or a deletion. Blocks while a compaction runs.
+    /// Drops the files that hold nothing but keys of `range`. An older value may reappear where a
+    /// dropped file held a newer one or a deletion. Blocks while a compaction runs.
     pub(crate) fn drop_files(&self, range: &KeyRange) -> Result<(), EngineError> {
         let bounds = range.start.as_slice()..range.end.as_slice();
         self.data.tree.drop_range(bounds).map_err(|e| engine_error(e.into()))
@@ -322,7 +322,7 @@ fn stored_revision(store: &Path) -> Result<Revision, EngineError> {
 
 #[cfg(test)]
 impl Store {
-    /// Brings all that was written into files.
+    /// Flushes everything written so far into table files.
     pub(crate) fn flush(&self) {
         self.data.rotate_memtable_and_wait().unwrap();
         self.meta.rotate_memtable_and_wait().unwrap();

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 /// without an end, and compares each key itself. A short range is not read beyond its end, which
 /// could cost a disk read.
 const BOUNDED_ROWS_MAX: usize = 64;
-/// A scan of at most this many entries never restarts. Those that look for the first messages of a queue
-/// are so short, and after the end of their range lie all messages deleted in the last half minute.
+/// A scan of at most this many entries never restarts. Scans for the first messages of a queue are this
+/// short, and past the end of their range lie all messages deleted in the last half minute.
 const SHORT_SCAN_ROWS_MAX: usize = 128;
 
 /// The state after one group of commits. All views of that state share it.
@@ -119,7 +119,7 @@ impl Snapshot {
     }
 }
 
-/// A snapshot for as long as somebody keeps it, or until the store must be reopened.
+/// A snapshot kept until its holder drops it, or until the store must be reopened.
 pub(crate) struct KeptView(ArcSwapOption<Snapshot>);
 
 impl KeptView {
@@ -127,7 +127,7 @@ impl KeptView {
         Self(ArcSwapOption::new(Some(snapshot)))
     }
 
-    /// Lets go of the store. Reads that are under way finish.
+    /// Releases the store. Reads in progress finish.
     pub(crate) fn release(&self) {
         self.0.store(None);
     }
@@ -158,7 +158,7 @@ impl View for KeptView {
     }
 }
 
-/// A scan under way.
+/// A scan in progress.
 struct Walk<'v, 'f> {
     damage: &'v DamageReporter,
     /// Its range is what remains once [`over`](Self::over) stops early.

@@ -1,4 +1,4 @@
-//! Which process may open which directory, and how it is refused otherwise.
+//! Which processes may open a directory, and the errors when they may not.
 
 use lazuli_engine::{Engine, EngineError};
 use lazuli_engine_local::{LocalEngine, LocalOptions, OpenError};
@@ -66,7 +66,7 @@ fn holder_of_a_directory() {
     if let Some(dir) = std::env::var_os(HELD_DIR) {
         let _engine = open(Path::new(&dir)).unwrap();
         println!("\nholding");
-        // Until killed, or until the parent is gone.
+        // Until killed, or until the parent has exited.
         std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
     }
 }
@@ -116,10 +116,10 @@ fn root_of_a_fresh_volume_is_accepted() {
 fn creation_that_was_interrupted_is_done_again() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()).unwrap());
-    // As if the process had died before the store took its place.
+    // As if the process had died before the store was renamed into place.
     fs::rename(dir.path().join("store"), dir.path().join("store.new")).unwrap();
     drop(open(dir.path()).unwrap());
-    // As if it had died before the format was written, when the store may be there in part.
+    // As if it had died before the format was written, when only part of the store may exist.
     fs::rename(dir.path().join("store"), dir.path().join("store.new")).unwrap();
     fs::remove_file(dir.path().join("store.new/version")).unwrap();
     fs::rename(dir.path().join("LAZULI"), dir.path().join("LAZULI.new")).unwrap();

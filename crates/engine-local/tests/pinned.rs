@@ -1,4 +1,5 @@
-//! Libraries whose private formats this crate reads are pinned: a patch of theirs may change them.
+//! Libraries whose private formats this crate reads are pinned, because a patch release may change
+//! those formats.
 
 #[test]
 fn libraries_whose_private_formats_are_read_are_pinned() {

@@ -1,4 +1,4 @@
-//! What was acknowledged is there when the directory is opened again, whatever ended the process.
+//! Acknowledged writes survive reopening the directory, however the process ended.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -13,8 +13,8 @@ fn open(dir: &Path) -> Arc<dyn Engine> {
     open_with(dir, &LocalOptions::default())
 }
 
-/// The tests of this file run side by side, and some start processes: between fork and exec such a
-/// process has a copy of every lock that is held, which outlasts the engine by that moment.
+/// The tests of this file run in parallel, and some start processes: between fork and exec, a child
+/// holds a copy of every lock, which briefly outlives the engine.
 fn open_with(dir: &Path, options: &LocalOptions) -> Arc<dyn Engine> {
     let started = Instant::now();
     loop {
@@ -29,8 +29,7 @@ fn open_with(dir: &Path, options: &LocalOptions) -> Arc<dyn Engine> {
 
 const LOCKED_MAX: Duration = Duration::from_secs(60);
 
-/// Memory durability promises nothing against the loss of power, but all against the end of the
-/// process.
+/// Memory durability promises nothing after a power loss, but everything after the process ends.
 fn open_unsynced(dir: &Path) -> Arc<dyn Engine> {
     let options = LocalOptions { durability: Durability::Memory, ..LocalOptions::default() };
     open_with(dir, &options)

@@ -1,4 +1,4 @@
-//! The local engine keeps what every engine promises, under each durability.
+//! The local engine keeps every promise of the contract, under each durability.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -39,7 +39,7 @@ mod reopening {
     lazuli_testkit::engine_suite!(fixture);
 }
 
-/// random histories of tables with indexes, on a directory as the server keeps it.
+/// random histories of tables with indexes, on a directory as the server uses it.
 #[test]
 fn an_index_changes_no_answer() {
     let make = || fixture(Durability::Sync);
@@ -67,6 +67,13 @@ fn racing_writers_leave_one_order() {
     lazuli_testkit::feed_histories::racing_writers_leave_one_order(&make, 8);
 }
 
+///
+#[test]
+fn messages_come_with_their_entities() {
+    let make = || fixture(Durability::Sync);
+    lazuli_testkit::message_histories::messages_come_with_their_entities(&make, 8);
+}
+
 /// readers go on where they were when the directory is opened again.
 #[test]
 fn a_feed_goes_on_after_reopening() {
@@ -88,7 +95,7 @@ fn a_feed_goes_on_after_reopening() {
     });
 }
 
-/// Without a life at all, a view expires when a commit replaces what it shows.
+/// With a life of zero, a view expires when a commit replaces what it shows.
 #[test]
 fn expired_view_says_so() {
     let dir = tempfile::tempdir().unwrap();

@@ -9,21 +9,21 @@ use crate::Scan;
 /// Rows of the first chunk, because the size of a row is not known yet: 32 entities are at most 32 MiB.
 const FIRST_ROWS_MAX: usize = 32;
 
-/// A chunk has at most this many times the rows of the chunk before.
+/// A chunk has at most this many times the rows of the previous chunk.
 const GROWTH_MAX: usize = 4;
 
 /// The largest row of a table: an entry of a change feed that holds an entity before and after.
 const ROW_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// A chunk may have so many times the bytes that earlier rows let expect, and at least
-/// `CHUNK_BYTES_MIN`: rows that are a little larger do not cost more chunks.
+/// A chunk may hold this many times the bytes expected from earlier rows, and at least
+/// `CHUNK_BYTES_MIN`, so that slightly larger rows do not cost more chunks.
 const BYTES_SLACK: usize = 2;
 const CHUNK_BYTES_MIN: usize = 1024 * 1024;
 
-/// How much of its store an engine fetches at once.
+/// How much an engine fetches from its store at once.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkLimits {
-    /// By the sizes of the rows fetched before, or by those fetched now where the store counts.
+    /// Estimated from rows fetched earlier; exact where the store itself counts bytes.
     pub bytes_max: usize,
     pub rows_max: usize,
 }
@@ -36,8 +36,8 @@ pub struct Progress {
     bytes_left: usize,
     rows_expected: usize,
     /// The number of rows in the last chunk, and the size that rows are expected to have: the mean of
-    /// the last chunk, but at least half of what was expected of it. A large row makes the chunks after
-    /// it small, not all of them.
+    /// the last chunk, but at least half of the previous estimate. A large row shrinks the next chunks,
+    /// not all later ones.
     seen: Option<(usize, usize)>,
 }
 
@@ -52,8 +52,8 @@ impl Progress {
         }
     }
 
-    /// The number of rows to fetch next: one more than will be shown, because that one says whether
-    /// any are left.
+    /// The number of rows to fetch next: one more than will be shown, to learn whether any are
+    /// left.
     pub fn rows_wanted(&self) -> usize {
         let rows_left = self.rows_left.saturating_add(1);
         let Some((last_rows, row_bytes)) = self.seen else {
@@ -64,15 +64,15 @@ impl Progress {
         rows_left.min(by_size).min(by_growth).clamp(1, self.limits.rows_max)
     }
 
-    /// The memory to reserve for a chunk of so many rows from a store that does not count bytes. The rows
-    /// before say little about the next ones, so it has room for some of the largest.
+    /// The memory to reserve for a chunk of `rows` rows from a store that does not count bytes. Earlier
+    /// rows say little about the next ones, so it has room for some of the largest.
     pub fn bytes_of(&self, rows: usize) -> usize {
         let largest = rows.min(FIRST_ROWS_MAX).saturating_mul(ROW_BYTES_MAX);
         self.bytes_expected(rows).map_or(largest, |bytes| bytes.max(largest))
     }
 
-    /// How many bytes of a chunk to fetch from a store that counts them: it ends a chunk with the row that
-    /// reaches them. Never zero: the row after the last that is shown says whether any are left.
+    /// How many bytes to fetch from a store that counts them and ends a chunk with the row that reaches
+    /// this number. Never zero: the row after the last one shown says whether any are left.
     pub fn bytes_wanted(&self, rows: usize) -> usize {
         let bytes_max = self.bytes_left.min(self.limits.bytes_max).max(1);
         self.bytes_expected(rows).map_or(bytes_max, |bytes| {
@@ -80,7 +80,8 @@ impl Progress {
         })
     }
 
-    /// The memory to reserve for a chunk of so many rows that ends with the row that reaches so many bytes.
+    /// The memory to reserve for a chunk of at most `rows` rows that ends with the row that reaches `bytes`
+    /// bytes.
     pub fn room_of(rows: usize, bytes: usize) -> usize {
         bytes.saturating_add(ROW_BYTES_MAX).min(rows.saturating_mul(ROW_BYTES_MAX))
     }
@@ -103,7 +104,7 @@ impl Progress {
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
     }
 
-    /// Whether the scan has shown as much as it may. It always shows one row.
+    /// Whether the scan has reached its limit. It always shows at least one row.
     pub fn is_full(&self) -> bool {
         self.rows_left == 0 || self.bytes_left == 0
     }
@@ -165,7 +166,7 @@ mod tests {
         assert_eq!(progress.bytes_of(rows), FIRST_ROWS_MAX * ROW_BYTES_MAX);
         assert_eq!(Progress::room_of(rows, CHUNK_BYTES_MIN), CHUNK_BYTES_MIN + ROW_BYTES_MAX);
 
-        // The largest chunk that the store may now send.
+        // The largest chunk that the store may send now.
         progress.note_chunk(2, 2 << 20);
         let rows = progress.rows_wanted();
         let room = Progress::room_of(rows, progress.bytes_wanted(rows));

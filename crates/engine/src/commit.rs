@@ -6,10 +6,9 @@ use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
-/// How long before the point of a commit its guards may have held, in milliseconds, by the clock of the
-/// store; one with a single writer judges them at that point. Whoever changes what others are guarded by
-/// finds all that they did under the old state after twice this time: a change of its own may have been
-/// as slow.
+/// How long before its commit point a commit's guards may have held, in milliseconds by the store's
+/// clock; with a single writer they hold at that point itself. After changing a guarded key, wait twice
+/// this long to see every commit made under the old state: the change itself may have been as slow.
 pub const GUARD_AGE_MS_MAX: u64 = 15_000;
 
 /// Writes that happen together if all guards and checks hold.
@@ -29,9 +28,9 @@ pub struct Commit {
     pub checks: Vec<Check>,
     /// No key may be written twice, including by derived writes.
     pub writes: Vec<Write>,
-    /// Keys that it writes and that many commits write at the same time, whatever they held before: a derived
-    /// write may be of such a key. A hint: an engine in whose store such commits meet lets those of one
-    /// process take turns, or sends them together.
+    /// Keys that it writes and that many commits write at the same time, whatever the old value; derived
+    /// writes may write them. A hint: an engine whose store would make such commits conflict lets those of
+    /// one process take turns, or sends them together.
     pub turns: Vec<Key>,
     /// Computes derived writes. Most commits have none, which costs nothing.
     pub derive: Option<Arc<dyn Derive>>,
@@ -50,7 +49,7 @@ impl Commit {
         }
     }
 
-    /// The memory that the commit uses until an engine takes it up: keys, values, and what its
+    /// The memory that the commit uses until an engine starts it: keys, values, and what its
     /// functions report.
     pub fn held_bytes(&self) -> usize {
         let checked =
@@ -146,7 +145,7 @@ pub trait Modify: Send + Sync + fmt::Debug {
     fn modify(&self, current: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError>;
 
     /// Whether the result depends on [`Current::revision`]. A function of the value alone can be applied to
-    /// what another commit is about to write, whose revision nobody knows yet.
+    /// a value that another commit is about to write, before its revision is known.
     fn reads_revision(&self) -> bool {
         true
     }
@@ -202,7 +201,7 @@ pub struct DerivedCheck {
     pub refusal: Refusal,
 }
 
-/// A write, and the write of the commit that caused it, to which a refusal of its function is
+/// A write, and the index of the write that caused it, to which a refusal of its function is
 /// attributed.
 #[derive(Debug)]
 pub struct DerivedWrite {

@@ -79,9 +79,9 @@ pub trait Engine: Send + Sync + 'static {
     /// A snapshot that sees every commit acknowledged before this call.
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>>;
 
-    /// A view to keep between requests: it lives for [`Limits::kept_view_ms_max`]. It may occupy what
-    /// others need until it is dropped, so callers keep at most [`Limits::kept_views_max`]. With many
-    /// writers it goes on showing what is reclaimed; with one, its holder has nothing reclaimed that it
+    /// A view to keep between requests: it lives for [`Limits::kept_view_ms_max`]. It may hold a shared
+    /// resource until it is dropped, so callers keep at most [`Limits::kept_views_max`]. With many
+    /// writers it may still show reclaimed data; with one writer, do not reclaim what a kept view
     /// shows.
     fn kept_view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
         self.view()

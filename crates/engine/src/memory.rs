@@ -22,7 +22,8 @@ pub type ViewClock = Arc<dyn Fn() -> u64 + Send + Sync>;
 #[derive(Clone)]
 pub struct MemoryOptions {
     pub limits: Limits,
-    /// The writers that the engine declares; tests of services that share one engine use `Many`.
+    /// The writers that the engine declares. Tests in which several services share one engine use
+    /// `Many`.
     pub writers: Writers,
     /// Maximum number of entries that one reclaim removes.
     pub reclaim_rows_max: usize,

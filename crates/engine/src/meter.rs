@@ -88,7 +88,7 @@ lazuli_meter::label! {
 }
 
 lazuli_meter::label! {
-    /// Why a call was sent to the store again.
+    /// Why a call was sent to the store a second time.
     pub enum Retry {
         /// Another commit changed what this one depends on.
         Conflict => "conflict",
@@ -98,7 +98,7 @@ lazuli_meter::label! {
 }
 
 lazuli_meter::label! {
-    /// What became of a commit whose answer was lost.
+    /// The outcome found for a commit whose answer was lost.
     pub enum Settled {
         Happened => "happened",
         DidNot => "did_not",
@@ -158,12 +158,12 @@ impl StoreMeter {
         self.retries.of(reason).increment();
     }
 
-    /// The fate of a commit whose answer was lost is known, or stays unknown.
+    /// The outcome of a commit whose answer was lost is known, or stays unknown.
     pub fn settled(&self, settled: Settled) {
         self.lost.of(settled).increment();
     }
 
-    /// A commit gave up its fast way because other commits conflicted with it.
+    /// A commit left the fast path because other commits conflicted with it.
     pub fn contended(&self) {
         self.contended.increment();
     }

@@ -11,6 +11,13 @@ pub struct Nature {
 }
 
 impl Nature {
+    /// Of a store that several processes write to, and that stamps and keeps what it acknowledges.
+    pub const SHARED: Self = Self {
+        clock: ClockSource::Store,
+        writers: Writers::Many,
+        acknowledged: Acknowledged::Kept,
+    };
+
     /// Whether this process can cache the state of the store until it changes it itself: there is
     /// no other writer, and acknowledged commits cannot be lost.
     pub fn only_we_change_it(self) -> bool {
@@ -43,7 +50,7 @@ pub enum Acknowledged {
     /// It lasts.
     Kept,
     /// It may be lost when the engine recovers, because it was acknowledged before it was durable;
-    /// [`Engine::losses`](crate::Engine::losses) tells when.
+    /// [`Engine::losses`](crate::Engine::losses) counts such recoveries.
     MayVanish,
 }
 
@@ -59,8 +66,9 @@ pub struct Limits {
     pub commit_writes_max: usize,
     /// How long a view may be used, in milliseconds.
     pub view_ms_max: u64,
-    /// The same of a view that is kept between requests. `u64::MAX` is no limit, but the engine may
-    /// give up such a view when it must, with [`EngineError::Expired`](crate::EngineError::Expired).
+    /// The same for a view that is kept between requests. `u64::MAX` means no limit, but the engine
+    /// may drop such a view when it must, with
+    /// [`EngineError::Expired`](crate::EngineError::Expired).
     pub kept_view_ms_max: u64,
     /// How many views may be kept between requests.
     pub kept_views_max: usize,

@@ -1,5 +1,5 @@
 //! Runs commits with functions on a store that supports none: read, compute here, and commit on the
-//! condition that nothing read has changed; retry if it has.
+//! condition that nothing read has changed; retry if it has (K-3.7).
 //!
 //! For engines whose store is shared by several processes, so that the engine does not order
 //! commits itself. [`queue`](crate::queue) first serializes the writers of one process that would
@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// At most 64 attempts or 5 s, then [`CommitError::Conflict`].
 ///
-/// Two processes that write one key each win every other attempt. With 16 attempts one commit in
-/// 65,000 lost all of them, and its client was refused for nothing.
+/// Two processes that write one key each win every other attempt. With 16 attempts, one commit in
+/// 65,000 lost them all and failed needlessly.
 pub const BUDGET: Budget = Budget { attempts_max: 64, ms_max: 5_000, pause_ms_max: 32 };
 
 /// Reads of one attempt: one for the keys that the commit names, one for the keys that its
@@ -32,8 +32,8 @@ pub trait PlainStore: Send + Sync {
         keys: &'a [Key],
     ) -> BoxFuture<'a, Result<Vec<Option<Found>>, EngineError>>;
 
-    /// As [`Engine::commit`](crate::Engine::commit), of a commit without [`Write::Modify`] and without
-    /// [`Commit::derive`]. A commit whose reply was lost is resolved here, or stays
+    /// Like [`Engine::commit`](crate::Engine::commit), for a commit without [`Write::Modify`] and
+    /// without [`Commit::derive`]. A commit whose reply was lost is resolved here, or stays
     /// [`CommitError::Undetermined`].
     fn commit_plain(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>>;
 }
@@ -47,7 +47,7 @@ pub async fn commit(
     commit_within(store, pace, commit, BUDGET).await
 }
 
-/// As [`commit`], with another budget.
+/// Like [`commit`], with another budget.
 pub async fn commit_within(
     store: &dyn PlainStore,
     pace: &dyn Pace,
@@ -93,8 +93,8 @@ async fn attempt(
 ///
 /// The keys that a derivation depends on are known only after it has run: keys not yet read count
 /// as absent, and then all are read again, so that the final evaluation uses the state of one
-/// moment. A derivation that needs other keys each time, because its input keeps changing, is a
-/// conflict.
+/// moment. A derivation that needs different keys each time, because its input keeps changing,
+/// fails as a conflict.
 async fn compute(store: &dyn PlainStore, commit: &Commit) -> Result<Commit, CommitError> {
     let mut keys: BTreeSet<Key> = keys_of(commit).cloned().collect();
     for _ in 0..READS_MAX {

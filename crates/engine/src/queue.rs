@@ -11,7 +11,7 @@ use std::task::{Poll, Waker};
 /// The queues of commits that wait for keys.
 #[derive(Debug)]
 pub struct KeyQueue {
-    /// Places in all queues together.
+    /// Places in all queues combined.
     places_max: usize,
     lines: Mutex<Lines>,
 }
@@ -110,7 +110,7 @@ impl KeyQueue {
         }
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn lines(&self) -> MutexGuard<'_, Lines> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }

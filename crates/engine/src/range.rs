@@ -14,7 +14,7 @@ impl KeyRange {
         Self { start: start.into(), end: end.into() }
     }
 
-    /// Every key that begins with `prefix`. A prefix of nothing but 0xFF has no end and gives an
+    /// Every key that begins with `prefix`. A prefix of only 0xFF bytes has no end and gives an
     /// empty range; our keys begin with `L`.
     pub fn prefix(prefix: &[u8]) -> Self {
         Self { start: prefix.to_vec(), end: successor_of_prefix(prefix) }
@@ -28,12 +28,12 @@ impl KeyRange {
         self.start.as_slice() <= key && key < self.end.as_slice()
     }
 
-    /// What both ranges hold.
+    /// The intersection of both ranges.
     pub fn intersect(self, other: Self) -> Self {
         Self { start: self.start.max(other.start), end: self.end.min(other.end) }
     }
 
-    /// What a scan in `direction` has left when it stops before `key`.
+    /// What remains of a scan in `direction` that stops before `key`.
     #[must_use]
     pub fn starting_with(self, direction: Direction, key: &[u8]) -> Self {
         match direction {
@@ -42,7 +42,7 @@ impl KeyRange {
         }
     }
 
-    /// What a scan in `direction` has left when it stops after `key`.
+    /// What remains of a scan in `direction` that stops after `key`.
     #[must_use]
     pub fn after(self, direction: Direction, key: &[u8]) -> Self {
         match direction {

@@ -1,8 +1,8 @@
 //! The one retry loop: a budget, and exponential back-off with jitter.
 //!
-//! A commit that conflicts with another writer is first retried immediately, because the other is
-//! usually done by then. After that the maximum pause doubles each time, and the actual pause is a
-//! random part of it, so that two writers do not conflict again.
+//! A commit that conflicts with another writer is first retried immediately, because the other has
+//! usually finished by then. After that the maximum pause doubles each time, and the actual pause
+//! is a random part of it, so that two writers do not conflict again.
 
 use crate::BoxFuture;
 use std::future::{Future, poll_fn};
@@ -27,7 +27,7 @@ pub trait Pace: Send + Sync {
     /// Milliseconds of a clock that never steps back.
     fn now_ms(&self) -> u64;
 
-    /// A random number; each call returns another.
+    /// A random number, different for each call.
     fn random(&self) -> u64;
 
     /// Waits this long. With zero it only yields.

@@ -3,7 +3,7 @@ use crate::{Durability, LocalEngine, LocalOptions};
 use lazuli_engine::{Commit, Engine, Key, Write};
 use std::time::{Duration, Instant};
 
-/// Lines of journals that were begun each after the revision of its number.
+/// Lines for journals, each begun after the revision equal to its number.
 fn lines(journals: &[u64], is_exact: bool) -> Vec<Line> {
     let line = |n: &u64| Line { journal: *n, after: Revision(*n), is_exact };
     journals.iter().map(line).collect()
@@ -35,7 +35,7 @@ fn check_line(noted: &[Line], found: &[u64], stored: u64, missing: Option<&str>)
     }
 }
 
-/// What holds for the lines of this program and of older ones.
+/// What holds for lines from this version and from older ones.
 #[track_caller]
 fn check(noted: &[u64], found: &[u64], stored: u64, missing: Option<&str>) {
     check_line(&lines(noted, true), found, stored, missing);
@@ -63,7 +63,7 @@ fn journal_that_is_not_there_has_left_its_revisions_in_the_tables_or_is_missing(
 fn newest_journal_stays_until_its_successor_is_registered() {
     check_line(&lines(&[0], true), &[1], 9, Some("0.jnl"));
     check_line(&lines(&[0, 1], true), &[0, 2], 9, Some("1.jnl"));
-    // Older programs did not keep it so long.
+    // Older versions did not keep it that long.
     check_line(&lines(&[0], false), &[1], 1, None);
     check_line(&lines(&[0, 1], false), &[0, 2], 2, None);
 }
@@ -88,7 +88,7 @@ fn journal_is_registered_before_a_write_in_it_is_acknowledged() {
     let found = [Journal { number: 7, last: Some(Revision(50)), bytes: 0 }];
     let mut register = JournalRegister::inspect(dir.path(), &found, || Ok(Revision(0))).unwrap();
     assert!(!register.written(Revision(100)).unwrap());
-    // Begun before the next batch, and after the one that follows.
+    // Begun before the next batch, and begun after the following one.
     write("8.jnl", &[1, 0]);
     assert!(register.written(Revision(200)).unwrap());
     assert!(!register.written(Revision(300)).unwrap());
@@ -105,7 +105,7 @@ async fn put(engine: &LocalEngine, key: &str) -> Revision {
 }
 
 /// A closed store whose first journal, with one write in it, is gone; `flush` says whether that
-/// lies in tables.
+/// write is in the tables.
 async fn without_first_journal(flush: bool) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let engine = LocalEngine::open(dir.path(), LocalOptions::default()).unwrap();
@@ -133,7 +133,7 @@ async fn store_opens_without_a_journal_only_when_its_tables_hold_what_was_in_it(
     assert!(refusal.to_string().ends_with("/store/0.jnl is missing"), "{refusal}");
 }
 
-/// The tables held a revision of the journal, though not its last, and its successor was not
+/// The tables held a revision of the journal, but not its last one, and its successor was not
 /// registered: the store opened without the later write.
 #[tokio::test]
 async fn loss_of_a_journal_whose_successor_has_just_begun_is_noticed() {
@@ -150,7 +150,7 @@ async fn loss_of_a_journal_whose_successor_has_just_begun_is_noticed() {
     assert!(refusal.to_string().ends_with("/store/0.jnl is missing"), "{refusal}");
 }
 
-/// Nobody but the store asks for the flush that this needs.
+/// Only the store asks for the flush that this needs.
 #[tokio::test]
 async fn full_journal_is_removed_once_its_successor_is_registered() {
     let dir = tempfile::tempdir().unwrap();

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// What a trial writes: enough for the store to do something with, not only to begin.
+/// What a trial writes: enough for the store to work with, not just to start.
 const TRIAL_BYTES: usize = 4 * 1024 * 1024;
 const TRIAL_FILE: &str = "TRIAL";
-/// Between two lines that say that writes are still refused.
+/// Interval between log lines saying that writes are still refused.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The time from a failure until writes are accepted again.
@@ -44,7 +44,7 @@ impl<'s> Outage<'s> {
         tracing::info!("the disk takes writes again: reopening the store");
         current.store(None);
         self.shared.release_kept();
-        // From here on there are no views until the store is open again.
+        // From here on there are no views until the store is reopened.
         self.shared.given_up.fetch_add(1, Ordering::SeqCst);
         let mut is_first = true;
         loop {
@@ -71,7 +71,7 @@ impl<'s> Outage<'s> {
         }
     }
 
-    /// Logs why writes are still refused, and how many were, unless it was said a moment ago.
+    /// Logs why writes are still refused, and how many were, unless it did so recently.
     fn report(&mut self, error: &(dyn Error + 'static)) {
         if self.reported.elapsed() >= REPORT_INTERVAL {
             let refused = self.shared.refused.swap(0, Ordering::Relaxed);

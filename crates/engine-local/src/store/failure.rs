@@ -28,7 +28,7 @@ impl fmt::Display for WriteFailure {
 
 impl From<fjall::Error> for WriteFailure {
     fn from(error: fjall::Error) -> Self {
-        // fjall looks at its poison flag before it touches the journal.
+        // fjall checks its poison flag before it touches the journal.
         let undetermined = !matches!(error, fjall::Error::Poisoned);
         Self { error, undetermined }
     }
@@ -63,11 +63,11 @@ pub(super) fn open_error(dir: &Path, error: fjall::Error) -> OpenError {
     }
 }
 
-/// Names the file that kept a store from opening, where that is known.
+/// Names the file that prevented a store from opening, if known.
 pub(super) fn with_file(store: &Path, error: OpenError) -> OpenError {
     let is_damage = match &error {
         OpenError::Corrupt { .. } => true,
-        // A place or a length that was read from a damaged file leads nowhere.
+        // A position or length read from a damaged file points nowhere.
         OpenError::Io { source, .. } => {
             source.raw_os_error().is_none() || source.kind() == std::io::ErrorKind::InvalidInput
         }

@@ -28,7 +28,7 @@ pub(super) fn decode_last(value: Option<Slice>) -> Result<Revision, EngineError>
     }
 }
 
-/// The revision of a batch that has this entry.
+/// The revision of a batch that contains this entry.
 pub(crate) fn last_revision(key: &[u8], value: &[u8]) -> Option<Revision> {
     let (revision, _) = value.split_first_chunk()?;
     (key == LAST_REVISION).then_some(Revision(u64::from_be_bytes(*revision)))
@@ -39,8 +39,8 @@ pub(crate) fn follows_synced(key: &[u8], value: &[u8]) -> bool {
     key == LAST_REVISION && value.get(REVISION_BYTES) == Some(&FOLLOWS_SYNCED)
 }
 
-/// A payload laid out as it will be stored, after the room for its revision. Callers make it, so that
-/// the one committer need not copy the payload.
+/// A payload laid out as it will be stored, after space for its revision. Callers build it, so that
+/// the single committer need not copy the payload.
 pub(crate) struct Unstamped(Vec<u8>);
 
 impl Unstamped {
@@ -64,7 +64,7 @@ impl Unstamped {
     }
 }
 
-/// A value as it is stored.
+/// A value as stored.
 pub(crate) struct Stored {
     pub(super) bytes: Bytes,
     revision: Revision,
@@ -76,7 +76,7 @@ impl Stored {
     }
 }
 
-/// Splits what is stored into revision and payload; the payload stays where it lies.
+/// Splits a stored value into revision and payload, without copying the payload.
 pub(crate) fn decode(stored: Slice) -> Result<Found, EngineError> {
     let (revision, _) = decode_ref(&stored)?;
     Ok(Found { value: Bytes::from(stored).slice(REVISION_BYTES..), revision })
@@ -92,7 +92,7 @@ pub(crate) fn decode_ref(stored: &[u8]) -> Result<(Revision, &[u8]), EngineError
     }
 }
 
-/// Whether a range can be noted: fjall's keys have at most 65535 bytes.
+/// Whether a range can be recorded: fjall's keys have at most 65535 bytes.
 pub(crate) fn can_be_noted(range: &KeyRange) -> bool {
     encode_range(range).len() <= usize::from(u16::MAX)
 }

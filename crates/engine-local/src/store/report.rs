@@ -1,10 +1,10 @@
-//! What the store knows of itself without reading anything.
+//! Metrics that the store can report without reading anything.
 
 use super::Store;
 use lazuli_meter::{Family, Value};
 
 impl Store {
-    /// Sizes that the store knows without reading anything.
+    /// Sizes that are known without reading anything.
     pub(crate) fn report(&self) -> Vec<Family> {
         let gauge = |number: u64| Value::Gauge(number as f64);
         let pools = [
@@ -37,7 +37,7 @@ impl Store {
         vec![used, limits, bytes, files, compactions, self.cache_reads()]
     }
 
-    /// Blocks that reads found in the cache, and those that they had to fetch from files.
+    /// Blocks that reads found in the cache, and blocks they had to fetch from files.
     fn cache_reads(&self) -> Family {
         let meters = [&self.data, &self.meta].map(|keyspace| keyspace.metrics());
         let hits: usize = meters.iter().map(|meter| meter.block_load_cached_count()).sum();

@@ -2,7 +2,7 @@ use super::*;
 use crate::{LocalEngine, LocalOptions};
 use lazuli_engine::{Commit, Engine, Revision, Write};
 
-/// A value that is read twice is the same memory twice: it was not copied.
+/// Reading a value twice gives the same memory: it was not copied.
 async fn check_not_copied(engine: &LocalEngine) {
     let view = engine.view().await.unwrap();
     let first = view.get(b"Lk").await.unwrap().unwrap();
@@ -23,7 +23,7 @@ async fn values_are_not_copied() {
     check_not_copied(&engine).await;
 }
 
-/// The numbers of the entries that a walk shows, in as many scans as it takes.
+/// The numbers of the entries that a walk shows, over as many scans as it takes.
 fn walk_all(view: &Snapshot, range: KeyRange, rows_max: usize) -> Vec<u32> {
     let mut shown = Vec::new();
     let mut next = Some(range);

@@ -41,7 +41,7 @@ async fn is_there(engine: &impl Engine, key: &str) -> bool {
     view.get(format!("L{key}").as_bytes()).await.unwrap().is_some()
 }
 
-/// Fails the steps that are switched on.
+/// Fails the steps that are enabled.
 #[derive(Debug, Default)]
 struct Broken {
     before_write: AtomicBool,
@@ -73,7 +73,7 @@ fn assert_unavailable<T: std::fmt::Debug>(result: Result<T, CommitError>) {
     assert!(unavailable, "{result:?}");
 }
 
-/// Breaks the disk with `break_it`, and looks whether the failed commit is `there` after all.
+/// Breaks the disk with `break_it`, and checks whether the failed commit is `there` after all.
 async fn check_failed_write(break_it: fn(&Broken) -> &AtomicBool, there: bool) {
     let dir = tempfile::tempdir().unwrap();
     let faults = Arc::new(Broken::default());
@@ -107,7 +107,7 @@ async fn failed_sync_may_have_happened_all_the_same() {
     check_failed_write(|faults| &faults.after_write, true).await;
 }
 
-/// Commits again and again, until the engine takes writes.
+/// Retries a commit until the engine takes writes.
 async fn insert_at_last(engine: &ReopeningEngine, key: &str) {
     let give_up = Instant::now() + Duration::from_secs(60);
     while let Err(error) = engine.commit(insert(key)).await {
@@ -137,7 +137,7 @@ async fn store_is_reopened_when_the_disk_takes_writes_again() {
     engine.close().await.unwrap();
 }
 
-/// Those who remember what they wrote learn that it may be gone; what was synced stays.
+/// Callers that cache what they wrote learn that it may be gone; synced writes stay.
 #[tokio::test]
 async fn reopening_is_a_loss_unless_commits_are_synced() {
     for (durability, losses) in [(Durability::Memory, 1), (Durability::Sync, 0)] {
@@ -156,7 +156,7 @@ async fn reopening_is_a_loss_unless_commits_are_synced() {
     }
 }
 
-/// Whether a write fails before it happens or after, alone or with others in its group.
+/// Whether a write fails before or after it reaches the disk, alone or in a group.
 #[test]
 fn undetermined_commit_is_whole_or_nothing() {
     let steps: [fn(&Broken) -> &AtomicBool; 2] =
@@ -209,8 +209,8 @@ impl Faults for Panics {
     }
 }
 
-/// A panic ended the committer's thread without a word: later writes were refused as if the engine
-/// were closed, and the store stayed so.
+/// A panic ended the committer's thread silently: later writes were refused as if the engine were
+/// closed, and the store stayed that way.
 #[tokio::test]
 async fn store_is_reopened_after_a_panic_of_the_committer() {
     let dir = tempfile::tempdir().unwrap();
@@ -241,7 +241,7 @@ async fn panic_of_the_committer_refuses_writes_and_reads_go_on() {
     assert!(engine.close().await.is_err());
 }
 
-/// Writes that come later would notice it; but none may come for hours.
+/// Later writes would notice it, but none may come for hours.
 #[tokio::test]
 async fn store_is_reopened_after_a_failed_sync_though_no_write_comes() {
     let dir = tempfile::tempdir().unwrap();
@@ -276,7 +276,7 @@ async fn open_view_keeps_its_state_while_the_store_is_reopened() {
     insert_at_last(&engine, "after").await;
 }
 
-/// nobody may come back for it.
+/// the client may never ask for it again.
 #[tokio::test]
 async fn kept_view_gives_way_when_the_store_is_reopened() {
     let dir = tempfile::tempdir().unwrap();

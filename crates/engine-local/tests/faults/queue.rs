@@ -81,7 +81,7 @@ async fn failed_check_is_not_answered_before_what_failed_it_is_durable() {
     verdicts.send(Ok(())).unwrap();
     first.await.unwrap();
     arrivals.recv().unwrap();
-    // Both are evaluated by now, and wait for the write.
+    // Both have been evaluated by now, and wait for the write.
     assert!(poll(&mut winner).is_pending());
     assert!(poll(&mut loser).is_pending());
     verdicts.send(Err(io::Error::other("broken"))).unwrap();
@@ -112,8 +112,8 @@ async fn failing_commit_of_a_group_leaves_the_others_alone() {
     assert!(first < a && a < b && b < c);
 }
 
-/// What a commit is answered while the gate is shut: `None` if it waits in the queue. The tests that
-/// ask run on a paused clock, so that nobody waits for the hour, nor for a place in the queue.
+/// A commit's result while the gate is shut: `None` if it waits in the queue. The tests that use
+/// this run on a paused clock, so that neither the hour nor the wait for a place takes real time.
 async fn answer_at_a_shut_gate(
     engine: &LocalEngine,
     commit: Commit,
@@ -147,7 +147,7 @@ async fn commit_that_finds_no_place_is_answered_busy() {
     assert!(!is_there(&engine, "c").await);
 }
 
-/// Merges with large patches weighed no more in the queue than their keys: any number of them
+/// Merges with large patches counted in the queue as no more than their keys: any number of them
 /// waited for the committer, whatever `queue_bytes_max` said.
 #[tokio::test(start_paused = true)]
 async fn functions_of_a_commit_take_the_room_that_they_hold() {

@@ -16,7 +16,7 @@ pub struct ChunkMemory {
     units: usize,
 }
 
-/// Memory in use, given back when dropped.
+/// Memory in use, returned when dropped.
 #[must_use = "the memory is given back when this is dropped"]
 #[derive(Debug)]
 pub struct Room(OwnedSemaphorePermit);
@@ -27,8 +27,8 @@ impl ChunkMemory {
         Self { free: Arc::new(Semaphore::new(units)), units }
     }
 
-    /// Waits up to `wait_max` until so many bytes are free. A chunk larger than all of them takes
-    /// all.
+    /// Waits up to `wait_max` until this many bytes are free. A chunk larger than the total takes
+    /// everything.
     pub async fn take(&self, bytes: usize, wait_max: Duration) -> Result<Room, EngineError> {
         let units = u32::try_from(bytes.div_ceil(UNIT_BYTES).min(self.units)).unwrap_or(u32::MAX);
         match timeout(wait_max, self.free.clone().acquire_many_owned(units)).await {
@@ -39,7 +39,7 @@ impl ChunkMemory {
 }
 
 impl Room {
-    /// Keeps `bytes` and gives back the rest.
+    /// Keeps `bytes` and returns the rest.
     pub fn keep(mut self, bytes: usize) -> Self {
         let needed = bytes.div_ceil(UNIT_BYTES);
         let excess = self.0.num_permits().saturating_sub(needed);
