@@ -10,13 +10,13 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-/// How long one host may take to answer a connection attempt.
+/// How long one host may take to accept a connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(3);
 
 /// How long the network may be silent while something is unacknowledged.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// How often, and how many times, an idle connection that has been silent is asked for a sign of life.
+/// How often, and how many times, an idle connection that has been silent is probed.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_RETRIES: u32 = 3;
 
@@ -28,7 +28,7 @@ pub struct Address {
     tls: Connector,
 }
 
-/// Why a text is not an address.
+/// Why a text is not a valid address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error("'{shown}' is not an address of PostgreSQL: {reason}")]
@@ -67,8 +67,8 @@ impl AddressError {
 }
 
 impl Address {
-    /// Reads a URL, and the certificates that it names. The parameters are those of `libpq`, as far as
-    /// `tokio-postgres` or we know them, and `schema`, which names the schema of the tables.
+    /// Reads a URL, and the certificates that it names. The parameters are those of `libpq` that
+    /// `tokio-postgres` or this crate supports, and `schema`, which names the schema of the tables.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let shown = without_password(text);
         let Parameters { rest, schema, tls } = Parameters::take_from(text)?;
@@ -90,7 +90,7 @@ impl Address {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_WAIT);
         }
-        // A replica may miss an acknowledged write (K-7.18).
+        // A replica may lack an acknowledged write (K-7.18).
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         config.keepalives_idle(SILENCE_MAX).tcp_user_timeout(SILENCE_MAX);
         config.keepalives_interval(KEEPALIVE_INTERVAL).keepalives_retries(KEEPALIVE_RETRIES);
@@ -133,7 +133,7 @@ impl Address {
     }
 }
 
-/// Hosts and database.
+/// Shows hosts and database.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("postgres://")?;
@@ -158,7 +158,7 @@ impl fmt::Debug for Address {
     }
 }
 
-/// The text of a URL with what looks like a password replaced.
+/// A URL's text with anything that looks like a password replaced.
 pub fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let (authority, tail) = match rest.find(['/', '?']) {

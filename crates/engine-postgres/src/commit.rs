@@ -28,7 +28,7 @@ pub(crate) enum Answer {
         index: usize,
         found: Option<Revision>,
     },
-    /// Not done, for a reason that one statement does not tell.
+    /// Not done, for a reason that one statement cannot report.
     NotDone,
 }
 
@@ -38,7 +38,7 @@ impl Answer {
             Self::Done { revision, .. } => Ok(revision),
             Self::GuardFailed { index, found } => Err(CommitError::GuardFailed { index, found }),
             Self::CheckFailed { index, found } => Err(CommitError::CheckFailed { index, found }),
-            // The optimistic loop reads, and names the reason or commits again.
+            // The optimistic loop reads, then reports the reason or commits again.
             Self::NotDone => Err(CommitError::Conflict),
         }
     }
@@ -51,7 +51,7 @@ pub(crate) enum Shape<'c> {
 }
 
 impl<'c> Shape<'c> {
-    /// `revisions` is how many the commit takes, more than one only for a group (`group.rs`).
+    /// `revisions` is how many revisions the commit takes; more than one only for a group (`group.rs`).
     pub(crate) fn of(commit: &'c Commit, revisions: u64) -> Self {
         match OneWrite::of(commit) {
             Some(one) => Self::One(one.taking(revisions)),
@@ -83,7 +83,7 @@ impl<'c> Shape<'c> {
     }
 }
 
-/// What became of a commit when it was sent.
+/// The outcome of sending a commit.
 pub(crate) enum Tried {
     Done(Result<Revision, CommitError>),
     /// Nothing was done, and sending it again may help.
@@ -127,7 +127,7 @@ impl Store {
         }
     }
 
-    /// Goes on until it is known what became of a commit that was tried.
+    /// Continues until the outcome of a commit that was tried is known.
     pub(crate) async fn conclude(
         &self,
         commit: &Commit,

@@ -1,11 +1,10 @@
-//! Inserts and upserts that wait for a connection together are sent together.
+//! Combines inserts and upserts that wait for a connection into one statement.
 //!
-//! As with point reads (`lanes.rs`), most of what an insert costs is the statement around it, and the commit
-//! behind it. So they use few connections, the *lanes*. One that finds a lane free is sent at once; what
-//! arrives while all are busy goes into one statement as soon as one is free. The commits of a statement
-//! have nothing to do with each other: each has its own guard, revision and id, and one that is not done
-//! leaves the others alone. A key is in one lane at a time, so a row that somebody has locked stops one
-//! lane, not all.
+//! As with point reads (`lanes.rs`), most of an insert's cost is the statement around it and the database
+//! commit. So inserts and upserts use few connections, the *lanes*. One that finds a free lane is sent at
+//! once; those that arrive while all lanes are busy go into one statement as soon as a lane is free. The
+//! commits of a statement are independent: each has its own guard, revision and id, and one that fails does
+//! not affect the others. A key is in at most one lane at a time, so a locked row blocks one lane, not all.
 
 use crate::Store;
 use crate::commit::{Shape, Tried};
@@ -29,13 +28,13 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-/// Commits that share a statement, at most.
+/// Maximum commits per statement.
 const COMMITS_MAX: usize = 32;
 
-/// Bytes of the values of a statement, at most. Bounds how long one waits for the values of others.
+/// Maximum bytes of values per statement. Bounds how long one waits for the values of others.
 const BYTES_MAX: usize = 256 * 1024;
 
-/// A larger value is sent alone, and on any connection.
+/// A larger value is sent alone, on any connection.
 const VALUE_BYTES_MAX: usize = 64 * 1024;
 
 /// A store whose inserts and upserts share statements, and whose commits that take turns share transactions.
@@ -110,7 +109,7 @@ pub(crate) struct CommitLanes {
 #[derive(Default)]
 struct State {
     busy: usize,
-    /// The keys in all lanes.
+    /// The keys in flight in all lanes.
     keys: HashSet<Key>,
     waiting: VecDeque<Waiting>,
 }
@@ -129,15 +128,15 @@ enum Entered {
 }
 
 impl State {
-    /// Takes what is sent next: rows of different keys that no lane has, in the order in which they came, all
-    /// of the kind of the first.
+    /// Takes the rows to send next, in order of arrival: all of the same kind as the first, with different
+    /// keys that no lane has.
     fn take_group(&mut self) -> Vec<Waiting> {
         let (mut group, mut bytes): (Vec<Waiting>, usize) = (Vec::new(), 0);
         let mut at = 0;
         while group.len() < COMMITS_MAX
             && let Some(next) = self.waiting.get(at)
         {
-            // Whoever asked may have gone away.
+            // The caller may have stopped waiting.
             if next.answer.is_closed() {
                 self.waiting.remove(at);
                 continue;
@@ -169,8 +168,8 @@ impl CommitLanes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a lane, or a place among those who wait. While anybody waits some lane is busy: a lane is given
-    /// back only when nobody who waits could use it.
+    /// Takes a lane, or a place in the queue. While any row waits, some lane is busy: a lane is released
+    /// only when no waiting row could use it.
     fn enter(&self, id: i64, row: Row, patience: Patience) -> Entered {
         let mut state = self.state();
         if state.busy < self.lanes && state.keys.insert(row.key.clone()) {
@@ -182,14 +181,14 @@ impl CommitLanes {
         Entered::Waits(told)
     }
 
-    /// Whether this row still waited, and now does not.
+    /// Removes this row from the queue; false if it no longer waits.
     fn leave(&self, id: i64) -> bool {
         let mut state = self.state();
         let at = state.waiting.iter().position(|waiting| waiting.id == id);
         at.and_then(|at| state.waiting.remove(at)).is_some()
     }
 
-    /// What is sent next on a lane that had `keys`, or nothing: then the lane is given back.
+    /// What to send next on a lane that had `keys`; if empty, the lane is released.
     fn next(&self, keys: &[Key]) -> Vec<Waiting> {
         let mut state = self.state();
         for key in keys {
@@ -204,7 +203,7 @@ impl CommitLanes {
 }
 
 impl Store {
-    /// As [`Store::commit_once`], in a lane.
+    /// Like [`Store::commit_once`], in a lane.
     async fn commit_in_lane(
         self: &Arc<Self>,
         commit: &Commit,
@@ -220,7 +219,7 @@ impl Store {
             }
             Entered::Waits(told) => self.wait_for_lane(id, told, patience).await,
         };
-        // Finding out what became of a lost commit does not hold up the lane.
+        // Settling a lost commit does not hold up the lane.
         self.conclude(commit, &shape, id, patience, tried).await
     }
 
@@ -233,13 +232,13 @@ impl Store {
         let told = match timeout_at(patience.sent_by(), &mut told).await {
             Ok(told) => told,
             Err(_) if self.commit_lanes.leave(id) => return Tried::Done(Err(too_late().into())),
-            // It is on its way, with the patience of the first of its group, which came earlier.
+            // Already sent, with the patience of the first of its group, which came earlier.
             Err(_) => told.await,
         };
         told.unwrap_or_else(|lost| Tried::Done(Err(CommitError::Undetermined(lost.into()))))
     }
 
-    /// Commits for a group, and tells each of it.
+    /// Commits for a group, and answers each member.
     async fn commit_rows(&self, group: Vec<Waiting>) {
         let Some(patience) = group.first().map(|first| first.patience) else { return };
         let deadline = patience.deadline();
@@ -251,7 +250,7 @@ impl Store {
         match send(&lease, &group, deadline).await {
             Ok(done) => {
                 lease.give_back();
-                // The optimistic loop finds out why one was not done, or does it again.
+                // The optimistic loop finds out why a row was not done, or tries it again.
                 let answer = |id| done.get(&id).copied().ok_or(CommitError::Conflict);
                 tell(group, |id| Tried::Done(answer(id)));
             }
@@ -265,7 +264,7 @@ impl Store {
                 let reason = chain(&*reason);
                 tell(group, |_| Tried::Unsent(reason.clone().into()));
             }
-            // Nothing was done. Alone, each finds out whether it is to blame.
+            // Nothing was done. Each is retried alone, to find the one at fault.
             Err(fault) => {
                 lease.give_back();
                 let reason = fault.into_engine_error().to_string();
@@ -277,12 +276,12 @@ impl Store {
 
 fn tell(group: Vec<Waiting>, what: impl Fn(i64) -> Tried) {
     for one in group {
-        // Whoever asked may have gone away.
+        // The caller may have stopped waiting.
         let _ = one.answer.send(what(one.id));
     }
 }
 
-/// Sends the rows in one statement. Returns the revisions of those that were done, by their ids.
+/// Sends the rows in one statement. Returns the revisions of the rows that were done, by id.
 async fn send(
     session: &Session,
     group: &[Waiting],
@@ -312,7 +311,7 @@ async fn send(
     Ok(rows.iter().map(|row| (row.get(0), revision(row.get(1)))).collect())
 }
 
-/// The revision that a guard must have.
+/// The revision that the guard must have.
 fn guard_at(row: &Row) -> Option<i64> {
     match row.guard.as_ref()?.expect {
         Expect::At(at) => Some(number(at)),
@@ -320,7 +319,7 @@ fn guard_at(row: &Row) -> Option<i64> {
     }
 }
 
-/// A lane in use. When its user is done, or gave up, it goes on with those who wait.
+/// A lane in use. When its holder is done or gives up, the lane serves the next rows in the queue.
 struct CommitLane {
     store: Arc<Store>,
     keys: Vec<Key>,
@@ -334,7 +333,7 @@ impl Drop for CommitLane {
         }
         let keys = group.iter().map(|one| one.row.key.clone()).collect();
         let lane = Self { store: self.store.clone(), keys };
-        // Without a runtime nobody waits for an answer any longer.
+        // Without a runtime no caller waits for an answer.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 lane.store.commit_rows(group).await;

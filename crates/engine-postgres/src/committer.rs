@@ -1,5 +1,5 @@
-//! Commits with functions: one after the other per key, in groups where many wait for one key, and under locks
-//! once there were conflicts with other gateways.
+//! Commits with functions: one at a time per key, in groups where many wait for one key, and under row locks
+//! after conflicts with other gateways.
 
 use crate::commit_lanes::InLanes;
 use crate::group::{Answer, Entered, Group, Groups, Waiting, key_of};
@@ -23,15 +23,15 @@ pub(crate) const EAGER: Budget = Budget { attempts_max: 3, ..optimistic::BUDGET 
 /// Commits of this process that may wait for keys.
 const QUEUE_PLACES: usize = 100_000;
 
-/// Commits at once, which no process reaches.
+/// More concurrent commits than any process reaches.
 const COMMITS_MAX: u32 = 1 << 20;
 
-/// What all commits of an engine go through.
+/// What all commits of an engine pass through.
 pub(crate) struct Committer {
     store: Arc<Store>,
     queue: KeyQueue,
     groups: Groups,
-    /// One for each commit in flight; closing takes all.
+    /// One permit for each commit in flight; closing takes all.
     places: Arc<Semaphore>,
     is_closed: AtomicBool,
 }
@@ -76,7 +76,7 @@ impl Committer {
         let answer = match timeout_at(patience.sent_by(), &mut answer).await {
             Ok(answer) => answer,
             Err(_) if self.groups.leave(&key, id) => return Err(too_late().into()),
-            // It is on its way, with the patience of the first of its group, which came earlier.
+            // Already sent, with the patience of the first of its group, which came earlier.
             Err(_) => answer.await,
         };
         match answer {
@@ -112,11 +112,11 @@ impl Committer {
         tried.await.unwrap_or(Err(CommitError::Conflict))
     }
 
-    /// The turn of a commit among those of this process that would conflict with it.
+    /// A commit's turn among the commits of this process that would conflict with it.
     async fn turn(&self, commit: &Commit, patience: Patience) -> Result<Turn<'_>, CommitError> {
         let entered = async {
             match commit.derive {
-                // What is derived depends on the value of every key that is written.
+                // What is derived may depend on the value of every key written.
                 Some(_) => {
                     let written = commit.writes.iter().filter_map(Write::key);
                     self.queue.enter_keys(written.collect()).await
@@ -127,7 +127,7 @@ impl Committer {
         timeout_at(patience.sent_by(), entered).await.map_err(|_| too_late())?
     }
 
-    /// Commits for a group, and answers each of it. `known` is what the key held after the group before.
+    /// Commits for a group, and answers each member. `known` is what the key held after the previous group.
     async fn commit_group(&self, waiting: Vec<Waiting>, known: Option<Found>) -> Option<Found> {
         let group = Group::new(&self.store, waiting)?;
         // Commits of several keys take turns with groups.
@@ -141,7 +141,7 @@ impl Committer {
     }
 }
 
-/// The right to commit for those who wait for a key. When its holder is done, or gave up, it goes on with them.
+/// The right to commit for those waiting for a key. When its holder is done or gives up, the next group starts.
 struct Lead {
     committer: Arc<Committer>,
     key: Key,
@@ -157,7 +157,7 @@ impl Drop for Lead {
         }
         let (committer, key, known) = (self.committer.clone(), self.key.clone(), self.known.take());
         let mut lead = Self { committer, key, known: None };
-        // Without a runtime nobody waits for an answer any longer.
+        // Without a runtime no caller waits for an answer.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 lead.known = lead.committer.commit_group(waiting, known).await;

@@ -1,8 +1,8 @@
-//! What the checks of one key expect together, and revisions as the database counts them.
+//! The combined expectation of all checks on one key, and revisions as the database counts them.
 
 use lazuli_engine::{Expect, Revision};
 
-/// What all checks of one key together expect.
+/// The combined expectation of all checks on one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Expected {
     #[default]
@@ -23,7 +23,7 @@ impl Expected {
         }
     }
 
-    /// The number by which `lazuli_commit` knows it, and the revision that goes with it.
+    /// The code that `lazuli_commit` uses for it, and its revision.
     pub(crate) fn code(self) -> (Option<i16>, i64) {
         match self {
             Self::Anything => (None, 0),
@@ -35,8 +35,8 @@ impl Expected {
     }
 }
 
-/// A revision as the database stores it. None is ever as large as the largest, which stands for those that
-/// do not fit.
+/// A revision as the database stores it. No real revision reaches the largest number, which stands for
+/// those that do not fit.
 pub(crate) fn number(revision: Revision) -> i64 {
     i64::try_from(revision.0).unwrap_or(i64::MAX)
 }

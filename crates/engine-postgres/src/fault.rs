@@ -1,10 +1,10 @@
-//! What an error of the database means for the caller.
+//! What a database error means for the caller.
 
 use lazuli_engine::{BoxError, CommitError, EngineError};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::WrongType;
 
-/// Why a statement has no answer, or a bad one.
+/// Why a statement has no usable answer.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// Nothing was done: another commit was in the way (K-7.11).
@@ -15,7 +15,7 @@ pub(crate) enum Fault {
     Unsent(BoxError),
     /// The connection is gone, or the server is going away: what was sent may have been done.
     Lost(BoxError),
-    /// Nothing was done, and again would not help.
+    /// Nothing was done, and trying again would not help.
     Failed(BoxError),
 }
 
@@ -24,7 +24,7 @@ impl Fault {
         Self::Lost(reason.into())
     }
 
-    /// Of something that happened before the statement was sent.
+    /// For a fault that happened before the statement was sent.
     pub(crate) fn before_sending(self) -> Self {
         match self {
             Self::Lost(reason) => Self::Unsent(reason),
@@ -32,12 +32,12 @@ impl Fault {
         }
     }
 
-    /// Whether another connection may do what this one could not.
+    /// Whether another connection may succeed where this one failed.
     pub(crate) fn is_of_the_connection(&self) -> bool {
         matches!(self, Self::Lost(_) | Self::Unsent(_))
     }
 
-    /// What a read, or a statement that may be sent twice, makes of it.
+    /// The error for a read, or for a statement that may be sent twice.
     pub(crate) fn into_engine_error(self) -> EngineError {
         match self {
             Self::Conflict => EngineError::Unavailable("the database is contended".into()),
@@ -47,7 +47,7 @@ impl Fault {
         }
     }
 
-    /// What a commit that was not done makes of it.
+    /// The error for a commit that was not done.
     pub(crate) fn into_commit_error(self) -> CommitError {
         match self {
             Self::Conflict => CommitError::Conflict,
@@ -70,7 +70,7 @@ impl From<tokio_postgres::Error> for Fault {
                 Self::Conflict
             }
             &SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED => Self::Slow,
-            // A server that was demoted, or a plan that a session must forget: another session knows better.
+            // A demoted server, or a plan that the session must drop: another session may succeed.
             &SqlState::READ_ONLY_SQL_TRANSACTION
             | &SqlState::INVALID_SQL_STATEMENT_NAME
             | &SqlState::TOO_MANY_CONNECTIONS => Self::lost(error),
@@ -80,12 +80,13 @@ impl From<tokio_postgres::Error> for Fault {
     }
 }
 
-/// 08: connection exceptions. 57P: the server shuts down, crashed, or starts. 25P03: idle for too long.
+/// Class 08: connection exceptions. 57P: the server shuts down, has crashed, or is starting. 25P03:
+/// idle for too long.
 fn is_about_the_connection(code: &str) -> bool {
     code.starts_with("08") || code.starts_with("57P") || code == "25P03"
 }
 
-/// The error of what several shared, for each of them.
+/// Copies the error of a shared statement for each caller.
 pub(crate) fn same(error: &EngineError) -> EngineError {
     match error {
         EngineError::Unavailable(reason) => EngineError::Unavailable(reason.clone()),

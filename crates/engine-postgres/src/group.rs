@@ -1,14 +1,14 @@
-//! Commits that modify one key and wait for each other happen together.
+//! Commits that modify one key and wait for each other are committed together.
 //!
-//! A commit that finds nobody before it is sent at once. What comes while it is on its way waits, and goes
-//! into one statement when it is done: each function is applied to what the one before it made, and the row
-//! is written once. Every commit has a revision of its own all the same, because the statement takes as many
-//! revisions as there are changes: the last is that of the row, and those before it were overwritten at
-//! once. So two merges never share an ETag.
+//! A commit that finds the key free is sent at once. Those that arrive while it is in flight wait, and go
+//! into one statement when it is done: each function is applied to the result of the previous one, and the
+//! row is written once. Each commit still gets its own revision, because the statement takes as many
+//! revisions as there are changes: the last is that of the row, and the earlier ones were overwritten
+//! immediately. So two merges never share an ETag.
 //!
-//! The statement names the revision that the first of them relied on, so what another gateway changed
-//! meanwhile is noticed. What does not fit this pattern (no row yet, a deletion, a failed guard) is sent back to be
-//! committed alone.
+//! The statement names the revision that the first commit relied on, so a change by another gateway is
+//! detected. A commit that does not fit this pattern (no row yet, a deletion, a failed guard) is sent back to
+//! be committed alone.
 
 use crate::Store;
 use crate::committer::EAGER;
@@ -27,10 +27,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-/// Commits of a group, at most. Bounds how long the first of them waits for the functions of the others.
+/// Maximum commits per group. Bounds how long the first waits for the functions of the others.
 const COMMITS_MAX: usize = 64;
 
-/// What their functions hold together, at most.
+/// Maximum memory that their functions hold together.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The key whose group a commit may join. It modifies one key, by a function of the value alone, and has
@@ -47,7 +47,7 @@ pub(crate) fn key_of(commit: &Commit) -> Option<&Key> {
     (is_plain && checks_itself && is_guarded_once).then_some(key)
 }
 
-/// The commits that wait, by key. A key is here while a commit of it is on its way.
+/// The waiting commits by key. A key is present while one of its commits is in flight.
 pub(crate) struct Groups {
     places_max: usize,
     state: Mutex<State>,
@@ -57,11 +57,11 @@ pub(crate) struct Groups {
 struct State {
     by_key: HashMap<Key, VecDeque<Waiting>>,
     places: usize,
-    /// The last that was given to a commit that waits.
+    /// The last id given to a waiting commit.
     ids: i64,
 }
 
-/// A commit that waits, and who waits for it.
+/// A waiting commit, and its caller's channel.
 pub(crate) struct Waiting {
     pub(crate) commit: Commit,
     id: i64,
@@ -72,13 +72,13 @@ pub(crate) struct Waiting {
 
 pub(crate) enum Answer {
     Done(Result<Revision, CommitError>),
-    /// To be committed without others.
+    /// To be committed alone.
     Alone(Commit, OwnedSemaphorePermit),
 }
 
-/// How a commit found the line of its key.
+/// What a commit finds when it enters its key's queue.
 pub(crate) enum Entered {
-    /// Empty: whoever asked commits now, and calls [`Groups::next`] afterwards.
+    /// Empty: the caller commits now, and calls [`Groups::next`] afterwards.
     First(Commit, OwnedSemaphorePermit),
     Waits(i64, oneshot::Receiver<Answer>),
 }
@@ -113,7 +113,7 @@ impl Groups {
         Ok(Entered::Waits(id, answered))
     }
 
-    /// Whether this commit still waited, and now does not.
+    /// Removes this commit from the queue; false if it no longer waits.
     pub(crate) fn leave(&self, key: &Key, id: i64) -> bool {
         let mut state = self.state();
         let Some(line) = state.by_key.get_mut(key) else { return false };
@@ -123,14 +123,14 @@ impl Groups {
         true
     }
 
-    /// Those who commit next, or nobody: then the key's line ends. All of a group are under the same guard.
+    /// The commits to send next; if empty, the key's queue ends. All of a group are under the same guard.
     pub(crate) fn next(&self, key: &Key) -> Vec<Waiting> {
         let mut state = self.state();
         let Some(line) = state.by_key.get_mut(key) else { return Vec::new() };
         let (mut group, mut bytes, mut left): (Vec<Waiting>, _, _) = (Vec::new(), 0, 0);
         while let Some(waiting) = line.pop_front() {
             left += 1;
-            // Whoever asked may have gone away.
+            // The caller may have stopped waiting.
             if waiting.answer.is_closed() {
                 continue;
             }
@@ -153,7 +153,7 @@ impl Groups {
         group
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -164,12 +164,12 @@ fn is_same_guard(one: &[Check], other: &[Check]) -> bool {
     parts(one) == parts(other)
 }
 
-/// Commits that happen together.
+/// Commits that are committed together.
 pub(crate) struct Group<'s> {
     store: &'s Store,
     pub(crate) key: Key,
     guards: Vec<Check>,
-    /// Of the first, which came before the others.
+    /// That of the first commit, which arrived before the others.
     pub(crate) patience: Patience,
     members: Vec<Waiting>,
 }
@@ -178,7 +178,7 @@ pub(crate) struct Group<'s> {
 enum Outcome {
     /// With the revision of the last change.
     Done(Computed, Revision),
-    /// Somebody else changed the key.
+    /// Another writer changed the key.
     Conflict,
     /// It does not fit the pattern.
     Alone,
@@ -203,8 +203,8 @@ impl<'s> Group<'s> {
         Some(Self { store, key, guards, patience, members })
     }
 
-    /// Commits and answers everybody. Returns what the key holds then, unless other gateways write it too:
-    /// then remembering costs a round trip more often than it saves one.
+    /// Commits and answers every caller. Returns the key's new value, unless other gateways write it too:
+    /// then remembering it costs a round trip more often than it saves one.
     pub(crate) async fn commit(self, known: Option<Found>) -> Option<Found> {
         let first = match &known {
             Some(found) => self.attempt(found, None).await,
@@ -213,7 +213,7 @@ impl<'s> Group<'s> {
         match first {
             Outcome::Done(computed, last) => return Some(self.succeed(computed, last)),
             Outcome::Failed(error) => return self.fail(&error),
-            // What is merely remembered decides nothing.
+            // A remembered value decides nothing by itself.
             Outcome::Alone if known.is_none() => return self.disband(),
             Outcome::Alone | Outcome::Conflict => {}
         }
@@ -228,7 +228,7 @@ impl<'s> Group<'s> {
         }
     }
 
-    /// `None` if the key is written too often by others.
+    /// `None` if others write the key too often.
     async fn try_again(&self) -> Option<Outcome> {
         let pace = &*self.store.options.pace;
         let eager = || async { self.read_and_attempt(None).await.unless_conflict() };
@@ -293,13 +293,13 @@ impl<'s> Group<'s> {
         }
     }
 
-    /// Tells everybody what became of it, and returns what the key holds.
+    /// Reports each commit's result, and returns the key's new value.
     fn succeed(self, computed: Computed, last: Revision) -> Found {
         let Computed { value, before, changes, steps } = computed;
         let mut done = 0;
         for (member, step) in self.members.into_iter().zip(steps) {
             done += u64::from(matches!(step, Step::Change));
-            // The revisions of the changes follow each other, and end with the last.
+            // The revisions of the changes are consecutive, and end with the last.
             let now = if done == 0 { before } else { Revision(last.0 - (changes - done)) };
             member.tell(Answer::Done(match step {
                 Step::Change => Ok(now),
@@ -319,7 +319,7 @@ impl<'s> Group<'s> {
 
     fn disband(self) -> Option<Found> {
         for Waiting { commit, place, answer, .. } in self.members {
-            // Whoever asked may have gone away.
+            // The caller may have stopped waiting.
             let _ = answer.send(Answer::Alone(commit, place));
         }
         None
@@ -328,12 +328,12 @@ impl<'s> Group<'s> {
 
 impl Waiting {
     fn tell(self, answer: Answer) {
-        // Whoever asked may have gone away.
+        // The caller may have stopped waiting.
         let _ = self.answer.send(answer);
     }
 }
 
-/// The error of a group, for each of it.
+/// Copies the error of a group, for each member.
 fn again(error: &CommitError) -> CommitError {
     match error {
         CommitError::Conflict => CommitError::Conflict,
@@ -360,7 +360,7 @@ enum Step {
     Refused(CommitError),
 }
 
-/// Applies the commits to `found`, in order; `None` if nothing changes, or the key is deleted.
+/// Applies the commits to `found`, in order; `None` if nothing changes or the key is deleted.
 fn compute<'c>(
     commits: impl Iterator<Item = &'c Commit>,
     found: &Found,
@@ -378,7 +378,7 @@ fn compute<'c>(
 
 impl Computed {
     fn step(&mut self, commit: &Commit, limits: &Limits) -> Option<Step> {
-        // Nobody knows the revision of a change that has not been committed.
+        // The revision of a change that has not been committed is unknown.
         let holds = |expect| match expect {
             Expect::Absent => false,
             Expect::Present => true,

@@ -1,9 +1,9 @@
-//! Point reads that wait for a connection together are sent together.
+//! Combines point reads that wait for a connection into one statement.
 //!
 //! Most of what a point read costs the database is the statement around it: waking a process, reading and
-//! writing a message, starting a plan. So reads use few connections, the *lanes*. One that finds a lane free is
-//! sent at once; what arrives while all are busy goes into one statement as soon as one is free. Each key
-//! is still read after its call and before its answer (K-2.2).
+//! writing a message, starting a plan. So reads use few connections, the *lanes*. A read that finds a free lane
+//! is sent at once; reads that arrive while all lanes are busy go into one statement as soon as a lane is free.
+//! Each key is still read after its call and before its answer (K-2.2).
 
 use crate::Store;
 use crate::fault::same;
@@ -15,10 +15,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
-/// Reads that share a statement, at most. Bounds how much one of them waits for the values of others.
+/// Maximum reads per statement. Bounds how long one read waits for the values of others.
 const READS_MAX: usize = 16;
 
-/// Keys of a statement, at most. A read that has more alone is sent alone.
+/// Maximum keys per statement. A read with more keys is sent alone.
 const KEYS_MAX: usize = 64;
 
 /// Reads that wait for a lane.
@@ -47,7 +47,7 @@ impl Lanes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lane for a read that has just come, if one is free and nobody was earlier.
+    /// Takes a lane for a new read, if one is free and no earlier read waits.
     fn enter(&self) -> bool {
         let mut state = self.state();
         let is_free = state.busy < self.lanes;
@@ -55,7 +55,7 @@ impl Lanes {
         is_free
     }
 
-    /// What is sent next on a lane that is free, or nothing: then the lane is given back.
+    /// What to send next on a free lane; if empty, the lane is released.
     fn next(&self) -> Vec<Waiting> {
         let mut state = self.state();
         let mut group: Vec<Waiting> = Vec::new();
@@ -66,7 +66,7 @@ impl Lanes {
                 break;
             }
             let Some(first) = state.waiting.pop_front() else { break };
-            // Whoever asked may have gone away.
+            // The caller may have stopped waiting.
             if !first.answer.is_closed() {
                 keys += first.keys.len();
                 group.push(first);
@@ -98,7 +98,7 @@ impl Store {
         let (answer, found) = oneshot::channel();
         let waiting = Waiting { keys: keys.to_vec(), answer };
         self.lanes.state().waiting.push_back(waiting);
-        // The last lane may have been given back meanwhile.
+        // The last lane may have been released by now.
         if self.lanes.enter() {
             drop(Lane(self.clone()));
         }
@@ -109,17 +109,17 @@ impl Store {
         }
     }
 
-    /// Reads for a group, and tells each of it.
+    /// Reads for a group, and answers each member.
     async fn read_group(&self, group: Vec<Waiting>) {
         let mut keys: Vec<Key> = group.iter().flat_map(|one| one.keys.iter().cloned()).collect();
         keys.sort_unstable();
         keys.dedup();
-        // Each of those who wait has its own time; whoever gave up is not told.
+        // Each waiting read has its own deadline; one that gave up gets no answer.
         match self.read(&keys, self.patience()).await {
             Ok(found) => {
                 for one in group {
                     let find = |key: &Key| found.get(keys.binary_search(key).ok()?)?.clone();
-                    // Whoever asked may have gone away.
+                    // The caller may have stopped waiting.
                     let _ = one.answer.send(Ok(one.keys.iter().map(find).collect()));
                 }
             }
@@ -132,7 +132,7 @@ impl Store {
     }
 }
 
-/// A lane in use. When its user is done, or gave up, it goes on with those who wait.
+/// A lane in use. When its holder is done or gives up, the lane serves the next reads in the queue.
 struct Lane(Arc<Store>);
 
 impl Drop for Lane {
@@ -142,7 +142,7 @@ impl Drop for Lane {
             return;
         }
         let lane = Self(self.0.clone());
-        // Without a runtime nobody waits for an answer any longer.
+        // Without a runtime no caller waits for an answer.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 lane.0.read_group(group).await;

@@ -1,10 +1,9 @@
 //! The engine on PostgreSQL: one table that any number of gateways share (`docs/spec/cluster.md`, K-7).
 //!
-//! A commit of one write is one statement (`one_write.rs`), any other is one call of a function
-//! (`many_writes.rs`, `commit_function.sql`). Functions of a commit run in the gateway, under the condition
+//! A commit of one write is one statement (`one_write.rs`); any other is one call of a function
+//! (`many_writes.rs`, `commit_function.sql`). Functions of a commit run in the gateway, on the condition
 //! that what they read has not changed, for many commits of one key at once (`group.rs`), and under locks
-//! once there were conflicts (`locked.rs`). A commit
-//! whose answer was lost is looked for by its id (`settle.rs`).
+//! after conflicts (`locked.rs`). A commit whose answer was lost is looked up by its id (`settle.rs`).
 
 mod address;
 mod commit;
@@ -43,8 +42,8 @@ use lazuli_engine::chunks::ChunkMemory;
 use lazuli_engine::meter::{Call, StoreMeter, TimedCall};
 use lazuli_engine::retry::Pace;
 use lazuli_engine::{
-    Acknowledged, BoxFuture, ClockSource, Commit, CommitError, Engine, EngineError, Found, Key,
-    KeyRange, Limits, Nature, Reclaimed, Revision, View, Writers,
+    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits, Nature,
+    Reclaimed, Revision, View,
 };
 use line::Lines;
 use meter::ConnectionMeter;
@@ -58,8 +57,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use view::PostgresView;
 
-/// Keys up to 4 KiB: those of the services have at most 3.1 KiB. Views live for two requests; those that
-/// are kept between requests no longer than the database can go without removing old versions of rows.
+/// Keys up to 4 KiB: those of the services have at most 3.1 KiB. Views live for two requests; kept views
+/// live no longer than the database can go without removing old row versions (K-7.19).
 const LIMITS: Limits = Limits {
     key_bytes_max: 4 * 1024,
     commit_bytes_max: 64 * 1024 * 1024,
@@ -68,34 +67,34 @@ const LIMITS: Limits = Limits {
     ..Limits::DEFAULT
 };
 
-/// Views that are kept may occupy one in so many of the connections that views may have.
+/// Kept views may occupy one in this many of the connections that views may use.
 const KEPT_SHARE: usize = 4;
 
 /// How long an answer about the store's health holds (K-8.6).
 const HEALTH_MS: u64 = 1_000;
 
-/// One in so many connections is a lane of point reads, and one in as many a lane of inserts.
+/// One in this many connections is a lane of point reads, and as many are lanes of inserts.
 const LANES_SHARE: usize = 4;
 
 /// How an engine uses its database.
 #[derive(Clone)]
 pub struct PostgresOptions {
     pub address: Address,
-    /// Connections at most; a quarter of them is kept from views.
+    /// Maximum connections; a quarter of them is kept free of views.
     pub connections: NonZeroU32,
     /// The name of this gateway among the sessions of the database.
     pub gateway: String,
-    /// How long a call may wait for its turn, a connection and an answer, all together.
+    /// How long a call may wait in total for its turn, a connection and an answer.
     pub wait_max: Duration,
-    /// How long after its call to find out what became of a commit whose answer was lost.
+    /// How long after the call an unknown commit outcome may take to settle.
     pub settle_max: Duration,
-    /// How long to try to connect at the start, instead of 30 s.
+    /// How long to try to connect at start-up, instead of 30 s.
     pub connect_max: Option<Duration>,
-    /// Memory of the chunks of all scans.
+    /// Memory for the chunks of all scans.
     pub chunk_bytes: usize,
     /// How long deleted rows are kept.
     pub deleted_kept: Duration,
-    /// How long after the floor was raised every commit is sure to know it.
+    /// How long after the floor was raised every commit is certain to respect it.
     pub floor_settles: Duration,
     /// Use a database that loses writes when it crashes.
     pub accept_unsafe: bool,
@@ -124,7 +123,7 @@ impl PostgresOptions {
     }
 }
 
-/// The engine. Any number of them, in any number of processes, may use one database.
+/// The engine. Any number of engines, in any number of processes, may use one database.
 pub struct PostgresEngine {
     store: Arc<Store>,
     committer: Arc<Committer>,
@@ -150,14 +149,9 @@ impl Store {
         &self.limits
     }
 
-    /// The times of a call that begins now.
+    /// The deadlines of a call that begins now.
     pub(crate) fn patience(&self) -> Patience {
         Patience::new(self.options.wait_max, self.options.settle_max)
-    }
-
-    /// By when a call that begins now must have its answer.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.patience().deadline()
     }
 
     /// A number that no other commit has.
@@ -233,11 +227,7 @@ impl Engine for PostgresEngine {
     }
 
     fn nature(&self) -> Nature {
-        Nature {
-            clock: ClockSource::Store,
-            writers: Writers::Many,
-            acknowledged: Acknowledged::Kept,
-        }
+        Nature::SHARED
     }
 
     fn read<'a>(

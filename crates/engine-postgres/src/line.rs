@@ -1,10 +1,10 @@
-//! Commits that write a common key, as those of one change feed write its head, are sent together.
+//! Sends commits that write a common key, such as the head of a change feed, in one transaction.
 //!
-//! The row of such a key is locked from the moment at which a commit gets its revision until it is visible: that
-//! puts these commits in an order. One by one they would wait for each other in the database, each with a
-//! connection of its own, and for the disk as often as there are commits. So each gateway sends one
-//! transaction at a time for such a key, and puts into it what has come meanwhile. Each commit keeps its own
-//! conditions, revision and id; one that is not done leaves the others alone.
+//! The row of such a key is locked from the moment a commit gets its revision until it is visible: that orders
+//! these commits. One by one, they would wait for each other in the database, each on its own connection, and
+//! for the disk once per commit. So each gateway sends one transaction at a time for such a key, and puts into
+//! it everything that has arrived in the meantime. Each commit keeps its own conditions, revision and id; one
+//! that fails does not affect the others.
 
 use crate::Store;
 use crate::commit::{Answer, Shape, Tried};
@@ -24,13 +24,13 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-/// Commits of a transaction, at most. Bounds how long the first of them waits for the others.
+/// Maximum commits per transaction. Bounds how long the first waits for the others.
 const COMMITS_MAX: usize = 64;
 
-/// What they hold together, at most; one that holds more is sent alone.
+/// Maximum bytes that they hold together; a commit that holds more is sent alone.
 const BYTES_MAX: usize = 1024 * 1024;
 
-/// The commits that wait, by the key that they share. A key is here while a commit of it is on its way.
+/// The waiting commits, by the key that they share. A key is present while one of its commits is in flight.
 #[derive(Default)]
 pub(crate) struct Lines {
     by_key: Mutex<HashMap<Key, VecDeque<Waiting>>>,
@@ -44,7 +44,7 @@ struct Waiting {
 }
 
 impl Lines {
-    /// `None` for the first: it is sent now.
+    /// `None` for the first commit: it is sent now.
     fn enter(
         &self,
         key: &Key,
@@ -62,7 +62,7 @@ impl Lines {
         Some(told)
     }
 
-    /// Whether this commit still waited, and now does not.
+    /// Removes this commit from the queue; false if it no longer waits.
     fn leave(&self, key: &Key, id: i64) -> bool {
         let mut lines = self.lines();
         let Some(line) = lines.get_mut(key) else { return false };
@@ -70,7 +70,7 @@ impl Lines {
         at.and_then(|at| line.remove(at)).is_some()
     }
 
-    /// Those who are sent next, or nobody: then the line ends.
+    /// The commits to send next; if empty, the queue ends.
     fn next(&self, key: &Key) -> Vec<Waiting> {
         let mut lines = self.lines();
         let Some(line) = lines.get_mut(key) else { return Vec::new() };
@@ -78,7 +78,7 @@ impl Lines {
         while group.len() < COMMITS_MAX
             && let Some(next) = line.pop_front()
         {
-            // Whoever asked may have gone away.
+            // The caller may have stopped waiting.
             if next.answer.is_closed() {
                 continue;
             }
@@ -95,14 +95,14 @@ impl Lines {
         group
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn lines(&self) -> MutexGuard<'_, HashMap<Key, VecDeque<Waiting>>> {
         self.by_key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Store {
-    /// As [`Store::commit_once`], together with others that write the same key.
+    /// Like [`Store::commit_once`], together with others that write the same key.
     pub(crate) async fn commit_in_line(
         self: &Arc<Self>,
         commit: Commit,
@@ -120,7 +120,7 @@ impl Store {
             }
             Some(told) => self.wait_in_line(&key, id, told, patience).await,
         };
-        // Finding out what became of a lost commit does not hold up the line.
+        // Settling a lost commit does not hold up the line.
         self.conclude(&commit, &shape, id, patience, tried).await
     }
 
@@ -134,13 +134,13 @@ impl Store {
         let told = match timeout_at(patience.sent_by(), &mut told).await {
             Ok(told) => told,
             Err(_) if self.lines.leave(key, id) => return Tried::Done(Err(too_late().into())),
-            // It is on its way, with the patience of the first of its group, which came earlier.
+            // Already sent, with the patience of the first of its group, which came earlier.
             Err(_) => told.await,
         };
         told.unwrap_or_else(|lost| Tried::Done(Err(CommitError::Undetermined(lost.into()))))
     }
 
-    /// Commits for a group, and tells each of it.
+    /// Commits for a group, and answers each member.
     async fn commit_line(&self, group: Vec<Waiting>) {
         let Some(patience) = group.first().map(|first| first.patience) else { return };
         let lease = match self.pool.get(Use::OneStatement, patience.sent_by()).await {
@@ -166,7 +166,7 @@ impl Store {
                 let reason = chain(&*reason);
                 tell(group, |_, _| Tried::Unsent(reason.clone().into()));
             }
-            // Nothing was done. Alone, each finds out whether it is to blame.
+            // Nothing was done. Each is retried alone, to find the one at fault.
             Err(fault) => {
                 lease.give_back();
                 let reason = fault.into_engine_error().to_string();
@@ -178,19 +178,19 @@ impl Store {
 
 fn tell(group: Vec<Waiting>, mut what: impl FnMut(usize, i64) -> Tried) {
     for (at, one) in group.into_iter().enumerate() {
-        // Whoever asked may have gone away.
+        // The caller may have stopped waiting.
         let _ = one.answer.send(what(at, one.id));
     }
 }
 
 type Done = Option<Result<Revision, CommitError>>;
 
-/// Sends the commits in one transaction and one round trip; one that fails by its conditions writes nothing.
+/// Sends the commits in one transaction and one round trip; a commit whose conditions fail writes nothing.
 async fn send(session: &Session, group: &[Waiting], deadline: Instant) -> Result<Vec<Done>, Fault> {
     for statement in [Statement::Lock, Statement::Commit] {
         session.prepared(statement, deadline).await?;
     }
-    // In this order on the wire, as nothing is left to prepare. The end of a failed transaction undoes it.
+    // In this order on the wire, as nothing is left to prepare. Ending a failed transaction undoes it.
     let begin = async {
         let begin = session.client.batch_execute("begin");
         timeout_at(deadline, begin).await.map_err(late)?.map_err(Fault::from)
@@ -229,7 +229,7 @@ fn keys_of(commit: &Commit) -> impl Iterator<Item = &Key> {
     checked.chain(commit.writes.iter().filter_map(Write::key))
 }
 
-/// The right to send what waits for a key. When its holder is done, or gave up, it goes on with it.
+/// The right to send what waits for a key. When its holder is done or gives up, the next group is sent.
 struct Lead {
     store: Arc<Store>,
     key: Key,
@@ -242,7 +242,7 @@ impl Drop for Lead {
             return;
         }
         let lead = Self { store: self.store.clone(), key: self.key.clone() };
-        // Without a runtime nobody waits for an answer any longer.
+        // Without a runtime no caller waits for an answer.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
                 lead.store.commit_line(group).await;

@@ -1,8 +1,8 @@
-//! Commits with functions of keys that many gateways write at once: the rows are locked while the gateway
+//! Commits with functions on keys that many gateways write at once: the rows are locked while the gateway
 //! computes, so that every commit gets its turn.
 //!
-//! It costs no round trip more than the optimistic way, but the rows stay locked for one, so it is only used
-//! after conflicts.
+//! It needs no more round trips than the optimistic way, but keeps the rows locked for one of them, so it is
+//! used only after conflicts.
 
 use crate::Store;
 use crate::commit::Shape;
@@ -13,6 +13,7 @@ use crate::read::{read, read_locked};
 use crate::session::late;
 use crate::settle::{Outcome, Sent};
 use futures_util::{FutureExt, future};
+use lazuli_engine::meter::Retry;
 use lazuli_engine::optimistic::PlainStore;
 use lazuli_engine::{
     BoxFuture, Check, Commit, CommitError, EngineError, Found, Key, Limits, Revision,
@@ -21,15 +22,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::Mutex;
 use tokio::time::timeout_at;
 
-/// A gateway that stalls while it computes must not keep others waiting for longer than this.
+/// A gateway that stalls while it computes must not block others for longer than this.
 const BEGIN: &str = "begin; set local idle_in_transaction_session_timeout = '3s'";
 
 /// One attempt of a commit: what it reads stays as it is until it commits.
 pub(crate) struct Locked<'s> {
     store: &'s Store,
-    /// Read without a lock, which all writers of a table would wait for (K-2.4).
+    /// Read without a lock, because all writers of a table would wait for it (K-2.4).
     guards: BTreeSet<Key>,
-    /// Locked with the rest, as everybody locks rows in one order.
+    /// Locked with the rest, because every commit locks rows in one order.
     turns: Vec<Key>,
     /// The open transaction.
     lease: Mutex<Option<Lease>>,
@@ -48,30 +49,45 @@ impl<'s> Locked<'s> {
     }
 
     pub(crate) async fn read(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
-        self.patience.check()?;
-        let mut held = self.lease.lock().await;
-        let lease = match held.take() {
-            Some(lease) => lease,
-            None => {
-                let lease = self.store.pool.get(Use::OneStatement, self.patience.sent_by()).await?;
-                // Sent, and answered together with what follows.
-                drop(lease.client.batch_execute(BEGIN).now_or_never());
-                lease
-            }
-        };
         let (guards, mut others): (Vec<Key>, Vec<Key>) =
             keys.iter().cloned().partition(|key| self.guards.contains(key));
         others.extend(self.turns.iter().filter(|key| !keys.contains(key)).cloned());
         let deadline = self.patience.deadline();
-        let read = future::try_join(
-            read(&lease, &guards, deadline),
-            read_locked(&lease, &others, deadline),
-        );
-        let (seen, locked) = read.await.map_err(Fault::into_engine_error)?;
-        *held = Some(lease);
+        let mut held = self.lease.lock().await;
+        let (seen, locked) = loop {
+            self.patience.check()?;
+            let begun = held.take();
+            let is_first = begun.is_none();
+            let lease = match begun {
+                Some(lease) => lease,
+                None => self.begin().await?,
+            };
+            let read = future::try_join(
+                read(&lease, &guards, deadline),
+                read_locked(&lease, &others, deadline),
+            );
+            match read.await {
+                Ok(found) => {
+                    *held = Some(lease);
+                    break found;
+                }
+                // Nothing was computed from what this transaction showed: another one is as good.
+                Err(Fault::Lost(_) | Fault::Unsent(_) | Fault::Conflict) if is_first => {
+                    self.store.meter.retried(Retry::Store);
+                }
+                Err(fault) => return Err(fault.into_engine_error()),
+            }
+        };
         let found: BTreeMap<Key, Option<Found>> =
             guards.into_iter().chain(others).zip(seen.into_iter().chain(locked)).collect();
         Ok(keys.iter().map(|key| found.get(key).cloned().flatten()).collect())
+    }
+
+    /// A connection on which a transaction begins. That is answered together with what follows.
+    async fn begin(&self) -> Result<Lease, EngineError> {
+        let lease = self.store.pool.get(Use::OneStatement, self.patience.sent_by()).await?;
+        drop(lease.client.batch_execute(BEGIN).now_or_never());
+        Ok(lease)
     }
 
     /// Commits what was computed; it takes so many revisions.
@@ -90,9 +106,13 @@ impl<'s> Locked<'s> {
             let end = lease.client.batch_execute("commit");
             timeout_at(deadline, end).await.map_err(late)?.map_err(Fault::from)
         };
-        let prepared = lease.prepared(shape.statement(), deadline).await;
-        prepared.map_err(Fault::into_commit_error)?;
-        // In this order on the wire, as nothing is left to prepare. The end of a failed transaction undoes it.
+        match lease.prepared(shape.statement(), deadline).await {
+            Ok(_) => {}
+            // The rows are unlocked again, so what was computed from them may no longer hold.
+            Err(Fault::Unsent(_)) => return Err(CommitError::Conflict),
+            Err(fault) => return Err(fault.into_commit_error()),
+        }
+        // In this order on the wire, as nothing is left to prepare. Ending a failed transaction undoes it.
         match future::join(shape.send(&lease, id, deadline), end).await {
             (Ok(answer), Ok(())) => {
                 lease.give_back();

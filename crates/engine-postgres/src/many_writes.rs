@@ -10,11 +10,11 @@ use lazuli_engine::{Check, Commit, Key, Revision, Write};
 use std::collections::BTreeMap;
 use tokio::time::Instant;
 
-/// What a commit has to do with one key.
+/// What a commit does with one key.
 #[derive(Default)]
 struct Concern<'c> {
     expected: Expected,
-    /// The value to store, `None` to delete; nothing for a key that is only checked.
+    /// The value to store, `None` inside to delete; `None` outside for a key that is only checked.
     write: Option<Option<&'c [u8]>>,
 }
 
@@ -39,7 +39,7 @@ impl<'c> ManyWrites<'c> {
                 Write::Put(key, value) => keys.entry(key).or_default().write = Some(Some(value)),
                 Write::Delete(key) => keys.entry(key).or_default().write = Some(None),
                 Write::Append(prefix, value) => appends.push((prefix, value.as_ref())),
-                // The optimistic loop has replaced them.
+                // The optimistic loop has already replaced them.
                 Write::Modify(..) => {}
             }
         }

@@ -3,7 +3,7 @@
 use lazuli_meter::{Family, Histogram};
 use std::time::Duration;
 
-/// Connections that were waited for.
+/// How long calls waited for a connection.
 pub(crate) struct ConnectionMeter {
     wait: Histogram,
 }

@@ -1,4 +1,4 @@
-//! Commits of one write: one statement of their own kind (K-7.7).
+//! Commits of one write: one specialized statement (K-7.7).
 
 use crate::commit::Answer;
 use crate::expected::{Expected, number, revision};
@@ -10,14 +10,15 @@ use lazuli_engine::{Check, Commit, Expect, Key, Write};
 use tokio::time::Instant;
 use tokio_postgres::types::ToSql;
 
-/// A commit of one write, without checks on other keys and with at most one guard that something is there.
+/// A commit of one write, without checks on other keys and with at most one guard, which requires a
+/// present key.
 pub(crate) struct OneWrite<'c> {
     statement: Statement,
     key: &'c Key,
     value: Option<&'c [u8]>,
-    /// The revision that must be there.
+    /// The revision that must be stored now.
     at: Option<i64>,
-    /// Revisions that it takes beside its own.
+    /// Revisions that it takes in addition to its own.
     more: i64,
     guard: Option<&'c Check>,
 }
@@ -55,7 +56,7 @@ impl<'c> OneWrite<'c> {
         Some(Self { statement, key, value, at, more: 0, guard })
     }
 
-    /// The same, as the last of so many changes of a row that is there.
+    /// The same, as the last of `revisions` changes of an existing row.
     pub(crate) fn taking(self, revisions: u64) -> Self {
         let more = i64::try_from(revisions.saturating_sub(1)).unwrap_or(0);
         debug_assert!(
@@ -94,7 +95,7 @@ impl<'c> OneWrite<'c> {
         let rows = session.query(self.statement, &parameters, deadline).await?;
         Ok(match rows.first() {
             Some(row) => Answer::Done { revision: revision(row.get(0)), clock: row.get(1) },
-            // The guard or the check failed, or somebody was in the way (K-7.10).
+            // The guard or the check failed, or another commit interfered (K-7.10).
             None => Answer::NotDone,
         })
     }

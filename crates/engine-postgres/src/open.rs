@@ -1,4 +1,4 @@
-//! The start: connects, checks the database, and creates the tables or recognizes them (K-8.2, K-8.3).
+//! Start-up: connects, checks the database, and creates or recognizes the tables (K-8.2, K-8.3).
 
 use crate::expected::{number, revision};
 use crate::fault::{Fault, chain};
@@ -13,19 +13,19 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::error::SqlState;
 
-/// The format of the tables. Raise it when an older gateway must not use them any longer.
+/// The format of the tables. Raise it when older gateways must no longer use them.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The oldest server that has what the statements use.
+/// The oldest server version that supports the statements.
 const VERSION_MIN: u32 = 130_000;
 
-/// How long to try to connect at the start.
+/// How long to try to connect at start-up.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
 const CONNECT_PAUSE: Duration = Duration::from_secs(1);
 
-/// A clock that differs by more is warned of: signatures and expiry use ours.
+/// A larger clock difference is warned about: signatures and expiry use our clock.
 const SKEW_WARNED: Duration = Duration::from_secs(5);
-/// Signatures are refused at this difference, so nothing would work (K-8.5).
+/// At this difference signatures are refused, so nothing would work (K-8.5).
 const SKEW_MAX: Duration = Duration::from_secs(15 * 60);
 
 /// Why a database cannot be used.
@@ -87,10 +87,10 @@ impl OpenError {
     }
 }
 
-/// What is worth knowing about the database, beyond that it can be used.
+/// What the operator should know about a usable database.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    /// Identifies the store, whichever gateway asks.
+    /// Identifies the store; the same for every gateway.
     pub cluster: String,
     /// The server's version, such as `15.18`.
     pub version: String,
@@ -141,7 +141,7 @@ async fn connect(options: &PostgresOptions, address: &str) -> Result<Session, Op
     }
 }
 
-/// A wrong password or database does not become right by waiting.
+/// A wrong password or database name will not fix itself.
 fn is_final(reason: &BoxError) -> bool {
     let code = reason.downcast_ref::<tokio_postgres::Error>().and_then(|error| error.code());
     code.is_some_and(|code| {
@@ -191,7 +191,7 @@ async fn check(
     Ok(Opened { cluster: String::new(), version, has_synchronous_standby, clock })
 }
 
-/// How far the database's clock is from ours, which was read before and after.
+/// The difference between the database's clock and ours, which was read before and after.
 fn skew(theirs: i64, before: Revision, after: Revision) -> Duration {
     const TICKS_PER_MS: u64 = 10_000;
     let (before, after) = (number(before), number(after));
@@ -210,7 +210,7 @@ async fn create_or_recognize(
     // Gateways that start together create the tables one after the other.
     client.batch_execute("begin; select pg_advisory_xact_lock(7804136)").await.map_err(failed)?;
     if let Some(schema) = schema {
-        // Only who may create schemas may say `if not exists`, also of one that is there.
+        // `create schema if not exists` needs the right to create schemas, even if the schema exists.
         let there = "select to_regnamespace($1) is not null";
         let there = client.query_one(there, &[&schema]).await.map_err(failed)?;
         if !there.get::<_, bool>(0) {
@@ -226,7 +226,7 @@ async fn create_or_recognize(
     Ok(cluster)
 }
 
-/// The id of the store, which is only looked at.
+/// The id of the store. Only reads.
 async fn recognize(session: &Session, address: &str) -> Result<String, OpenError> {
     match is_created(session, address).await? {
         true => check_format(session, address).await,
@@ -234,7 +234,7 @@ async fn recognize(session: &Session, address: &str) -> Result<String, OpenError
     }
 }
 
-/// Whether all that a store consists of is there; if not, nothing of it is.
+/// Whether the store exists completely; an error if only part of it does.
 async fn is_created(session: &Session, address: &str) -> Result<bool, OpenError> {
     const PARTS: [&str; 4] =
         ["table lazuli_meta", "table lazuli_kv", "table lazuli_gone", "function lazuli_commit"];
@@ -246,7 +246,7 @@ async fn is_created(session: &Session, address: &str) -> Result<bool, OpenError>
         (false, true) => return Err(not_lazuli(address, "lazuli_kv")),
         (true, _) => {}
     }
-    // A foreign table of this name is told before anything is missed.
+    // A foreign table of this name is reported before anything is found missing.
     check_format(session, address).await?;
     let missing = PARTS.iter().enumerate().find(|(part, _)| !row.get::<_, bool>(*part));
     match missing {
@@ -255,7 +255,7 @@ async fn is_created(session: &Session, address: &str) -> Result<bool, OpenError>
     }
 }
 
-/// The id of the store, whose format this version knows.
+/// The id of the store, if this version knows its format.
 async fn check_format(session: &Session, address: &str) -> Result<String, OpenError> {
     let record = "select name, value from lazuli_meta where name in ('format', 'cluster')";
     let rows = session.client.query(record, &[]).await;
@@ -276,7 +276,7 @@ async fn check_format(session: &Session, address: &str) -> Result<String, OpenEr
     }
 }
 
-/// Tables, function and format record, in one text.
+/// Tables, function and format record, as one text.
 fn creation() -> String {
     let function = include_str!("commit_function.sql")
         .replace("@clock@", clock!())

@@ -1,11 +1,14 @@
-//! By when a call must have its answer: one time for all that it waits for (K-8.7).
+//! By when a call must have its answer: one deadline for everything that it waits for (K-8.7).
 //!
-//! A call waits for its turn, for a connection, for the database, and for what became of a commit whose
-//! answer was lost. If each of these waits had a limit of its own, they would add up.
+//! A call waits for its turn, for a connection, for the database, and for the outcome of a commit whose
+//! answer was lost. If each of these waits had its own limit, they would add up.
 
 use lazuli_engine::EngineError;
 use std::time::Duration;
 use tokio::time::Instant;
+
+/// The least time that the first attempt gets, if there is as much.
+const FIRST_MIN: Duration = Duration::from_millis(500);
 
 /// The times of one call.
 #[derive(Clone, Copy, Debug)]
@@ -20,10 +23,15 @@ impl Patience {
         Self { begun: Instant::now(), wait_max, settle_max }
     }
 
-    /// By when the first attempt of what can be tried again must have its answer: a connection that died
-    /// without a word is noticed early enough for another one to answer.
+    /// By when the first attempt of something retryable must have its answer: a silently dead connection
+    /// is noticed early enough for another one to answer.
     pub(crate) fn first(self) -> Instant {
         self.begun + self.wait_max * 3 / 5
+    }
+
+    /// The same for a call that may have waited before: its first attempt has less time, not none.
+    pub(crate) fn first_of_late(self) -> Instant {
+        self.first().max(Instant::now() + FIRST_MIN).min(self.deadline())
     }
 
     /// By when a commit must be on its way. What is sent at the last moment would be given up at once, at the
@@ -37,7 +45,7 @@ impl Patience {
         self.begun + self.wait_max
     }
 
-    /// By when it must be known what became of a commit.
+    /// By when the outcome of a commit must be known.
     pub(crate) fn settled_by(self) -> Instant {
         self.begun + self.settle_max
     }
@@ -51,7 +59,7 @@ impl Patience {
     }
 }
 
-/// Nothing was sent.
+/// The error of a call that sent nothing.
 pub(crate) fn too_late() -> EngineError {
     EngineError::Unavailable("the database is too slow, or too many wait for it".into())
 }

@@ -1,4 +1,4 @@
-//! The connections: bounded, kept open, and never asked whether they still live (K-7.16).
+//! The connections: bounded, kept open, and never checked before use (K-7.16).
 
 use crate::PostgresOptions;
 use crate::fault::{Fault, chain};
@@ -23,7 +23,7 @@ pub(crate) struct Pool {
     idle: Mutex<Vec<Session>>,
     clock: Arc<AtomicI64>,
     all: Arc<Semaphore>,
-    /// Views hold a connection for as long as a query takes; a quarter is kept from them.
+    /// Views hold a connection for a whole query, so a quarter of the connections is kept free of them.
     for_views: Arc<Semaphore>,
 }
 
@@ -34,8 +34,8 @@ pub(crate) enum Use {
     View,
 }
 
-/// A connection in use. One that is dropped is closed: its user may have been cut off in the middle. Use
-/// [`Lease::give_back`] when nothing of it is outstanding.
+/// A connection in use. One that is dropped is closed, because its user may have been cancelled halfway.
+/// Use [`Lease::give_back`] when nothing is outstanding on it.
 pub(crate) struct Lease {
     session: Option<Session>,
     pool: Arc<Pool>,
@@ -75,15 +75,16 @@ impl Pool {
         };
         let one = permit(&self.all, deadline).await?;
         self.meter.waited(began.elapsed());
-        let session = match self.idle_session() {
-            Some(session) => session,
-            None => self.connect(deadline).await?,
-        };
+        let session = self.session(deadline).await?;
         Ok(Lease { session: Some(session), pool: self.clone(), _permits: (one, view) })
     }
 
-    async fn connect(&self, deadline: Instant) -> Result<Session, EngineError> {
+    async fn session(&self, deadline: Instant) -> Result<Session, EngineError> {
         loop {
+            // Where the database accepts no further connection, others give back theirs meanwhile.
+            if let Some(session) = self.idle_session() {
+                return Ok(session);
+            }
             match Session::connect(&self.options, self.clock.clone(), deadline).await {
                 Ok(session) => return Ok(session),
                 Err(Fault::Failed(reason)) => {
@@ -107,18 +108,18 @@ impl Pool {
         None
     }
 
-    /// Closes what is idle. If one connection fell silent the others may have, too, and each would cost
-    /// somebody a wait to find out.
+    /// Closes all idle connections. If one fell silent, the others may have too, and each would cost
+    /// some caller a wait to find out.
     fn distrust_idle(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What an answer said about the database's clock.
+    /// Notes the database's clock from an answer.
     pub(crate) fn heard_clock(&self, clock: i64) {
         self.clock.store(clock, Ordering::Relaxed);
     }
 
-    /// Closes what is idle and hands out nothing more.
+    /// Closes all idle connections and hands out no more.
     pub(crate) fn close(&self) {
         self.all.close();
         self.distrust_idle();

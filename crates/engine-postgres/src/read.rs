@@ -12,15 +12,11 @@ use bytes::Bytes;
 use lazuli_engine::meter::Retry;
 use lazuli_engine::{EngineError, Found, Key};
 use std::collections::HashMap;
-use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
-/// The least time that an attempt to read gets, if there is as much.
-const RETRY_MIN: Duration = Duration::from_millis(500);
-
 impl Store {
-    /// The values of `keys`, all of one moment. A read may be sent again.
+    /// The values of `keys`, all as of one moment. A read may be sent again.
     pub(crate) async fn read(
         &self,
         keys: &[Key],
@@ -29,9 +25,8 @@ impl Store {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        // A call that has waited before has less time for its first attempt, not none.
         let deadline = patience.deadline();
-        let mut patience = patience.first().max(Instant::now() + RETRY_MIN).min(deadline);
+        let mut patience = patience.first_of_late();
         loop {
             let lease = self.pool.get(Use::OneStatement, deadline).await?;
             match read(&lease, keys, patience).await {
@@ -66,7 +61,7 @@ pub(crate) async fn read(
     Ok(in_order(keys, &rows))
 }
 
-/// As [`read`], and locks what is there.
+/// Like [`read`], and locks the rows found.
 pub(crate) async fn read_locked(
     session: &Session,
     keys: &[Key],
@@ -78,7 +73,7 @@ pub(crate) async fn read_locked(
     Ok(in_order(keys, &rows))
 }
 
-/// Rows of key, revision and value, as answers to `keys`.
+/// Rows of key, revision and value, matched to `keys`.
 fn in_order(keys: &[Key], rows: &[Row]) -> Vec<Option<Found>> {
     // Two keys, the table's and the entity's, are the common case.
     if keys.len() <= 4 {

@@ -1,4 +1,7 @@
 //! Scans: chunks by key, sized by what the caller expects and by what rows turn out to weigh (K-3.4).
+//!
+//! A statement passes over a bounded number of deleted entries. One that stops among them says where, and the
+//! next one goes on from there (K-7.15).
 
 use crate::Store;
 use crate::expected::revision;
@@ -7,7 +10,7 @@ use crate::session::{Parameters, Session};
 use crate::statement::Statement;
 use crate::stored::split;
 use crate::view::PostgresView;
-use lazuli_engine::chunks::{ChunkLimits, Progress};
+use lazuli_engine::chunks::{ChunkLimits, Progress, Room};
 use lazuli_engine::{Direction, EngineError, KeyRange, Scan, ScanEnd, Visit, Visitor};
 use std::borrow::Cow;
 use tokio::time::Instant;
@@ -27,15 +30,7 @@ pub(crate) async fn scan(
     }
     let mut progress = Progress::new(&scan, LIMITS);
     loop {
-        let deadline = store.deadline();
-        let open = view.open(deadline).await?;
-        let rows = progress.rows_wanted();
-        let size = Size { rows, bytes: progress.bytes_wanted(rows) };
-        let wait_max = deadline.saturating_duration_since(Instant::now());
-        let room = Progress::room_of(size.rows, size.bytes);
-        let room = store.chunk_memory.take(room, wait_max).await?;
-        let session = open.lease()?;
-        let chunk = open.ask(fetch(session, &rest, scan.direction, size, deadline)).await?;
+        let (chunk, room) = next_chunk(view, store, &rest, scan.direction, &progress).await?;
         let room = room.keep(chunk.bytes());
         store.meter.fetched(chunk.rows.len());
         for row in &chunk.rows {
@@ -49,15 +44,39 @@ pub(crate) async fn scan(
             progress.note_shown(key.len() + value.len());
         }
         drop(room);
-        match chunk.rows.last() {
-            Some(last) if !chunk.is_last => rest = rest.after(scan.direction, &key_of(last)),
-            _ => return Ok(ScanEnd::Done),
-        }
         progress.note_chunk(chunk.rows.len(), chunk.bytes());
+        match chunk.last {
+            Some(last) => rest = rest.after(scan.direction, &last),
+            None => return Ok(ScanEnd::Done),
+        }
     }
 }
 
-/// How much to fetch at most: so many rows, and none after the one that reaches so many bytes.
+/// What follows, in its memory. Each chunk has a deadline of its own.
+async fn next_chunk(
+    view: &PostgresView,
+    store: &Store,
+    range: &KeyRange,
+    direction: Direction,
+    progress: &Progress,
+) -> Result<(Chunk, Room), EngineError> {
+    let rows = progress.rows_wanted();
+    let size = Size { rows, bytes: progress.bytes_wanted(rows) };
+    let patience = store.patience();
+    let deadline = patience.deadline();
+    loop {
+        let (open, until) = view.open(patience).await?;
+        let wait_max = deadline.saturating_duration_since(Instant::now());
+        let room = Progress::room_of(size.rows, size.bytes);
+        let room = store.chunk_memory.take(room, wait_max).await?;
+        let chunk = fetch(open.lease()?, range, direction, size, until);
+        if let Some(chunk) = view.ask(&open, chunk, deadline).await? {
+            return Ok((chunk, room));
+        }
+    }
+}
+
+/// How much to fetch at most: a number of rows, and no row after the one that reaches the byte limit.
 #[derive(Clone, Copy)]
 struct Size {
     rows: usize,
@@ -66,20 +85,21 @@ struct Size {
 
 struct Chunk {
     rows: Vec<Row>,
-    /// Nothing of the range follows.
-    is_last: bool,
+    /// The last key that was looked at, if anything of the range may follow. It may be a deleted one.
+    last: Option<Vec<u8>>,
 }
 
 impl Chunk {
-    fn new(rows: Vec<Row>, size: Size) -> Self {
-        let chunk = Self { rows, is_last: false };
-        let is_last = chunk.rows.len() < size.rows && chunk.bytes() < size.bytes;
-        Self { is_last, ..chunk }
+    fn new(mut rows: Vec<Row>, size: Size) -> Self {
+        let is_full = rows.len() >= size.rows || bytes_of(&rows) >= size.bytes;
+        let goes_on = |row: &&Row| is_full || row.get(4);
+        let last = rows.last().filter(goes_on).map(|row| key_of(row).into_owned());
+        rows.pop_if(|row| value_of(row).is_none());
+        Self { rows, last }
     }
 
     fn bytes(&self) -> usize {
-        let bytes = |row: &Row| row.get::<_, &[u8]>(0).len() + row.get::<_, &[u8]>(3).len();
-        self.rows.iter().map(bytes).sum()
+        bytes_of(&self.rows)
     }
 }
 
@@ -107,7 +127,8 @@ async fn fetch(
             Some(0) => {}
             Some(first) => {
                 rows.truncate(first);
-                return Ok(Chunk { rows, is_last: false });
+                let last = rows.last().map(|row| key_of(row).into_owned());
+                return Ok(Chunk { rows, last });
             }
         }
     }
@@ -118,6 +139,16 @@ async fn fetch(
     let bounds: Parameters<'_> = &[&start, &start_rest, &end, &end_rest, &rows_max, &bytes_max];
     let rows = session.query(statement, bounds, deadline).await?;
     Ok(Chunk::new(rows, size))
+}
+
+fn bytes_of(rows: &[Row]) -> usize {
+    let bytes = |row: &Row| row.get::<_, &[u8]>(0).len() + value_of(row).unwrap_or_default().len();
+    rows.iter().map(bytes).sum()
+}
+
+/// Nothing if the entry is deleted.
+fn value_of(row: &Row) -> Option<&[u8]> {
+    row.get(3)
 }
 
 fn key_of(row: &Row) -> Cow<'_, [u8]> {

@@ -10,8 +10,8 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row, SimpleQueryMessage};
 
-/// Every statement finds its rows by the primary key. Without these settings, a plan that was made while the
-/// table was small would be kept when it has grown.
+/// Every statement finds its rows by the primary key. Without these settings, a plan made while the table
+/// was small would be kept after it has grown.
 const SET_UP: &str = concat!(
     "set synchronous_commit = on; set default_transaction_isolation = 'read committed'; \
      set statement_timeout = '10s'; set lock_timeout = '10s'; \
@@ -30,13 +30,13 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     prepared: [OnceCell<tokio_postgres::Statement>; Statement::COUNT],
     pub(crate) backend: Backend,
-    /// The database's clock as the last answer on any connection told it.
+    /// The database's clock, as of the last answer on any connection.
     clock: Arc<AtomicI64>,
-    /// Whether an answer did not come in time.
+    /// Whether an answer failed to come in time.
     is_silent: AtomicBool,
 }
 
-/// The server process of a session. The time tells two processes of one number apart.
+/// The server process of a session. The time distinguishes two processes with one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Backend {
     pub(crate) pid: i32,

@@ -8,7 +8,7 @@ macro_rules! clock {
 }
 pub(crate) use clock;
 
-/// The least revision that a commit may have: the clock, but not below the floor (K-7.5).
+/// The lowest revision that a commit may have: the clock, but not below the floor (K-7.5).
 macro_rules! now {
     () => {
         concat!(
@@ -20,8 +20,8 @@ macro_rules! now {
 }
 pub(crate) use now;
 
-/// Holds if there is no guard ($3 is null), or its key is there, at revision $5 if that is given. It
-/// takes no lock: a guard held at some moment before the commit (K-2.3).
+/// Holds if there is no guard ($3 is null), or its key exists, at revision $5 if given. It takes no
+/// lock: a guard need only hold at some moment before the commit (K-2.3).
 macro_rules! guard {
     () => {
         "($3::bytea is null or exists (select 1 from lazuli_kv g where g.k = $3 and g.d = $4 \
@@ -46,9 +46,9 @@ macro_rules! upsert {
     };
 }
 
-/// As [`upsert`], for commits that have nothing to do with each other: each has a place in every array, and
-/// a row in the answer, with its id, if it was done. $1 to $3 are the keys, $4 the ids, $5 the values, $6
-/// to $8 keys and revisions of the guards. Rows are taken in key order, as everywhere (K-7.6).
+/// Like [`upsert`], for independent commits: each has an entry in every array, and, if it was done, a row
+/// with its id in the answer. $1 to $3 are the keys, $4 the ids, $5 the values, $6 to $8 keys and revisions
+/// of the guards. Rows are taken in key order, as everywhere (K-7.6).
 ///
 /// The planner cannot turn the guards into one read of the whole table: it does that only where every
 /// condition is an equality, and the last one here is not.
@@ -72,8 +72,8 @@ macro_rules! upsert_together {
     };
 }
 
-/// $6 is the commit's id, $7 the value, $8 the revision that must be there, if any. `$more` says how many
-/// revisions are left out before that of the row.
+/// $6 is the commit's id, $7 the value, $8 the required revision, if any. `$more` says how many revisions
+/// are skipped before that of the row.
 macro_rules! update {
     ($more:literal) => {
         concat!(
@@ -96,7 +96,7 @@ macro_rules! answer {
     };
 }
 
-/// As [`answer`], and notes the deleted key for `tend` (K-7.5).
+/// Like [`answer`], and notes the deleted key for `tend` (K-7.5).
 macro_rules! answer_and_note {
     ($change:expr) => {
         concat!(
@@ -110,17 +110,42 @@ macro_rules! answer_and_note {
     };
 }
 
-/// The rows of `$rows` up to the one whose key and value reach `$bytes` bytes together. Lengths are known
-/// without the values: those are stored apart and uncompressed (K-3.4).
-macro_rules! bounded {
-    ($rows:expr, $order:literal, $bytes:literal) => {
+/// How many entries a scan may look at beyond those that it shows: deleted ones (K-7.15).
+macro_rules! passed_max {
+    () => {
+        "4096"
+    };
+}
+
+/// The entries of `$range`, at most `$rows`, up to the one whose key and value reach `$bytes` bytes
+/// together. Lengths are known without the values: those are stored apart and uncompressed (K-3.4). The last
+/// one that the statement may look at is shown though it is deleted, and the fifth column says that it is
+/// that one.
+macro_rules! scan_of {
+    ($range:literal, $order:literal, $rows:literal, $bytes:literal) => {
         concat!(
-            "select k, x, r, v from (select found.*, octet_length(k) + octet_length(v) as bytes, \
-             sum(octet_length(k) + octet_length(v)) over (order by ",
-            $order,
-            " rows unbounded preceding) as so_far from (",
+            "select k, x, r, v, is_bound from (select * from (select k, d, x, r, v, \
+             octet_length(k) + octet_length(v) as bytes, \
+             sum(octet_length(k) + octet_length(v)) over passed as so_far, \
+             row_number() over passed = ",
             $rows,
-            ") found) counted where so_far - bytes < ",
+            "::bigint + ",
+            passed_max!(),
+            " as is_bound from lazuli_kv where ",
+            $range,
+            " window passed as (order by ",
+            $order,
+            " rows unbounded preceding) order by ",
+            $order,
+            " limit ",
+            $rows,
+            "::bigint + ",
+            passed_max!(),
+            ") looked_at where v is not null or is_bound order by ",
+            $order,
+            " limit ",
+            $rows,
+            ") found where coalesce(so_far, 0) - coalesce(bytes, 0) < ",
             $bytes,
             "::bigint order by ",
             $order
@@ -128,37 +153,19 @@ macro_rules! bounded {
     };
 }
 
-/// Entries of a range of which both bounds are within the index; $1 and $2 are the bounds, $3 and $4 how
-/// many rows and bytes.
+/// Entries of a range whose bounds both fit the index; $1 and $2 are the bounds, $3 and $4 how many rows
+/// and bytes.
 macro_rules! scan {
     ($order:literal) => {
-        bounded!(
-            concat!(
-                "select k, d, x, r, v from lazuli_kv where k >= $1 and k < $2 and v is not null \
-                 order by ",
-                $order,
-                " limit $3"
-            ),
-            $order,
-            "$4"
-        )
+        scan_of!("k >= $1 and k < $2", $order, "$3", "$4")
     };
 }
 
-/// As [`scan`], of any range, in the order of whole keys: $1, $2 and $3, $4 are the bounds, $5 and $6 how
-/// many rows and bytes.
+/// Like [`scan`], for any range, in the order of whole keys: $1, $2 and $3, $4 are the bounds, $5 and $6
+/// the limits on rows and bytes.
 macro_rules! long_scan {
     ($order:literal) => {
-        bounded!(
-            concat!(
-                "select k, x, r, v from lazuli_kv where (k, x) >= ($1, $2) and (k, x) < ($3, $4) \
-                 and v is not null order by ",
-                $order,
-                " limit $5"
-            ),
-            $order,
-            "$6"
-        )
+        scan_of!("(k, x) >= ($1, $2) and (k, x) < ($3, $4)", $order, "$5", "$6")
     };
 }
 
@@ -179,16 +186,16 @@ macro_rules! statements {
 }
 
 statements! {
-    /// Values of keys that the index holds whole.
+    /// Values of keys that fit the index.
     Read = "select k, r, v from lazuli_kv where k = any($1) and d = '' and v is not null",
     /// Values of any keys.
     ReadLong = "select t.k || t.x, t.r, t.v from unnest($1::bytea[], $2::bytea[]) w (k, d) \
                 join lazuli_kv t on t.k = w.k and t.d = w.d where t.v is not null",
-    /// As the two before, and keeps others from changing the rows until the transaction ends.
+    /// Like the two above, and blocks other writers of the rows until the transaction ends.
     ReadLocked = "select t.k || t.x, t.r, t.v from lazuli_kv t \
                   join unnest($1::bytea[], $2::bytea[]) w (k, d) on t.k = w.k and t.d = w.d \
                   order by t.k, t.d for no key update of t",
-    /// Keeps others from changing the rows until the transaction ends, and shows nothing.
+    /// Blocks other writers of the rows until the transaction ends, and returns only a count.
     Lock = "select count(*) from (select 1 from lazuli_kv t \
             join unnest($1::bytea[], $2::bytea[]) w (k, d) on t.k = w.k and t.d = w.d \
             order by t.k, t.d for no key update of t) locked",
@@ -199,29 +206,30 @@ statements! {
     /// The key must be absent (K-7.7).
     Insert = answer!(upsert!("where t.v is null")),
     Upsert = answer!(upsert!("")),
-    /// Several of the two before, of different keys, that waited for a connection together.
+    /// Several inserts or upserts of different keys, which waited for a connection together.
     InsertTogether = upsert_together!("where t.v is null"),
     UpsertTogether = upsert_together!(""),
-    /// The key must be there, at revision $8 if that is given. It takes $9 revisions more than one, for the
-    /// commits of a group.
+    /// The key must exist, at revision $8 if given. It takes $9 extra revisions, for the commits of a group.
     Replace = answer!(update!(" + $9::bigint")),
     Delete = answer_and_note!(update!("")),
-    /// Whether or not the key is there.
+    /// Whether or not the key exists.
     Remove = answer_and_note!(upsert!("")),
     /// A commit of several writes (K-7.8).
     Commit = "select status, there, revision, clock \
               from lazuli_commit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
-    /// What the keys of a lost commit carry. The lock makes this a transaction of its own, whose end waits
-    /// for a synchronous standby, so that what it saw is on the standby too (K-7.12).
+    /// What the keys of a lost commit carry. The lock gives this transaction an id, so its commit waits
+    /// for a synchronous standby: what it saw is on the standby too (K-7.12).
     Marks = concat!(
         "select w.i, t.r, t.c, ",
         clock!(),
         " from lazuli_kv t join unnest($1::bytea[], $2::bytea[]) with ordinality w (k, d, i) \
          on t.k = w.k and t.d = w.d order by t.k, t.d for no key update of t"
     ),
-    /// Ends the session that lost its answer; no row means that it is gone.
-    Terminate = "select pg_terminate_backend(pid) from pg_stat_activity \
-                 where pid = $1 and (extract(epoch from backend_start) * 1000000)::bigint = $2",
+    /// Ends the session whose answer was lost; no row means that it is gone. Says whether it waits for a
+    /// standby: then it is ended only if $3, because that makes its commit visible.
+    Terminate = "select coalesce(wait_event = 'SyncRep', false), \
+                 case when $3 or wait_event is distinct from 'SyncRep' then pg_terminate_backend(pid) end \
+                 from pg_stat_activity where pid = $1 and (extract(epoch from backend_start) * 1000000)::bigint = $2",
     /// $1, $2 and $3, $4 are the bounds of the range, $5 how many rows to remove.
     Reclaim = "with due as (select k, d from lazuli_kv \
                where (k, x) >= ($1, $2) and (k, x) < ($3, $4) order by k, d limit $5), \
@@ -239,7 +247,7 @@ statements! {
          cleared as (delete from lazuli_gone g using due where g.ctid = due.ctid) \
          select count(*) from due"
     ),
-    /// $1 is how many µs ago the floor must have been raised, $2 how old what is removed must be.
+    /// $1 is how many µs ago the floor must have been raised, $2 the minimum age of what is removed.
     RaiseFloor = concat!(
         "with next as (select max(r) as r from lazuli_gone where r <= ",
         clock!(),
@@ -250,6 +258,6 @@ statements! {
         clock!(),
         " end::text from next where next.r is not null and name in ('floor', 'floor-raised')"
     ),
-    /// The clock, asked for every second, keeps what is known of it young (K-5.3).
+    /// Asked for every second, which keeps the known clock recent (K-5.3).
     Health = concat!("select ", clock!(), " from lazuli_meta where name = 'format'"),
 }

@@ -1,4 +1,4 @@
-//! Keys as the table stores them: the first 2,000 bytes, and the rest behind a digest (K-7.0).
+//! Keys as the table stores them: the first 2,000 bytes, and a digest for the rest (K-7.0).
 //!
 //! An index row of PostgreSQL holds 2,704 bytes, and the services accept keys that are longer. For
 //! a bound of at most 2,000 bytes, `key >= bound` is `k >= bound`; longer ones compare `(k, x)`.
@@ -6,7 +6,7 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use lazuli_engine::Key;
 
-/// How much of a key is in the index.
+/// How many bytes of a key are in the index.
 pub(crate) const INDEXED_BYTES: usize = 2000;
 
 /// A key split into its columns.

@@ -1,4 +1,4 @@
-//! TLS to the database: how it is spoken, whom it trusts, and what is said when that fails (K-8.9).
+//! TLS to the database: the handshake, whom it trusts, and its errors (K-8.9).
 
 mod channel;
 mod trust;
@@ -17,14 +17,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use trust::{Trust, Verifier};
 
-/// The name of the protocol in the handshake, which servers since version 17 may ask for.
+/// The protocol name in the handshake (ALPN), which servers since version 17 may require.
 const PROTOCOL: &[u8] = b"postgresql";
 
-/// What `sslmode` says.
+/// The value of `sslmode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     Disable,
-    /// If the server offers it, and without asking who it is.
+    /// If the server offers it, and without verifying the server.
     #[default]
     Prefer,
     Require,
@@ -54,14 +54,14 @@ pub(crate) struct TlsOptions {
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Where the certificates of trusted authorities are.
+/// Where the trusted certificate authorities come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RootsFrom {
     System,
     File(PathBuf),
 }
 
-/// Why TLS cannot be spoken as an address wants it.
+/// Why TLS cannot be set up as an address demands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsSetupError {
     #[error("sslrootcert is given, but this sslmode asks nobody for a certificate")]
@@ -90,7 +90,7 @@ impl TlsSetupError {
     }
 }
 
-/// Why a connection has no TLS.
+/// Why a connection could not use TLS.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsFault {
@@ -130,7 +130,7 @@ impl TlsFault {
         }
     }
 
-    /// The one among the causes of `error`.
+    /// The TLS failure among the causes of `error`, if any.
     pub(crate) fn among(error: &(dyn std::error::Error + 'static)) -> Option<Self> {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -157,7 +157,7 @@ impl TlsFault {
                 Self::Refused { reason: format!("{alert:?}") }
             }
             Some(rustls::Error::InvalidCertificate(problem)) => match problem {
-                // A bad signature is that of another authority of the same name.
+                // A bad signature comes from another authority with the same name.
                 CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                     Self::UnknownIssuer { host }
                 }
@@ -175,7 +175,7 @@ impl TlsFault {
     }
 }
 
-/// What TLS says within an error of a connection.
+/// The TLS error within a connection error.
 fn tls_error<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
     error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()
 }
@@ -209,7 +209,7 @@ impl Connector {
     }
 }
 
-/// The certificates of a PEM file, at least one.
+/// The certificates in a PEM file, at least one.
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsSetupError> {
     let read = CertificateDer::pem_file_iter(file).map_err(|error| unusable(file, &error))?;
     let found: Result<Vec<_>, _> = read.collect();
@@ -221,7 +221,7 @@ fn unusable(file: &Path, reason: &dyn std::fmt::Display) -> TlsSetupError {
     TlsSetupError::File { path: file.display().to_string(), reason: reason.to_string() }
 }
 
-/// A handshake to come.
+/// A handshake to be done.
 pub(crate) struct Handshake {
     config: Arc<ClientConfig>,
     host: String,

@@ -12,7 +12,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 
-/// Rows that one call of reclaim removes: few enough that large values are gone before a statement ends.
+/// Rows that one call of reclaim removes: few enough to finish within the statement timeout even with
+/// large values.
 const RECLAIM_ROWS: i64 = 2_000;
 
 /// How long a step may take; the statement itself ends after 10 s.
@@ -33,10 +34,11 @@ impl Store {
         Ok(if removed < RECLAIM_ROWS { Reclaimed::Fully } else { Reclaimed::Partly })
     }
 
-    /// Removes deleted rows that are below the floor, and raises the floor above the next ones.
+    /// Removes deleted rows below the floor, and raises the floor above the next ones.
     ///
-    /// A deleted row keeps the revisions of its key increasing. Once the floor is above it, it is needed no
-    /// longer, except by commits that began before the floor was raised: so it goes only some time later.
+    /// A deleted row keeps the revisions of its key increasing. Once the floor is above it, it is no longer
+    /// needed, except by commits that began before the floor was raised: so it is removed only some time
+    /// later.
     pub(crate) async fn tend(&self) -> Result<Reclaimed, EngineError> {
         let settles_us = micros(self.options.floor_settles);
         let parameters: Parameters<'_> = &[&settles_us, &TEND_ROWS];
@@ -60,7 +62,7 @@ impl Store {
         self.query_within(statement, parameters, deadline, deadline).await
     }
 
-    /// As [`Self::query`]; the first attempt may take until `patience`.
+    /// Like [`Self::query`]; the first attempt may take until `patience`.
     pub(crate) async fn query_within(
         &self,
         statement: Statement,

@@ -1,4 +1,4 @@
-//! Chunks of scans are bounded in bytes, whatever the rows before them weighed (K-3.4).
+//! Chunks of scans are bounded in bytes, however small earlier rows were (K-3.4).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ use lazuli_testkit::stores::postgres::is_there;
 
 const MIB: usize = 1024 * 1024;
 
-/// The first chunk has only these.
+/// The first chunk contains only these.
 const SMALL_ROWS: usize = 40;
 
 const LARGE_ROWS: usize = 24;
@@ -58,7 +58,7 @@ async fn large_rows_after_small_ones_come_in_small_chunks() {
     let end = view.scan(scan(Direction::Forward, 4 * MIB), &mut visitor).await.unwrap();
     assert!(matches!(end, ScanEnd::More(_)));
     assert_eq!(shown, SMALL_ROWS + 4);
-    // Without the bound the second chunk has every row that is left.
+    // Without the bound, the second chunk contains every remaining row.
     assert!(rows_fetched(&engine) <= SMALL_ROWS as u64 + 8, "{}", rows_fetched(&engine));
 }
 

@@ -1,47 +1,51 @@
-//! How long calls wait: one time for all that a call waits for (K-8.7). The line falls silent, and the clock of
-//! the runtime is moved by whoever waits, so that nobody really does.
+//! How long calls wait: one deadline for everything that a call waits for (K-8.7). The line falls silent, and
+//! the runtime's clock is advanced, so that no test really waits.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
-use common::{Append, check, commit, fresh_with_address, key, open_on, proxy, put, through};
+use common::{Append, Line, check, commit, key, on_one_thread, put};
+use futures_util::future::join_all;
 use lazuli_engine::{Commit, CommitError, Engine, Expect, Write};
 use lazuli_engine_postgres::PostgresEngine;
-use lazuli_testkit::stores::postgres::is_there;
-use lazuli_testkit::wire_cut::{Weather, WireCut};
+use lazuli_testkit::wire_cut::Weather;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 const WAIT_MAX: Duration = Duration::from_secs(5);
 const SETTLE_MAX: Duration = Duration::from_secs(10);
-/// What a timer and a turn of the runtime may add.
+/// What a timer and one turn of the runtime may add.
 const SLACK: Duration = Duration::from_millis(200);
 const CALLS: u32 = 60;
 
-struct Silent {
-    engine: PostgresEngine,
-    _proxy: WireCut,
-}
-
 /// An engine of few connections, all open, whose line has fallen silent.
-async fn silent() -> Silent {
-    let (address, _) = fresh_with_address();
-    let proxy = proxy(&address);
-    let engine = open_on(&through(&proxy, &address), |options| {
+async fn silent() -> Line {
+    let line = Line::with(|options| {
         options.connections = 4.try_into().unwrap();
         options.wait_max = WAIT_MAX;
         options.settle_max = SETTLE_MAX;
     });
     let warm = (0..8).flat_map(|n| [insert(n + 1000), merge("hot"), several(n)]);
-    let warm = warm.map(|commit| engine.commit(commit));
-    for done in futures_util::future::join_all(warm).await {
+    let warm = warm.map(|commit| line.engine.commit(commit));
+    for done in join_all(warm).await {
         done.unwrap();
     }
-    proxy.set(Weather::HalfOpen);
+    line.proxy.set(Weather::HalfOpen);
     tokio::time::pause();
-    Silent { engine, _proxy: proxy }
+    line
+}
+
+/// The answers to calls that begin one after the other, and how long each took.
+async fn answers<T>(call: impl AsyncFn(&PostgresEngine, u32) -> T) -> Vec<(T, Duration)> {
+    let line = silent().await;
+    let timed = async |n: u32| {
+        sleep(Duration::from_millis(u64::from(n) * 150)).await;
+        let began = Instant::now();
+        (call(&line.engine, n).await, began.elapsed())
+    };
+    join_all((0..CALLS).map(timed)).await
 }
 
 fn insert(n: u32) -> Commit {
@@ -53,7 +57,7 @@ fn merge(text: &str) -> Commit {
     commit(vec![], vec![Write::Modify(key(text), Arc::new(Append("+")))])
 }
 
-/// Two keys, one of which all of them modify.
+/// Two keys, one of which all these commits modify.
 fn several(n: u32) -> Commit {
     let modify = Write::Modify(key("common"), Arc::new(Append("+")));
     commit(vec![], vec![put(&format!("several{n}"), "v"), modify])
@@ -65,29 +69,10 @@ fn in_line(n: u32) -> Commit {
     Commit { turns: vec![key("head")], ..commit(vec![], writes) }
 }
 
-fn run<T>(test: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(test)
-}
-
 fn check_commits(what: &str, make: fn(u32) -> Commit) {
-    if !is_there() {
-        return;
-    }
-    run(async {
-        let Silent { engine, _proxy } = silent().await;
-        let calls = (0..CALLS).map(|n| {
-            let engine = &engine;
-            async move {
-                // They come one after the other.
-                sleep(Duration::from_millis(u64::from(n) * 150)).await;
-                let began = Instant::now();
-                let done = engine.commit(make(n)).await;
-                (done, began.elapsed())
-            }
-        });
+    on_one_thread(async {
         let mut undetermined = 0;
-        for (done, took) in futures_util::future::join_all(calls).await {
+        for (done, took) in answers(async |engine, n| engine.commit(make(n)).await).await {
             match done {
                 Err(CommitError::Undetermined(_)) => {
                     undetermined += 1;
@@ -125,22 +110,10 @@ fn commits_that_wait_for_their_turn_end_in_their_time() {
 
 #[test]
 fn reads_that_wait_for_a_lane_end_in_their_time() {
-    if !is_there() {
-        return;
-    }
-    run(async {
-        let Silent { engine, _proxy } = silent().await;
-        let calls = (0..CALLS).map(|n| {
-            let engine = &engine;
-            async move {
-                sleep(Duration::from_millis(u64::from(n) * 150)).await;
-                let began = Instant::now();
-                let found = engine.read(&[key(&format!("row{n}"))]).await;
-                assert!(found.is_err());
-                began.elapsed()
-            }
-        });
-        for took in futures_util::future::join_all(calls).await {
+    on_one_thread(async {
+        let read = async |engine: &PostgresEngine, n| engine.read(&[key(&format!("row{n}"))]).await;
+        for (found, took) in answers(read).await {
+            assert!(found.is_err());
             assert!(took <= WAIT_MAX + SLACK, "given up after {took:?}");
         }
     });

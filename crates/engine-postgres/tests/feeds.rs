@@ -1,4 +1,4 @@
-//! The order of a change feed whose table many gateways write (X-6.3).
+//! The order of a change feed whose table many gateways write (X-6.3, K-7.22).
 
 mod common;
 
@@ -10,8 +10,8 @@ use lazuli_testkit::stores::postgres::is_there;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A commit has its revision, and is not yet visible: no other commit to the feed becomes visible before it,
-/// whichever gateway it comes through. Without that a reader would pass over the first.
+/// A commit has its revision but is not yet visible: no other commit to the feed becomes visible before it,
+/// through any gateway. Otherwise a reader would skip the first.
 #[test]
 fn no_commit_overtakes_another_of_the_same_feed() {
     if !is_there() {
@@ -23,7 +23,7 @@ fn no_commit_overtakes_another_of_the_same_feed() {
         let other: Arc<dyn Engine> = Arc::new(open_on(&address, |_| {}));
         let mut history = History::new(&one, 1).await;
         history.insert(&other, 1).await.unwrap();
-        // As a commit of a third gateway does that is slow to end.
+        // Like a slow commit of a third gateway.
         let slow = raw(&address).await;
         let head =
             r"select 1 from lazuli_kv where k >= '\x4c68' and k < '\x4c69' for no key update";
@@ -52,7 +52,7 @@ fn no_commit_overtakes_another_of_the_same_feed() {
     });
 }
 
-/// Many writers of one recorded table do not hold up each other: what they write goes together.
+/// Many writers of one recorded table do not hold each other up: their writes go together.
 #[test]
 #[ignore = "a measurement: cargo test --release -p lazuli-engine-postgres --test feeds -- --ignored --nocapture"]
 fn writers_of_a_recorded_table() {

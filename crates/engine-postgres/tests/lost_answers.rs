@@ -1,76 +1,35 @@
-//! Commits whose answer is lost: settled, never doubled, never reported as something else (K-5, K-7.12).
+//! Commits whose answer is lost: settled, never doubled, never misreported (K-5, K-7.12).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
 
-use common::{Append, check, commit, fresh_with_address, key, open_on, proxy, put, raw, through};
-use lazuli_engine::{Commit, CommitError, Engine, Expect, Revision, Write};
-use lazuli_engine_postgres::PostgresEngine;
+use common::{Append, Line, check, commit, key, put, raw};
+use lazuli_engine::{BoxError, CommitError, Current, Engine, Expect, Modify, Revision, Write};
 use lazuli_testkit::engine_suite::{self, run};
 use lazuli_testkit::stores::postgres::is_there;
 use lazuli_testkit::wire_cut::{Weather, WireCut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-struct BadLine {
-    engine: PostgresEngine,
-    /// Another gateway, on a good line.
-    other: PostgresEngine,
-    proxy: WireCut,
-    address: String,
-}
-
-impl BadLine {
-    fn new() -> Self {
-        let (address, other) = fresh_with_address();
-        let proxy = proxy(&address);
-        let engine = open_on(&through(&proxy, &address), |_| {});
-        Self { engine, other, proxy, address }
-    }
-
-    /// Commits, and loses the first answer, after the database has done its work.
-    async fn commit_and_lose(
-        &self,
-        commit: Commit,
-    ) -> Result<Revision, lazuli_engine::CommitError> {
-        // A connection with its statements, so that the answer lost is that of the commit.
-        self.engine.health().await.unwrap();
-        let lost = self.proxy.lost();
-        self.proxy.set(Weather::LosesAnswers { one_in: 1 });
-        let mend = async {
-            while self.proxy.lost() == lost {
-                tokio::task::yield_now().await;
-            }
-            self.proxy.set(Weather::Clear);
-        };
-        tokio::join!(self.engine.commit(commit), mend).0
-    }
-
-    async fn value(&self, text: &str) -> Option<(String, Revision)> {
-        let found = self.other.read(&[key(text)]).await.unwrap().remove(0)?;
-        Some((String::from_utf8(found.value.to_vec()).unwrap(), found.revision))
-    }
-}
+use tokio::runtime::Handle;
 
 /// An engine whose idle connections, several, have died without a word; the line is good again.
-async fn after_a_silence(wait_max: Duration, settle_max: Duration) -> BadLine {
-    let (address, other) = fresh_with_address();
-    let proxy = proxy(&address);
-    let engine = open_on(&through(&proxy, &address), |options| {
+async fn after_a_silence(wait_max: Duration, settle_max: Duration) -> Line {
+    let line = Line::with(|options| {
         options.wait_max = wait_max;
         options.settle_max = settle_max;
     });
-    // Each commit takes a connection of its own.
+    // Each commit takes its own connection.
     let keys: Vec<String> = (0..4).map(|n| format!("{n}")).collect();
-    let commits = keys.iter().map(|key| engine.commit(commit(vec![], vec![put(key, "v")])));
+    let commits = keys.iter().map(|key| line.engine.commit(commit(vec![], vec![put(key, "v")])));
     futures_util::future::try_join_all(commits).await.unwrap();
-    proxy.set(Weather::HalfOpen);
-    proxy.set(Weather::Clear);
-    BadLine { engine, other, proxy, address }
+    line.proxy.set(Weather::HalfOpen);
+    line.proxy.set(Weather::Clear);
+    line
 }
 
-/// K-10.5: it costs a part of the time, not the answer.
+/// K-10.5: a dead connection costs part of the time, not the answer.
 #[test]
 fn read_on_a_connection_that_fell_silent_is_answered_by_another() {
     if !is_there() {
@@ -78,12 +37,16 @@ fn read_on_a_connection_that_fell_silent_is_answered_by_another() {
     }
     run(async {
         let line = after_a_silence(Duration::from_secs(10), Duration::from_secs(20)).await;
-        let found = line.engine.read(&[key("0")]).await.unwrap().remove(0);
-        assert!(found.is_some());
+        let view = line.engine.view().await.unwrap();
+        let key = key("0");
+        let keys = [key.clone()];
+        let (found, seen) = tokio::join!(line.engine.read(&keys), view.get(key.as_slice()));
+        assert!(found.unwrap().remove(0).is_some());
+        assert!(seen.unwrap().is_some());
     });
 }
 
-/// K-5.1: it is looked for on a new connection, not on others that fell silent at the same time.
+/// K-5.1: the outcome is looked up on a new connection, not on others that fell silent at the same time.
 #[test]
 fn commit_on_a_connection_that_fell_silent_is_settled_by_another() {
     if !is_there() {
@@ -106,14 +69,14 @@ fn modify(text: &str) -> Write {
     Write::Modify(key(text), Arc::new(Append("+")))
 }
 
-/// K-5.1: inserts that share a statement share the loss of its answer, and each is settled for itself.
+/// K-5.1: inserts that share a statement lose its answer together, and each is settled separately.
 #[test]
 fn lost_answer_of_inserts_that_were_sent_together_is_settled() {
     if !is_there() {
         return;
     }
     run(async {
-        let line = BadLine::new();
+        let line = Line::new();
         for round in 0..4 {
             let insert = |n: u64| {
                 let text = format!("row{round}/{n}");
@@ -145,7 +108,7 @@ fn lost_answer_is_settled() {
         return;
     }
     run(async {
-        let line = BadLine::new();
+        let line = Line::new();
         for text in ["warm", "real"] {
             let name = |part: &str| format!("{text}/{part}");
             let insert = |part: &str| {
@@ -185,14 +148,14 @@ fn lost_answer_is_settled() {
     });
 }
 
-/// The answer to a failed check is lost too: it is asked again, and the same is found (K-5.6).
+/// The answer to a failed check is lost too: it is asked again, with the same result (K-5.6).
 #[test]
 fn failed_check_whose_answer_is_lost_is_still_named() {
     if !is_there() {
         return;
     }
     run(async {
-        let line = BadLine::new();
+        let line = Line::new();
         let there = line.engine.commit(commit(vec![], vec![put("a", "v")])).await.unwrap();
         for _ in 0..2 {
             let insert = commit(vec![check("a", Expect::Absent)], vec![put("a", "w")]);
@@ -206,15 +169,15 @@ fn failed_check_whose_answer_is_lost_is_still_named() {
     });
 }
 
-/// A session that waits for a lock does not notice that its client is gone. It is ended before its commit
-/// is sent again, so that it cannot happen late (K-7.12).
+/// A session that waits for a lock does not notice that its client is gone. It is terminated before its
+/// commit is sent again, so that the commit cannot happen late (K-7.12).
 #[test]
 fn commit_that_waits_in_the_database_does_not_happen_late() {
     if !is_there() {
         return;
     }
     run(async {
-        let line = BadLine::new();
+        let line = Line::new();
         line.engine.commit(commit(vec![], vec![put("a", "old")])).await.unwrap();
         let holder = raw(&line.address).await;
         holder.batch_execute("begin; select 1 from lazuli_kv for update").await.unwrap();
@@ -223,9 +186,91 @@ fn commit_that_waits_in_the_database_does_not_happen_late() {
             wait_for_lock(&holder).await;
             line.proxy.set(Weather::Cut);
             line.proxy.set(Weather::Clear);
-            // The first session is ended although the lock is still held; the second one waits.
+            // The first session is terminated although the lock is still held; the second one waits.
             wait_for_lock(&holder).await;
             holder.batch_execute("commit").await.unwrap();
+        };
+        let (result, ()) = tokio::join!(waiting, cut);
+        let revision = result.unwrap();
+        assert_eq!(line.value("a").await, Some(("old+".to_owned(), revision)));
+    });
+}
+
+/// A function during which another session writes the row, three times; then that one locks it.
+struct Disturbed {
+    by: Arc<tokio_postgres::Client>,
+    /// Is cut once the row is locked for this function.
+    line: Option<Arc<WireCut>>,
+    calls: AtomicUsize,
+}
+
+impl Modify for Disturbed {
+    fn modify(&self, current: Option<Current<'_>>) -> Result<Option<Vec<u8>>, BoxError> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst);
+        let disturbed = async {
+            if call < 3 {
+                self.by.batch_execute("update lazuli_kv set r = r + 1").await?;
+            }
+            if call == 2 {
+                self.by.batch_execute("begin; select 1 from lazuli_kv for update").await?;
+            }
+            Ok::<_, tokio_postgres::Error>(())
+        };
+        tokio::task::block_in_place(|| Handle::current().block_on(disturbed))?;
+        if call == 3
+            && let Some(line) = &self.line
+        {
+            line.set(Weather::Cut);
+            line.set(Weather::Clear);
+        }
+        Append("+").modify(current)
+    }
+
+    fn held_bytes(&self) -> usize {
+        0
+    }
+}
+
+impl std::fmt::Debug for Disturbed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Disturbed")
+    }
+}
+
+/// K-7.13: after three conflicts a commit locks what it reads. If its connection is lost meanwhile, it reads
+/// again.
+#[test]
+fn commit_that_loses_its_connection_while_it_locks_rows_is_done() {
+    check_disturbed(false);
+}
+
+/// K-7.13: the next connection is lost as well, when the rows are locked and the commit is not yet sent.
+#[test]
+fn commit_that_loses_its_connection_after_it_locked_rows_is_done() {
+    check_disturbed(true);
+}
+
+#[track_caller]
+fn check_disturbed(is_cut_before_commit: bool) {
+    if !is_there() {
+        return;
+    }
+    run(async {
+        let line = Line::new();
+        line.engine.commit(commit(vec![], vec![put("a", "old")])).await.unwrap();
+        let by = Arc::new(raw(&line.address).await);
+        let function = Disturbed {
+            by: by.clone(),
+            line: is_cut_before_commit.then(|| line.proxy.clone()),
+            calls: AtomicUsize::new(0),
+        };
+        let function = Arc::new(function);
+        let waiting = line.engine.commit(commit(vec![], vec![Write::Modify(key("a"), function)]));
+        let cut = async {
+            wait_for_lock(&by).await;
+            line.proxy.set(Weather::Cut);
+            line.proxy.set(Weather::Clear);
+            by.batch_execute("commit").await.unwrap();
         };
         let (result, ()) = tokio::join!(waiting, cut);
         let revision = result.unwrap();
@@ -237,7 +282,7 @@ fn commit_that_waits_in_the_database_does_not_happen_late() {
 async fn wait_for_lock(holder: &tokio_postgres::Client) {
     let waits =
         "select 1 from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))";
-    // Within a transaction the activity is that of the first look, unless it is forgotten.
+    // Within a transaction, the activity view is cached at first use unless cleared.
     let forget = "select pg_stat_clear_snapshot()";
     while holder.query(waits, &[]).await.unwrap().is_empty() {
         holder.batch_execute(forget).await.unwrap();
@@ -245,15 +290,13 @@ async fn wait_for_lock(holder: &tokio_postgres::Client) {
     }
 }
 
-/// When nobody can tell in time, the answer says so, and what did not happen does not happen later.
+/// If the outcome cannot be known in time, the answer says so, and what did not happen never happens later.
 #[test]
 fn undetermined_commit_is_whole_or_nothing() {
     if !is_there() {
         return;
     }
-    let (address, _) = fresh_with_address();
-    let proxy = proxy(&address);
-    let engine = open_on(&through(&proxy, &address), |options| {
+    let Line { engine, proxy, .. } = Line::with(|options| {
         // Too short to find out.
         options.settle_max = Duration::from_millis(1);
     });
@@ -263,15 +306,15 @@ fn undetermined_commit_is_whole_or_nothing() {
     });
 }
 
-/// Merges of one key that are sent as one (`group.rs`), through two gateways, one of them on a line that loses answers:
-/// each that is reported happened once, and has a revision of its own.
+/// Merges of one key that are sent as one (`group.rs`), through two gateways, one of them on a line that loses
+/// answers: each merge reported as done happened once, and has its own revision.
 #[test]
 fn merges_of_a_group_whose_answer_is_lost_happen_once() {
     if !is_there() {
         return;
     }
     run(async {
-        let line = BadLine::new();
+        let line = Line::new();
         line.other.commit(commit(vec![], vec![put("hot", "v")])).await.unwrap();
         line.proxy.set(Weather::LosesAnswers { one_in: 4 });
         let merge = || commit(vec![check("hot", Expect::Present)], vec![modify("hot")]);

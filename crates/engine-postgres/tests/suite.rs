@@ -54,6 +54,14 @@ mod two_engines {
             lazuli_testkit::feed_histories::racing_writers_leave_one_order(&fixture, 4);
         }
     }
+
+    ///
+    #[test]
+    fn messages_come_with_their_entities() {
+        if is_there() {
+            lazuli_testkit::message_histories::messages_come_with_their_entities(&fixture, 4);
+        }
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rcgen::{
 };
 use std::path::Path;
 
-/// An authority, and the server that it signed for.
+/// An authority, and the server whose certificate it signed.
 struct Database {
     server: Server,
     files: tempfile::TempDir,
@@ -71,7 +71,7 @@ impl Database {
         format!("{base}?{}", parameters.replace("DIR", dir))
     }
 
-    /// Opens the store as the address says, and asks whether the session speaks TLS.
+    /// Opens the store as the address says, and checks whether the session uses TLS.
     #[track_caller]
     fn is_encrypted(&self, host: &str, parameters: &str) -> bool {
         let address = self.address(host, parameters);
@@ -156,7 +156,7 @@ fn server_without_tls_is_explained() {
     common::create(&format!("{}?sslmode=prefer", server.address()));
 }
 
-/// What `openssl req -x509` makes calls itself an authority, and is its own root.
+/// A certificate from `openssl req -x509` marks itself as an authority, and is its own root.
 #[test]
 fn certificate_that_signed_itself_can_be_the_one_to_trust() {
     if !is_there() {
@@ -207,7 +207,7 @@ fn our_own_certificate_is_shown_to_the_server() {
     assert!(stranger.hint().contains("ssl_ca_file"));
 }
 
-/// The password is tied to the certificate: a server that asks for that gets it.
+/// The password is bound to the certificate: a server that requires this gets it.
 #[test]
 fn password_is_bound_to_the_channel() {
     if !is_there() {

@@ -41,7 +41,7 @@ fn deleted_rows_go_after_the_floor_is_above_them() {
         for text in ["a", "b", "c"] {
             engine.commit(commit(vec![], vec![put(text, "v")])).await.unwrap();
         }
-        // One statement, the function, and a key that was never there.
+        // One statement, the function, and a key that never existed.
         for writes in [vec![delete("a")], vec![delete("b"), put("d", "v")], vec![delete("none")]] {
             last = engine.commit(commit(vec![], writes)).await.unwrap();
         }
@@ -89,7 +89,7 @@ fn key_that_came_back_is_not_removed() {
     });
 }
 
-/// K-2.5: the floor and the revisions of keys count, whatever the database's clock says.
+/// K-2.5: the floor and the revisions of keys decide, whatever the database's clock says.
 #[test]
 fn revisions_lie_above_the_floor_and_above_those_of_their_keys() {
     if !is_there() {

@@ -4,10 +4,10 @@ use super::AddressError;
 use crate::tls::{Mode, RootsFrom, TlsOptions};
 use std::path::PathBuf;
 
-/// An address, and what was taken out of it.
+/// An address, and the parameters taken out of it.
 #[derive(Debug)]
 pub(super) struct Parameters {
-    /// The address without them.
+    /// The address without these parameters.
     pub(super) rest: String,
     pub(super) schema: Option<String>,
     pub(super) tls: TlsOptions,
@@ -56,7 +56,7 @@ fn schema_of(value: &str) -> Result<String, AddressError> {
     }
 }
 
-/// A path, which may be written with escapes as other values of a URL.
+/// A path, which may be percent-encoded like other values of a URL.
 fn path(value: &str) -> PathBuf {
     let decoded = percent_encoding::percent_decode_str(value);
     PathBuf::from(decoded.decode_utf8_lossy().into_owned())

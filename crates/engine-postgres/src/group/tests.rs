@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Appends a letter, or does something else for some letters.
+/// Appends a letter; some letters do something else.
 #[derive(Debug)]
 struct Letter(char);
 

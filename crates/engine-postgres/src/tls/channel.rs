@@ -1,13 +1,13 @@
-//! The hash of the server's certificate that SCRAM ties a password to: `tls-server-end-point` of RFC 5929.
+//! The hash of the server's certificate to which SCRAM binds a password: `tls-server-end-point` of RFC 5929.
 
 use aws_lc_rs::digest::{Algorithm, SHA256, SHA384, SHA512, digest};
 
 const SEQUENCE: u8 = 0x30;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 
-/// Of signatures with RSA: 1.2.840.113549.1.1, then one byte.
+/// RSA signatures: 1.2.840.113549.1.1, then one byte.
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
-/// Of signatures with ECDSA and SHA-2: 1.2.840.10045.4.3, then one byte.
+/// ECDSA signatures with SHA-2: 1.2.840.10045.4.3, then one byte.
 const ECDSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
 /// ECDSA with SHA-1: 1.2.840.10045.4.1.
 const ECDSA_SHA1: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x01];
@@ -26,7 +26,7 @@ fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
     element(algorithm, OBJECT_IDENTIFIER).map(|(identifier, _)| identifier)
 }
 
-/// The hash of a signature; SHA-256 in place of the weak ones, as the RFC says.
+/// The hash of a signature algorithm; SHA-256 in place of weak ones, as the RFC says.
 fn hash_of(identifier: &[u8]) -> Option<&'static Algorithm> {
     if identifier == ECDSA_SHA1 {
         return Some(&SHA256);
@@ -48,7 +48,7 @@ fn hash_of(identifier: &[u8]) -> Option<&'static Algorithm> {
     }
 }
 
-/// The content of the element with which `der` begins, and what follows it.
+/// The content of the element at the start of `der`, and what follows it.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, rest) = der.split_first()?;
     let (length, rest) = rest.split_first()?;
@@ -57,7 +57,7 @@ fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     }
     let (length, rest) = match length {
         0..=0x7f => (usize::from(*length), rest),
-        // Up to four bytes of length follow.
+        // Up to four length bytes follow.
         0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(length - 0x80))?;
             (bytes.iter().fold(0, |length, byte| length << 8 | usize::from(*byte)), rest)
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn what_names_no_hash_is_not_tied() {
-        // Ed25519, RSA-PSS, and what is no certificate.
+        // Ed25519, RSA-PSS, and input that is not a certificate.
         assert_eq!(end_point(&certificate(&[0x2b, 0x65, 0x70])), None);
         assert_eq!(end_point(&certificate(&[RSA, &[10]].concat())), None);
         let whole = certificate(&[RSA, &[11]].concat());

@@ -1,4 +1,4 @@
-//! Whose certificates are accepted, as `libpq` does it.
+//! Which server certificates are accepted, following `libpq`.
 
 use super::{Mode, RootsFrom, TlsOptions, TlsSetupError, certificates, unusable};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -11,21 +11,21 @@ use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::path::Path;
 
-/// Who may be at the other end.
+/// Which servers are accepted.
 #[derive(Debug)]
 pub(super) enum Trust {
-    /// Encryption alone: whoever only listens learns nothing.
+    /// Encryption only: a passive eavesdropper learns nothing.
     Anybody,
-    /// Whoever these authorities signed for.
+    /// Any server whose certificate one of these authorities signed.
     Signed(Roots),
-    /// Of those, the host that was asked for.
+    /// The same, and the certificate must name the requested host.
     SignedForHost(Roots),
 }
 
 #[derive(Debug)]
 pub(super) struct Roots {
     anchors: RootCertStore,
-    /// As they were given. A server's own certificate may be among them.
+    /// As given. A server's own certificate may be among them.
     given: Vec<CertificateDer<'static>>,
 }
 
@@ -34,7 +34,7 @@ impl Trust {
         match (options.mode, &options.roots) {
             (Mode::Disable | Mode::Prefer, Some(_)) => Err(TlsSetupError::Unverified),
             (Mode::Disable | Mode::Prefer | Mode::Require, None) => Ok(Self::Anybody),
-            // With a file to verify by, `libpq` verifies.
+            // If a root certificate file is given, `libpq` verifies.
             (Mode::Require | Mode::VerifyCa, Some(RootsFrom::File(file))) => {
                 Roots::read(file).map(Self::Signed)
             }
@@ -101,9 +101,9 @@ impl Verifier {
             self.algorithms.all,
         );
         match verified {
-            // A certificate that was made by `openssl req -x509` calls itself an authority, and such must not
-            // be at the end of a chain. Given as the file to trust, it is what was meant. Its dates were judged
-            // before this.
+            // A certificate made by `openssl req -x509` marks itself as an authority, which must not be the end
+            // of a chain. If it was given as the file to trust, it is accepted. Its dates have already been
+            // checked.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if roots.given.iter().any(|given| given.as_ref() == server.as_ref()) =>
             {
