@@ -16,7 +16,7 @@ pub struct TikvAddress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TlsFiles {
     pub(crate) ca: PathBuf,
-    /// Certificate and key of this process.
+    /// This process's certificate and key.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -56,7 +56,7 @@ impl FromStr for TikvAddress {
 }
 
 impl std::fmt::Display for TikvAddress {
-    /// Without the files: it is shown to operators.
+    /// Leaves out the files: operators see it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "tikv://{}", self.drivers.join(","))
     }

@@ -1,4 +1,4 @@
-//! The engine's own upkeep: space of dropped ranges, forgotten locks, old versions.
+//! The engine's own upkeep: space of dropped ranges, abandoned locks, old versions.
 
 use crate::engine::TikvEngine;
 use crate::patience::ClientError;
@@ -12,20 +12,20 @@ use std::sync::{MutexGuard, PoisonError};
 
 /// Keys deleted by one step of a reclaim.
 const RECLAIM_KEYS: usize = 1024;
-/// Regions without keys that one step of a reclaim looks at.
+/// Regions without keys that one step of a reclaim passes through.
 const RECLAIM_REGIONS: usize = 256;
-/// Ranges whose reclaim has begun and is remembered; one that is forgotten begins again.
+/// Ranges whose reclaim is in progress and remembered; a forgotten one starts over.
 const RECLAIMS_MAX: usize = 64;
-/// Regions whose locks one step of tending looks for.
+/// Regions that one step of tending searches for locks.
 const SWEEP_REGIONS: usize = 64;
 /// No transaction lives this long.
 const LOCKS_MS: u64 = 60_000;
-/// Versions that were replaced longer ago are dropped: twice as long as a view that is kept lives.
+/// Versions replaced longer ago than this are dropped; twice the life of a kept view.
 const VERSIONS_MS: u64 = 600_000;
 
 impl TikvEngine {
-    /// Deletes some keys of a range that nobody uses any more. It goes on where the last step ended: what
-    /// was deleted is walked over once, however many empty regions it leaves.
+    /// Deletes some keys of a range that is no longer used (K-6.12). It continues where the last step ended, so
+    /// that each part is walked once, however many empty regions the deletions leave.
     pub(crate) async fn reclaim_some(&self, range: KeyRange) -> Result<Reclaimed, ClientError> {
         let end = range.end.clone();
         let begun = self.reclaims().remove(&end).filter(|from| range.start < *from);
@@ -77,13 +77,13 @@ impl TikvEngine {
         Ok((Reclaimed::Partly, left.map(|rest| rest.start)))
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn reclaims(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Vec<u8>>> {
         self.reclaims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the locks of processes that died, some regions at a time; once through, it lets the
-    /// cluster drop old versions (K-6.11, K-6.14). Locks come first: to drop versions under a lock
+    /// Removes the locks of dead processes, a few regions at a time; after a full pass, lets the
+    /// cluster drop old versions (K-6.11, K-6.14). Locks come first: dropping versions under a lock
     /// would lose its transaction.
     pub(crate) async fn tend_some(&self) -> Result<Reclaimed, ClientError> {
         let cluster = &self.shared.cluster;

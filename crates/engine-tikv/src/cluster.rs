@@ -15,7 +15,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{MutexGuard, Semaphore};
 
-/// Acknowledged commits that are still being finished; more are finished before they are acknowledged.
+/// Acknowledged commits that are still being finished. Beyond this, commits finish before they are
+/// acknowledged.
 pub(crate) const TRAILING_MAX: u32 = 1024;
 
 /// A TiKV cluster.
@@ -24,10 +25,10 @@ pub(crate) struct Cluster {
     pub(crate) oracle: Oracle,
     pub(crate) pace: Arc<dyn Pace>,
     pub(crate) meter: Arc<StoreMeter>,
-    /// How long one call may wait for the cluster, before it has done anything; as long again for what
-    /// may have happened by then.
+    /// How long one call may wait for the cluster before it has done anything; then as long again to
+    /// settle what may have happened.
     pub(crate) wait_ms_max: u64,
-    /// Commits of other regions that follow their acknowledgement: each holds a permit.
+    /// Commits in other regions that follow their acknowledgement; each holds a permit.
     pub(crate) trailing: Arc<Semaphore>,
     tls: Option<Tls>,
     regions: RegionCache,
@@ -38,20 +39,20 @@ pub(crate) struct Cluster {
     stores: Mutex<HashMap<u64, Arc<Channel>>>,
 }
 
-/// A request that has no answer from its region.
+/// Why a request has no answer from its region.
 #[derive(Clone, Debug)]
 pub(crate) enum SendError {
     /// The request never left this process.
     Unsent(String),
-    /// The region is elsewhere, or has other bounds: the request was hardly executed.
+    /// The region has moved, or its bounds have changed: the request was very likely not executed.
     Moved(String),
-    /// The server asks to wait: the request was not executed.
+    /// The server asks us to wait: the request was not executed.
     Busy(u64, String),
     /// The request may have been executed.
     Lost(String),
     /// The answer is too long: the request may have been executed.
     TooLong(String),
-    /// The request was not executed, and will not be.
+    /// The request was not executed, and never will be.
     Failed(ClientError),
 }
 
@@ -79,7 +80,7 @@ impl Cluster {
         }
     }
 
-    /// The patience of one call.
+    /// The patience of a new call.
     pub(crate) fn patience(&self) -> Patience {
         Patience::new(&self.pace, &self.meter, self.wait_ms_max)
     }
@@ -135,13 +136,13 @@ impl Cluster {
         }
     }
 
-    /// The turn to ask the driver for a region.
+    /// A turn to ask the driver for a region.
     async fn asking(&self, patience: &Patience) -> Result<MutexGuard<'_, ()>, ClientError> {
         let slow = || ClientError::Unavailable("the placement driver is slow".to_owned());
         patience.within(self.asking.lock()).await.ok_or_else(slow)
     }
 
-    /// The items by the regions that hold their keys, in the order of first appearance.
+    /// Groups the items by the region that holds their key, in order of first appearance.
     pub(crate) async fn group<Item>(
         &self,
         items: Vec<Item>,
@@ -171,7 +172,7 @@ impl Cluster {
         self.send_within(region, request, MESSAGE_BYTES_MAX, patience).await
     }
 
-    /// The same with an answer of at most `bytes_max` bytes.
+    /// The same, with an answer of at most `bytes_max` bytes.
     pub(crate) async fn send_within<Request: RegionRequest>(
         &self,
         region: &Region,
@@ -227,7 +228,7 @@ impl Cluster {
         }
     }
 
-    /// Remembers what a region error says.
+    /// Applies what a region error says to the cache.
     fn note(&self, region: &Region, error: RegionError) -> SendError {
         let reason = error.message;
         if error.undetermined_result.is_some() {
@@ -265,14 +266,14 @@ impl Cluster {
         Ok(self.stores().entry(store_id).or_insert_with(fresh).clone())
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn stores(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Channel>>> {
         self.stores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl SendError {
-    /// Waits before the request is sent again, which must be allowed.
+    /// Waits before sending the request again; the request must be safe to repeat.
     pub(crate) async fn wait(self, patience: &mut Patience) -> Result<(), ClientError> {
         match self {
             Self::Unsent(reason)

@@ -1,5 +1,5 @@
-//! Turns a commit into a transaction: reads what it depends on, computes, and commits on the
-//! condition that nothing has changed.
+//! Turns a commit into a transaction: reads what it depends on, computes the writes, and commits on
+//! the condition that nothing has changed.
 
 use crate::engine::Shared;
 use crate::patience::Patience;
@@ -22,10 +22,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 /// Reads of one attempt: the keys that the commit names, then those that its derivation depends on.
 const READS_MAX: usize = 4;
 
-/// How long before the start of a transaction its guards may be read beside it, in milliseconds.
+/// How long before the start of a transaction its guards may be read in parallel with it, in milliseconds
+/// (K-6.17).
 const GUARD_BESIDE_MS_MAX: u64 = 5_000;
 
-/// Commits, as often as it takes within `patience`.
+/// Commits, with as many attempts as `patience` allows.
 pub(crate) async fn run(
     shared: &Shared,
     commit: &Commit,
@@ -45,14 +46,14 @@ pub(crate) async fn run(
     shared.meter.contended();
     let turn = patience.within(shared.queue.enter_keys(used(commit))).await;
     let _turn = turn.unwrap_or(Err(CommitError::Busy))?;
-    // From now on it reads all that it depends on, to find the check that fails.
+    // From now on it reads everything it depends on, to find the first check that fails (K-6.7).
     let budget = Budget { ms_max: patience.ms_left().min(BUDGET.ms_max), ..BUDGET };
     let again = || attempt(shared, commit, false, patience.clone());
     let tried = retry(&*shared.cluster.pace, budget, again).await;
     tried.unwrap_or(Err(CommitError::Conflict))
 }
 
-/// The keys over which it can conflict.
+/// The keys on which it can conflict.
 fn used(commit: &Commit) -> Vec<&Key> {
     let checked = commit.checks.iter().map(|check| &check.key);
     checked.chain(commit.writes.iter().filter_map(Write::key)).chain(&commit.turns).collect()
@@ -95,13 +96,13 @@ async fn attempt(
 /// A transaction that is ready to be sent.
 struct Plan {
     start: Timestamp,
-    /// When its guards held, or before that.
+    /// When its guards held, or an earlier time.
     guarded: Timestamp,
     mutations: Vec<Mutation>,
 }
 
-/// Whether the store itself can judge the commit: it has no functions, and its checks are that keys
-/// it puts do not exist.
+/// Whether the store itself can judge the commit: it has no functions, and its only checks are that
+/// keys it puts are absent.
 fn can_be_blind(commit: &Commit) -> bool {
     let put: HashSet<&Key> = commit.writes.iter().filter_map(put_key).collect();
     let is_insert = |check: &Check| check.expect == Expect::Absent && put.contains(&check.key);
@@ -117,8 +118,8 @@ fn put_key(write: &Write) -> Option<&Key> {
     }
 }
 
-/// Guards are read while the timestamp is on its way; nothing else is read. How old they are by then is
-/// known only from an earlier timestamp: if that is too old, they are read again.
+/// Reads only the guards, while the timestamp is being fetched. Their age is bounded by an earlier
+/// timestamp: if that is too old, they are read again.
 async fn plan_blind(
     shared: &Shared,
     commit: &Commit,
@@ -150,7 +151,7 @@ async fn plan_blind(
 }
 
 /// Everything is read as of the start of the transaction, which conflicts with later writes to the
-/// keys it writes or locks. Keys that it only relies on are locked.
+/// keys it writes or locks. Keys that it only depends on are locked.
 async fn plan(
     shared: &Shared,
     commit: &Commit,
@@ -171,7 +172,7 @@ async fn plan(
             Ok(state.get(key.as_slice()).cloned().flatten())
         };
         resolve::judge(commit, &mut |key| Ok(state.get(key.as_slice()).cloned().flatten()))?;
-        // Keys that are not read yet count as absent, and then it is made again.
+        // Keys not yet read count as absent; then the commit is computed again.
         let made = resolve::make(commit, &shared.limits, &mut |key| look(key));
         let relied_on = relied_on.into_inner();
         wanted =
@@ -221,10 +222,10 @@ fn mutations(made: Vec<Resolved>, start: Timestamp) -> Vec<Mutation> {
     made.into_iter().map(mutation).collect()
 }
 
-/// Locks the keys that are not written.
+/// Locks the keys that are not written, so that a concurrent write of them conflicts (K-6.6).
 fn add_locks(mutations: &mut Vec<Mutation>, keys: BTreeSet<Key>) {
     if mutations.is_empty() {
-        // Nothing is written: what was read at one moment held at that moment.
+        // Nothing is written: everything was read as of one moment, so it held at that moment.
         return;
     }
     let written: HashSet<Bytes> = mutations.iter().map(|mutation| mutation.key.clone()).collect();

@@ -1,22 +1,21 @@
-//! The placement driver: finds its leader, and asks it where things are.
+//! The placement driver: finds its leader, and asks it where regions and stores are.
 
-use crate::grpc::{Channel, Messages, RpcError};
+use crate::grpc::{Channel, Messages, Requests, RpcError};
 use crate::patience::{CALL_MAX, ClientError, Patience};
 use crate::proto::driver::{
     GetAllStoresResponse, GetClusterConfigResponse, GetMembersResponse, GetRegionRequest,
     GetRegionResponse, GetStoreRequest, GetStoreResponse, HeaderRequest, RequestHeader,
-    ResponseHeader, UpdateGcSafePointRequest, UpdateGcSafePointResponse,
+    ResponseHeader, TsoRequest, UpdateGcSafePointRequest, UpdateGcSafePointResponse,
 };
 use crate::proto::{Peer, RegionMeta, Store};
 use crate::timestamp::Timestamp;
 use crate::tls::Tls;
-use bytes::Bytes;
 use futures_util::future::select_ok;
 use prost::Message;
 use std::sync::Arc;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::Mutex;
 
-/// A client of the drivers of one cluster. All but the search for the leader goes to the leader.
+/// A client of the drivers of one cluster. Everything except the search for the leader goes to the leader.
 #[derive(Debug)]
 pub(crate) struct Driver {
     /// The addresses that the operator gave.
@@ -28,7 +27,7 @@ pub(crate) struct Driver {
 #[derive(Debug, Default)]
 struct Known {
     leader: Option<Arc<Leader>>,
-    /// All drivers, as the leader said.
+    /// All drivers, as the leader listed them.
     members: Vec<String>,
 }
 
@@ -126,7 +125,7 @@ impl Driver {
         Ok(answer.cluster.map_or(0, |cluster| cluster.max_peer_count))
     }
 
-    /// Lets the stores drop versions that nobody can read at `at` or later.
+    /// Lets the stores drop versions that no read at `at` or later needs.
     pub(crate) async fn set_safe_point(
         &self,
         at: Timestamp,
@@ -138,13 +137,14 @@ impl Driver {
         Ok(())
     }
 
-    /// A stream of requests for timestamps.
+    /// Asks for timestamps, and opens the stream of such requests.
     pub(crate) async fn open_timestamps(
         &self,
-        in_flight_max: usize,
-    ) -> Result<(RequestHeader, mpsc::Sender<Bytes>, Messages), RpcError> {
+        count: u32,
+    ) -> Result<(RequestHeader, Requests, Messages), RpcError> {
         let leader = self.leader().await?;
-        let (requests, answers) = leader.channel.open("/pdpb.PD/Tso", in_flight_max).await?;
+        let first = TsoRequest { header: Some(leader.header), count };
+        let (requests, answers) = leader.channel.open("/pdpb.PD/Tso", &first).await?;
         Ok((leader.header, requests, answers))
     }
 
@@ -186,7 +186,7 @@ impl Driver {
         }
         let mut addresses = self.seeds.clone();
         addresses.extend(known.members.iter().filter(|m| !self.seeds.contains(m)).cloned());
-        // Side by side: those that do not answer take as long as a call may.
+        // In parallel, because a driver that does not answer takes as long as a call may.
         let asked = addresses.iter().map(|address| Box::pin(self.ask_for_leader(address)));
         let ((leader, members), _) = select_ok(asked).await?;
         known.leader = Some(leader.clone());

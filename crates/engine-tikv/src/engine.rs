@@ -5,7 +5,7 @@ use crate::cluster::{Cluster, TRAILING_MAX};
 use crate::commit;
 use crate::patience::{ClientError, Patience};
 use crate::read::{Newest, When};
-use crate::start::FORMAT_KEY;
+use crate::start::{FORMAT_KEY, OpenError};
 use crate::timestamp::Timestamp;
 use crate::tls::Tls;
 use crate::value;
@@ -16,17 +16,18 @@ use lazuli_engine::meter::{Call, StoreMeter, TimedCall};
 use lazuli_engine::queue::KeyQueue;
 use lazuli_engine::retry::Pace;
 use lazuli_engine::{
-    Acknowledged, BoxFuture, ClockSource, Commit, CommitError, Engine, EngineError, Found, Key,
-    KeyRange, Limits, Nature, Reclaimed, Revision, View, Writers,
+    BoxFuture, Commit, CommitError, Engine, EngineError, Found, Key, KeyRange, Limits, Nature,
+    Reclaimed, Revision, View,
 };
 use lazuli_meter::{Family, Source};
 use std::collections::HashMap;
+use std::future::ready;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// What TiKV takes in one entry of its log, 8 MiB, bounds values; its memory bounds commits.
+/// Values are bounded by TiKV's log entries, 8 MiB each; commits by its memory (K-6.10).
 const LIMITS: Limits = Limits {
     key_bytes_max: 4 * 1024,
     value_bytes_max: 6 * 1024 * 1024,
@@ -38,7 +39,7 @@ const LIMITS: Limits = Limits {
     kept_views_max: usize::MAX,
 };
 
-/// Commits at the same time; more wait for a place.
+/// Concurrent commits; more wait for a place.
 const COMMITS_MAX: u32 = 4096;
 /// Keys that commits of this process may wait for.
 const QUEUE_PLACES_MAX: usize = 64 * 1024;
@@ -54,9 +55,9 @@ pub struct TikvOptions {
     pub wait_ms_max: u64,
     /// Whether [`Engine::tend`] lets the cluster drop old versions. False where TiDB does.
     pub collect_garbage: bool,
-    /// Memory for chunks of scans on their way, all scans together.
+    /// Memory for chunks of scans in flight, all scans together.
     pub chunk_bytes: usize,
-    /// What a new cluster's format record says of its creator.
+    /// What the format record of a new cluster gives as its creator.
     pub created_by: String,
     /// Whether [`TikvEngine::open`] may write: a format record into an empty cluster, and a probe.
     pub creates: bool,
@@ -80,9 +81,9 @@ impl TikvOptions {
 pub struct TikvEngine {
     pub(crate) shared: Arc<Shared>,
     pub(crate) collect_garbage: bool,
-    /// Where the search for forgotten locks goes on, and when it began.
+    /// Where the search for abandoned locks continues, and when it began.
     pub(crate) sweep: tokio::sync::Mutex<Option<(Vec<u8>, Timestamp)>>,
-    /// Where the reclaim of a range goes on, by the end of the range.
+    /// Where the reclaim of a range continues, by the end of the range.
     pub(crate) reclaims: Mutex<HashMap<Vec<u8>, Vec<u8>>>,
 }
 
@@ -94,16 +95,16 @@ pub(crate) struct Shared {
     pub(crate) chunks: ChunkMemory,
     pub(crate) meter: Arc<StoreMeter>,
     is_closed: AtomicBool,
-    /// A commit holds a permit; closing takes all.
+    /// Each commit holds a permit; closing takes all.
     commits: Semaphore,
 }
 
 impl TikvEngine {
-    /// Connects when it is first used, and checks nothing: [`open`](Self::open) is for servers.
-    pub fn new(options: &TikvOptions) -> Result<Self, EngineError> {
+    /// Connects when first used, and checks nothing: [`open`](Self::open) is for servers.
+    pub fn new(options: &TikvOptions) -> Result<Self, OpenError> {
         let (address, pace) = (&options.address, options.pace.clone());
         let tls = address.tls.as_ref().map(Tls::load).transpose();
-        let tls = tls.map_err(|reason| EngineError::Io(reason.into()))?;
+        let tls = tls.map_err(OpenError::Files)?;
         let meter = Arc::new(StoreMeter::default());
         let drivers = address.drivers.clone();
         let cluster = Cluster::new(drivers, tls, pace, options.wait_ms_max, meter.clone());
@@ -122,6 +123,13 @@ impl TikvEngine {
             sweep: tokio::sync::Mutex::default(),
             reclaims: Mutex::default(),
         })
+    }
+
+    /// A view that may be used for `life_ms`.
+    fn view_for(&self, life_ms: u64) -> Result<Arc<dyn View>, EngineError> {
+        self.shared.check_open()?;
+        self.shared.meter.called(Call::View);
+        Ok(Arc::new(TikvView::new(self.shared.clone(), life_ms)))
     }
 }
 
@@ -190,11 +198,7 @@ impl Engine for TikvEngine {
     }
 
     fn nature(&self) -> Nature {
-        Nature {
-            clock: ClockSource::Store,
-            writers: Writers::Many,
-            acknowledged: Acknowledged::Kept,
-        }
+        Nature::SHARED
     }
 
     fn read<'a>(
@@ -211,24 +215,14 @@ impl Engine for TikvEngine {
     }
 
     fn view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
-        Box::pin(async move {
-            self.shared.check_open()?;
-            self.shared.meter.called(Call::View);
-            let life_ms = self.shared.limits.view_ms_max;
-            Ok(Arc::new(TikvView::new(self.shared.clone(), life_ms)) as Arc<dyn View>)
-        })
+        Box::pin(ready(self.view_for(self.shared.limits.view_ms_max)))
     }
 
     fn kept_view(&self) -> BoxFuture<'_, Result<Arc<dyn View>, EngineError>> {
-        Box::pin(async move {
-            self.shared.check_open()?;
-            self.shared.meter.called(Call::View);
-            let life_ms = self.shared.limits.kept_view_ms_max;
-            Ok(Arc::new(TikvView::new(self.shared.clone(), life_ms)) as Arc<dyn View>)
-        })
+        Box::pin(ready(self.view_for(self.shared.limits.kept_view_ms_max)))
     }
 
-    /// The commit goes on if its caller goes away: half of one would leave locks behind.
+    /// The commit continues if its caller goes away: half a commit would leave locks behind.
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         Box::pin(async move {
             let shared = self.shared.clone();
@@ -268,7 +262,7 @@ impl Engine for TikvEngine {
             if !self.shared.is_closed.swap(true, Ordering::SeqCst) {
                 // Commits that wait for a permit find the engine closed when they get it.
                 drop(self.shared.commits.acquire_many(COMMITS_MAX).await);
-                // Other processes need not find locks of this one.
+                // Finish, so that other processes find no locks of this one.
                 drop(self.shared.cluster.trailing.acquire_many(TRAILING_MAX).await);
             }
             Ok(())

@@ -1,22 +1,21 @@
 //! Remote calls over HTTP/2, as gRPC defines them: one request and one response, or a stream of each.
+//!
+//! They use `h2` itself. hyper's client sends the head of a request before its body has room in the window of the
+//! connection, which the body learns one task and one system call later: both go out in one write here.
 
 use crate::tls::Tls;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use futures_util::future::BoxFuture;
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
+use h2::{RecvStream, SendStream};
 use http::header::{CONTENT_TYPE, HeaderMap, TE};
 use http::{Request, Response};
-use http_body::{Body, Frame};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
-use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 /// Every message is preceded by a flag (0: not compressed) and its length.
@@ -25,6 +24,8 @@ const PREFIX_BYTES: usize = 5;
 pub(crate) const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 const STREAM_WINDOW_BYTES: u32 = 4 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 32 * 1024 * 1024;
+/// Headers of a response: a status and its reason.
+const HEADER_BYTES_MAX: u32 = 16 * 1024;
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 
 /// Why a call has no answer.
@@ -39,23 +40,30 @@ pub(crate) enum RpcError {
     /// The answer is longer than the caller or the server allows. The request may have been executed.
     #[error("the answer of {0} is too long")]
     TooLong(String),
-    /// The server refused the request for a reason that does not pass by itself.
+    /// The server refused the request for a lasting reason.
     #[error("refused by {0}")]
     Refused(String),
 }
 
-/// A connection to one server, made when it is needed and made again when it is broken.
+/// A connection to one server, made when needed and replaced when broken.
 #[derive(Debug)]
 pub(crate) struct Channel {
     /// Host and port.
     address: String,
     tls: Option<Tls>,
-    sender: Mutex<Option<SendRequest<Outgoing>>>,
+    line: Mutex<Option<Line>>,
+}
+
+/// A connection. It ends when nobody uses it any more.
+#[derive(Clone, Debug)]
+struct Line {
+    sender: SendRequest<Bytes>,
+    is_closed: Arc<AtomicBool>,
 }
 
 impl Channel {
     pub(crate) fn new(address: &str, tls: Option<Tls>) -> Self {
-        Self { address: address.to_owned(), tls, sender: Mutex::new(None) }
+        Self { address: address.to_owned(), tls, line: Mutex::new(None) }
     }
 
     pub(crate) fn address(&self) -> &str {
@@ -72,7 +80,7 @@ impl Channel {
         self.call_within(path, request, MESSAGE_BYTES_MAX, time).await
     }
 
-    /// The same with a response of at most `bytes_max` bytes. A longer one is not received.
+    /// The same, with a response of at most `bytes_max` bytes. A longer one is not received.
     pub(crate) async fn call_within<Answer: Message + Default>(
         &self,
         path: &'static str,
@@ -80,9 +88,9 @@ impl Channel {
         bytes_max: usize,
         time: Duration,
     ) -> Result<Answer, RpcError> {
-        let body = Outgoing::One(Some(framed(request)));
         let answered = timeout(time, async {
-            let response = self.send(path, body).await?;
+            let (response, _) = self.send(path, framed(request), true).await?;
+            let response = response.await.map_err(|error| self.lost(&error))?;
             self.one_message(response, bytes_max).await
         });
         match answered.await {
@@ -96,112 +104,93 @@ impl Channel {
         }
     }
 
-    /// A stream of requests and a stream of responses. A server may say nothing before the first
-    /// request, so this does not wait for it.
+    /// A stream of requests, of which this is the first, and a stream of responses.
     pub(crate) async fn open(
         &self,
         path: &'static str,
-        in_flight_max: usize,
-    ) -> Result<(mpsc::Sender<Bytes>, Messages), RpcError> {
-        let (requests, queued) = mpsc::channel(in_flight_max);
-        let mut sender = self.connected().await?;
-        let request = self.request(path, Outgoing::Many(queued))?;
-        let opening = Box::pin(async move {
-            let response = sender.send_request(request).await.ok()?;
-            // A stream that fails at once has its status in the headers.
-            let has_failed = response.headers().contains_key("grpc-status");
-            (!has_failed).then(|| response.into_body())
-        });
+        first: &impl Message,
+    ) -> Result<(Requests, Messages), RpcError> {
+        let (opening, requests) = self.send(path, framed(first), false).await?;
         let messages = Messages { opening: Some(opening), body: None, buffer: BytesMut::new() };
-        Ok((requests, messages))
+        Ok((Requests(requests), messages))
     }
 
+    /// Sends a request with its first or only message.
     async fn send(
         &self,
         path: &'static str,
-        body: Outgoing,
-    ) -> Result<Response<Incoming>, RpcError> {
-        let mut sender = self.connected().await?;
-        let request = self.request(path, body)?;
-        sender.send_request(request).await.map_err(|error| self.lost(&error))
+        message: Bytes,
+        is_only: bool,
+    ) -> Result<(ResponseFuture, SendStream<Bytes>), RpcError> {
+        let Line { sender, .. } = self.connected().await?;
+        let sent = async {
+            let mut sender = sender.ready().await?;
+            let (response, mut body) = sender.send_request(self.request(path)?, false)?;
+            body.send_data(message, is_only)?;
+            Ok((response, body))
+        };
+        sent.await.map_err(|error: SendError| {
+            // The server may have announced the end of a connection that is still open.
+            self.disconnect();
+            self.lost(&error)
+        })
     }
 
-    fn request(&self, path: &'static str, body: Outgoing) -> Result<Request<Outgoing>, RpcError> {
+    fn request(&self, path: &'static str) -> Result<Request<()>, SendError> {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        Request::post(format!("{scheme}://{}{path}", self.address))
+        let request = Request::post(format!("{scheme}://{}{path}", self.address))
+            .version(http::Version::HTTP_2)
             .header(CONTENT_TYPE, "application/grpc")
-            .header(TE, "trailers")
-            .body(body)
-            .map_err(|error| RpcError::Refused(format!("{}: {error}", self.address)))
+            .header(TE, "trailers");
+        Ok(request.body(())?)
     }
 
     /// The connection in use, or a new one.
-    async fn connected(&self) -> Result<SendRequest<Outgoing>, RpcError> {
-        let mut held = self.sender.lock().await;
-        if let Some(sender) = held.as_ref().filter(|sender| !sender.is_closed()) {
-            return Ok(sender.clone());
+    async fn connected(&self) -> Result<Line, RpcError> {
+        let mut held = self.line.lock().await;
+        if let Some(line) = held.as_ref().filter(|line| !line.is_closed.load(Ordering::Acquire)) {
+            return Ok(line.clone());
         }
         let connecting = timeout(CONNECT_MAX, self.connect());
         let connected = connecting.await.unwrap_or_else(|elapsed| Err(elapsed.to_string()));
-        let sender =
+        let line =
             connected.map_err(|reason| RpcError::Unsent(format!("{}: {reason}", self.address)))?;
-        *held = Some(sender.clone());
-        Ok(sender)
+        *held = Some(line.clone());
+        Ok(line)
     }
 
-    async fn connect(&self) -> Result<SendRequest<Outgoing>, String> {
+    async fn connect(&self) -> Result<Line, String> {
         let text = |error: std::io::Error| error.to_string();
         let stream = TcpStream::connect(&self.address).await.map_err(text)?;
         stream.set_nodelay(true).map_err(text)?;
-        let mut builder = Builder::new(TokioExecutor::new());
-        builder
-            .initial_stream_window_size(STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-        let text = |error: hyper::Error| error.to_string();
-        // The connection ends with its last user.
         match &self.tls {
-            None => {
-                let shaken = builder.handshake(TokioIo::new(stream)).await;
-                let (sender, connection) = shaken.map_err(text)?;
-                tokio::spawn(connection);
-                Ok(sender)
-            }
-            Some(tls) => {
-                let stream = tls.connect(&self.address, stream).await?;
-                let shaken = builder.handshake(TokioIo::new(stream)).await;
-                let (sender, connection) = shaken.map_err(text)?;
-                tokio::spawn(connection);
-                Ok(sender)
-            }
+            None => shake_hands(stream).await,
+            Some(tls) => shake_hands(tls.connect(&self.address, stream).await?).await,
         }
     }
 
     fn disconnect(&self) {
-        // Whoever holds it makes a new one.
-        if let Ok(mut held) = self.sender.try_lock() {
+        // If the lock is taken, its holder is making a new connection.
+        if let Ok(mut held) = self.line.try_lock() {
             *held = None;
         }
     }
 
     async fn one_message(
         &self,
-        response: Response<Incoming>,
+        response: Response<RecvStream>,
         bytes_max: usize,
     ) -> Result<Bytes, RpcError> {
         self.check_status(response.headers())?;
         let mut body = response.into_body();
         let mut received = Received::new(bytes_max);
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.lost(&error))?;
-            match frame.into_data() {
-                Ok(data) if received.add(&data) => {}
-                Ok(_) => return Err(RpcError::TooLong(self.address.clone())),
-                Err(frame) => {
-                    if let Some(trailers) = frame.trailers_ref() {
-                        self.check_status(trailers)?;
-                    }
-                }
+        while let Some(data) = next_data(&mut body).await {
+            if !received.add(&data.map_err(|error| self.lost(&error))?) {
+                return Err(RpcError::TooLong(self.address.clone()));
             }
+        }
+        if let Some(trailers) = body.trailers().await.map_err(|error| self.lost(&error))? {
+            self.check_status(&trailers)?;
         }
         next_message(&mut received.bytes)
             .map_err(|reason| self.lost(&reason))?
@@ -232,7 +221,7 @@ impl Channel {
 /// The part of one message that has arrived.
 struct Received {
     bytes: BytesMut,
-    /// Of the message without its prefix.
+    /// Maximum bytes of the message without its prefix.
     bytes_max: usize,
 }
 
@@ -241,7 +230,7 @@ impl Received {
         Self { bytes: BytesMut::new(), bytes_max: bytes_max.min(MESSAGE_BYTES_MAX) }
     }
 
-    /// False if the message is too long, which its prefix says before the rest has arrived.
+    /// False if the message is too long; its prefix tells before the rest has arrived.
     fn add(&mut self, data: &[u8]) -> bool {
         if self.bytes.len() + data.len() > PREFIX_BYTES + self.bytes_max {
             return false;
@@ -254,40 +243,97 @@ impl Received {
     }
 }
 
+/// Why a request was not sent.
+#[derive(Debug, thiserror::Error)]
+enum SendError {
+    #[error(transparent)]
+    Line(#[from] h2::Error),
+    #[error(transparent)]
+    Head(#[from] http::Error),
+}
+
+/// Begins to speak HTTP/2.
+async fn shake_hands<Io>(io: Io) -> Result<Line, String>
+where
+    Io: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let mut builder = Builder::new();
+    builder
+        .enable_push(false)
+        .initial_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_header_list_size(HEADER_BYTES_MAX);
+    let shaken = builder.handshake::<Io, Bytes>(io).await;
+    let (sender, connection): (_, Connection<Io, Bytes>) =
+        shaken.map_err(|error| error.to_string())?;
+    let is_closed = Arc::new(AtomicBool::new(false));
+    let closed = is_closed.clone();
+    tokio::spawn(async move {
+        // Whoever waits for an answer gets the error too.
+        let _ = connection.await;
+        closed.store(true, Ordering::Release);
+    });
+    Ok(Line { sender, is_closed })
+}
+
+/// The next data of a response, which make room in the windows for more.
+async fn next_data(body: &mut RecvStream) -> Option<Result<Bytes, h2::Error>> {
+    let data = body.data().await?;
+    Some(data.and_then(|data| {
+        body.flow_control().release_capacity(data.len())?;
+        Ok(data)
+    }))
+}
+
+/// The requests of a stream.
+#[derive(Debug)]
+pub(crate) struct Requests(SendStream<Bytes>);
+
+impl Requests {
+    /// Sends one more; false if the stream has ended. Waits for nothing: the caller bounds how many are unanswered.
+    pub(crate) fn send(&mut self, request: &impl Message) -> bool {
+        self.0.send_data(framed(request), false).is_ok()
+    }
+}
+
 /// The responses of a stream.
 pub(crate) struct Messages {
-    /// Until the server has answered with its first bytes.
-    opening: Option<BoxFuture<'static, Option<Incoming>>>,
-    body: Option<Incoming>,
+    /// Until the server has sent its first bytes.
+    opening: Option<ResponseFuture>,
+    body: Option<RecvStream>,
     buffer: BytesMut,
 }
 
 impl Messages {
-    /// The next response; `None` when the stream has ended for whatever reason. A call that is
-    /// given up loses nothing.
+    /// The next response; `None` when the stream has ended for whatever reason. Cancelling the call
+    /// loses nothing.
     pub(crate) async fn next<Answer: Message + Default>(&mut self) -> Option<Answer> {
         if let Some(opening) = &mut self.opening {
-            self.body = opening.await;
+            let response = opening.await;
             self.opening = None;
+            let response = response.ok()?;
+            // A stream that fails at once has its status in the headers.
+            let has_failed = response.headers().contains_key("grpc-status");
+            self.body = (!has_failed).then(|| response.into_body());
         }
         let body = self.body.as_mut()?;
         loop {
             if let Some(message) = next_message(&mut self.buffer).ok()? {
                 return Answer::decode(message).ok();
             }
-            let data = body.frame().await?.ok()?.into_data().ok()?;
+            let data = next_data(body).await?.ok()?;
             self.buffer.put(data);
         }
     }
 }
 
 /// A message with its prefix.
-pub(crate) fn framed(message: &impl Message) -> Bytes {
+fn framed(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut framed = BytesMut::with_capacity(PREFIX_BYTES + length);
     framed.put_u8(0);
     framed.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    // It fails for lack of room only, and the buffer grows.
+    // It fails only for lack of room, and the buffer grows.
     let _ = message.encode(&mut framed);
     framed.freeze()
 }
@@ -306,33 +352,6 @@ fn next_message(buffer: &mut BytesMut) -> Result<Option<Bytes>, &'static str> {
     }
     buffer.advance(PREFIX_BYTES);
     Ok(Some(buffer.split_to(length).freeze()))
-}
-
-/// The body of a request.
-#[derive(Debug)]
-pub(crate) enum Outgoing {
-    One(Option<Bytes>),
-    Many(mpsc::Receiver<Bytes>),
-}
-
-impl Body for Outgoing {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let message = match self.get_mut() {
-            Self::One(message) => Poll::Ready(message.take()),
-            Self::Many(messages) => messages.poll_recv(context),
-        };
-        message.map(|message| message.map(|message| Ok(Frame::data(message))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        matches!(self, Self::One(None))
-    }
 }
 
 #[cfg(test)]

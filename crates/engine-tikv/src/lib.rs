@@ -1,18 +1,18 @@
 //! The engine on a TiKV cluster, which any number of processes share.
 //!
 //! The cluster is an ordered map of versions with optimistic transactions; its placement driver is
-//! the clock. The engine reads at one of its timestamps, computes here, and commits on the condition
-//! that nothing it relied on has changed since. `engine.rs` fulfils the contract, `commit.rs` turns a
-//! commit into a transaction, `cluster.rs`, `read.rs`, `transaction.rs` and `locks.rs` speak
-//! the protocol.
+//! the clock. The engine reads at one of its timestamps, computes the writes itself, and commits on
+//! the condition that nothing it relied on has changed. `engine.rs` implements the contract,
+//! `commit.rs` turns a commit into a transaction, and `cluster.rs`, `read.rs`, `transaction.rs` and
+//! `locks.rs` speak the protocol.
 //!
-//! The client is our own and narrow: [decision 012](../../../docs/decisions/012-tikv-client.md) says why.
+//! We use our own, minimal client: [decision 012](../../../docs/decisions/012-tikv-client.md) says why.
 //!
 //! Invariants:
-//! - Guards alone are read without a timestamp, which is exactly [`Timestamp::LATEST`](timestamp::Timestamp::LATEST).
-//! - Async commit is never used, so what became of a transaction is what its primary key says.
-//! - The answer to a prewrite or a commit is lost until proven otherwise: nothing is reported before
-//!   the primary key has been asked.
+//! - Only guards are read without a timestamp, that is, at [`Timestamp::LATEST`](timestamp::Timestamp::LATEST).
+//! - Async commit is never used, so a transaction's outcome is what its primary key says.
+//! - The answer to a prewrite or a commit counts as lost until proven otherwise: nothing is reported
+//!   before the primary key has been checked.
 
 mod address;
 mod chores;

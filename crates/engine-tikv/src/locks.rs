@@ -1,4 +1,4 @@
-//! What to do about the lock of another transaction: wait while it lives, else finish what it began.
+//! What to do about another transaction's lock: wait while the transaction lives, else finish what it began.
 
 use crate::cluster::Cluster;
 use crate::patience::{ClientError, Patience};
@@ -10,7 +10,7 @@ use crate::timestamp::Timestamp;
 use bytes::Bytes;
 use std::collections::HashMap;
 
-/// A transaction with at least this many keys in a region is finished there at once, else key by key.
+/// A transaction with at least this many keys in a region is finished for the whole region, else key by key.
 const WHOLE_REGION_KEYS: u64 = 16;
 const LOCKS_PER_SCAN: u32 = 256;
 
@@ -23,7 +23,7 @@ pub(crate) enum Fate {
 }
 
 impl Cluster {
-    /// Removes the locks of transactions that are over. True if none is left.
+    /// Removes the locks of finished transactions. True if none is left.
     pub(crate) async fn resolve(
         &self,
         locks: Vec<LockInfo>,
@@ -47,9 +47,9 @@ impl Cluster {
         Ok(all_gone)
     }
 
-    /// A transaction is what its primary key says. It may have no lock there yet, because the locks
-    /// of a transaction are placed side by side: only a lock that has outlived its time proves that
-    /// there will be none, and then the check forbids it (K-6.14).
+    /// The primary key decides a transaction. It may not be locked yet, because the locks of a
+    /// transaction are placed in parallel: only an expired lock proves that the primary never will
+    /// be, and then the check forbids it (K-6.14).
     async fn fate_of(
         &self,
         lock: &LockInfo,
@@ -61,7 +61,7 @@ impl Cluster {
         self.check_status(&lock.primary_lock, lock.lock_version, now, rollback, patience).await
     }
 
-    /// What became of a transaction of our own whose answer was lost. If it has not committed, it
+    /// The outcome of our own transaction whose answer was lost. If it has not committed, it
     /// never will: the check leaves a record that makes a late prewrite or commit fail.
     pub(crate) async fn settle(
         &self,
@@ -69,7 +69,7 @@ impl Cluster {
         start: Timestamp,
         patience: &mut Patience,
     ) -> Result<Fate, ClientError> {
-        // By this clock every lock has expired.
+        // At this time every lock has expired.
         self.check_status(primary, start.0, Timestamp::LATEST, true, patience).await
     }
 
@@ -117,7 +117,7 @@ impl Cluster {
         answer.error.map_or(Ok(()), |error| Err(unexpected(&error)))
     }
 
-    /// Removes locks older than `before` from the region that `start` is in. Returns where the next
+    /// Removes locks older than `before` from the region that holds `start`. Returns where the next
     /// region begins, or `None` at `end`. A lock that old has outlived its time, or this fails.
     pub(crate) async fn sweep(
         &self,
@@ -155,7 +155,7 @@ impl Cluster {
     }
 }
 
-/// An error of a key that no rule of the protocol leads to here.
+/// The error for a key error that the protocol should never produce here.
 pub(crate) fn unexpected(error: &KeyError) -> ClientError {
     ClientError::Refused(format!("{error:?}"))
 }

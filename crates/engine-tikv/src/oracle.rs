@@ -1,11 +1,10 @@
 //! Timestamps in batches: calls that wait at the same time share one request.
 
 use crate::driver::Driver;
-use crate::grpc::{Messages, framed};
+use crate::grpc::{Messages, Requests};
 use crate::patience::{CALL_MAX, ClientError, Patience};
 use crate::proto::driver::{RequestHeader, TsoRequest, TsoResponse};
 use crate::timestamp::Timestamp;
-use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,11 +22,11 @@ type Waiter = oneshot::Sender<Timestamp>;
 #[derive(Debug)]
 pub(crate) struct Oracle {
     driver: Arc<Driver>,
-    /// To the task that asks the driver. It ends with the runtime that it was started on.
+    /// Sends to the task that asks the driver. The task ends with the runtime that it was started on.
     waiting: Mutex<Option<mpsc::Sender<Waiter>>>,
     /// The greatest timestamp that was given.
     last: AtomicU64,
-    /// Why the driver could not be asked the last time that it could not.
+    /// Why the driver could not be asked, the last time that happened.
     failure: Arc<Mutex<Option<String>>>,
 }
 
@@ -36,7 +35,7 @@ impl Oracle {
         Self { driver, waiting: Mutex::new(None), last: AtomicU64::new(0), failure: Arc::default() }
     }
 
-    /// A timestamp greater than every one given before this call.
+    /// A timestamp greater than any given before this call.
     pub(crate) async fn now(&self, patience: &mut Patience) -> Result<Timestamp, ClientError> {
         loop {
             let (waiter, given) = oneshot::channel();
@@ -54,7 +53,7 @@ impl Oracle {
         }
     }
 
-    /// A timestamp that lies before everything that begins now, without asking for one.
+    /// A timestamp earlier than anything that begins now, without asking for one.
     pub(crate) fn past(&self) -> Timestamp {
         Timestamp(self.last.load(Ordering::Relaxed))
     }
@@ -73,7 +72,7 @@ impl Oracle {
     }
 }
 
-/// Connects when somebody waits. Waiters of a broken stream are dropped, and ask again.
+/// Connects when a call waits. Waiters of a broken stream are dropped, and ask again.
 async fn serve(
     driver: Arc<Driver>,
     mut waiting: mpsc::Receiver<Waiter>,
@@ -81,15 +80,16 @@ async fn serve(
 ) {
     let note = |reason| *failure.lock().unwrap_or_else(PoisonError::into_inner) = reason;
     while let Some(first) = waiting.recv().await {
-        match driver.open_timestamps(IN_FLIGHT_MAX).await {
+        let batch = with_others(first, &mut waiting);
+        match driver.open_timestamps(count(&batch)).await {
             Ok((header, requests, answers)) => {
                 note(None);
-                let mut stream = Stream { header, requests, answers, in_flight: VecDeque::new() };
-                stream.serve(first, &mut waiting).await;
+                let in_flight = VecDeque::from([batch]);
+                Stream { header, requests, answers, in_flight }.serve(&mut waiting).await;
             }
             Err(error) => {
                 note(Some(error.to_string()));
-                drop(first);
+                drop(batch);
                 while waiting.try_recv().is_ok() {}
             }
         }
@@ -97,32 +97,36 @@ async fn serve(
     }
 }
 
+/// All that wait now.
+fn with_others(first: Waiter, waiting: &mut mpsc::Receiver<Waiter>) -> Vec<Waiter> {
+    let others = std::iter::from_fn(|| waiting.try_recv().ok()).take(WAITING_MAX);
+    std::iter::once(first).chain(others).collect()
+}
+
+fn count(batch: &[Waiter]) -> u32 {
+    u32::try_from(batch.len()).unwrap_or(u32::MAX)
+}
+
 struct Stream {
     header: RequestHeader,
-    requests: mpsc::Sender<Bytes>,
+    requests: Requests,
     answers: Messages,
-    /// The waiters of each request without an answer, oldest first.
+    /// The waiters of each unanswered request, oldest first.
     in_flight: VecDeque<Vec<Waiter>>,
 }
 
 impl Stream {
-    /// Until the stream breaks, or nobody can wait any more.
-    async fn serve(&mut self, first: Waiter, waiting: &mut mpsc::Receiver<Waiter>) {
-        let mut next = Some(first);
+    /// Runs until the stream breaks, or no caller can wait any more.
+    async fn serve(&mut self, waiting: &mut mpsc::Receiver<Waiter>) {
         loop {
-            if let Some(first) = next.take() {
-                let mut batch = vec![first];
-                batch.extend(std::iter::from_fn(|| waiting.try_recv().ok()).take(WAITING_MAX));
-                if !self.ask(batch).await {
-                    return;
-                }
-            }
             let (busy, full) = (!self.in_flight.is_empty(), self.in_flight.len() >= IN_FLIGHT_MAX);
             tokio::select! {
-                waiter = waiting.recv(), if !full => match waiter {
-                    Some(waiter) => next = Some(waiter),
-                    None => return,
-                },
+                waiter = waiting.recv(), if !full => {
+                    let Some(first) = waiter else { return };
+                    if !self.ask(with_others(first, waiting)) {
+                        return;
+                    }
+                }
                 answer = timeout(CALL_MAX, self.answers.next()), if busy => {
                     if self.give(answer.ok().flatten()).is_none() {
                         return;
@@ -132,11 +136,10 @@ impl Stream {
         }
     }
 
-    async fn ask(&mut self, batch: Vec<Waiter>) -> bool {
-        let count = u32::try_from(batch.len()).unwrap_or(u32::MAX);
-        let request = TsoRequest { header: Some(self.header), count };
+    fn ask(&mut self, batch: Vec<Waiter>) -> bool {
+        let request = TsoRequest { header: Some(self.header), count: count(&batch) };
         self.in_flight.push_back(batch);
-        self.requests.send(framed(&request)).await.is_ok()
+        self.requests.send(&request)
     }
 
     /// Hands out the timestamps of an answer; `None` if it does not fit its request.
@@ -149,7 +152,7 @@ impl Stream {
         }
         let first = last.logical - i64::from(answer.count) + 1;
         for (logical, waiter) in (first..).zip(batch) {
-            // A waiter that has given up needs none.
+            // The waiter may have given up.
             let _ = waiter.send(Timestamp::new(last.physical, logical)?);
         }
         Some(())

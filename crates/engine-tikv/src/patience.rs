@@ -1,4 +1,4 @@
-//! How long a call goes on trying, and the errors it ends with.
+//! How long a call keeps trying (K-6.18), and the errors it ends with.
 
 use lazuli_engine::meter::{Retry, StoreMeter};
 use lazuli_engine::retry::Pace;
@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// One remote call may take this long; after that its connection is given up.
+/// How long one remote call may take; after that its connection is dropped (K-6.2).
 pub(crate) const CALL_MAX: Duration = Duration::from_secs(2);
 const PAUSE_MS_MAX: u64 = 200;
 
-/// Why the client could not do what it was asked.
+/// Why the client could not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClientError {
-    /// The time is up.
+    /// Time ran out.
     #[error("the TiKV cluster does not answer: {0}")]
     Unavailable(String),
-    /// The answer is too long. Less can be asked for.
+    /// The answer is too long. The caller can ask for less.
     #[error("an answer of the TiKV cluster is too long: {0}")]
     TooLong(String),
     /// Trying again does not help.
@@ -47,7 +47,7 @@ impl From<ClientError> for CommitError {
     }
 }
 
-/// What is left of the time of one call, and its back-off.
+/// The time that one call has left, and its back-off.
 #[derive(Clone)]
 pub(crate) struct Patience {
     pace: Arc<dyn Pace>,
@@ -62,7 +62,7 @@ impl Patience {
         Self { pace: pace.clone(), meter: meter.clone(), until_ms, pauses: 0 }
     }
 
-    /// The same, from the end of this time on: what may have happened is settled then.
+    /// The same, starting when this time ends: for settling what may have happened.
     pub(crate) fn to_settle(&self, ms: u64) -> Self {
         Self { until_ms: self.until_ms.saturating_add(ms), pauses: 0, ..self.clone() }
     }
@@ -71,12 +71,12 @@ impl Patience {
         self.until_ms.saturating_sub(self.pace.now_ms())
     }
 
-    /// What is left, at least a moment.
+    /// The time left, at least a moment.
     pub(crate) fn time_left(&self) -> Duration {
         Duration::from_millis(self.ms_left().max(1))
     }
 
-    /// What comes of `work` if it is done in time.
+    /// The result of `work` if it is done in time.
     pub(crate) async fn within<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = pin!(work);
         loop {
@@ -105,7 +105,7 @@ impl Patience {
         self.pause_for(random, why).await
     }
 
-    /// Waits as long as a busy server asks for, within reason.
+    /// Waits as long as a busy server asks, within reason.
     pub(crate) async fn pause_for(
         &mut self,
         ms: u64,

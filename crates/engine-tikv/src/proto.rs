@@ -1,8 +1,8 @@
-//! The messages of TiKV's protocol that the client uses, each with the fields that it uses.
+//! The messages of TiKV's protocol that the client uses, with only the fields that it uses.
 //!
 //! Declared by hand from the numbers in `pingcap/kvproto` (`pdpb`, `metapb`, `errorpb`, `kvrpcpb`).
-//! A field that is not declared is skipped when it is read, as the format intends, so a newer server
-//! can add fields. `uint64 version = 3` there is `#[prost(uint64, tag = "3")]` here.
+//! An undeclared field is skipped when read, as the format intends, so a newer server can add
+//! fields. `uint64 version = 3` there is `#[prost(uint64, tag = "3")]` here.
 
 pub(crate) mod driver;
 pub(crate) mod error;

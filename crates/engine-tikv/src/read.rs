@@ -15,10 +15,10 @@ use std::sync::Arc;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-/// Keys of one request. If the response is too long all the same, it is asked for in parts.
+/// Keys per request. If the response is still too long, it is requested in parts.
 pub(crate) const KEYS_PER_READ: usize = 32;
 
-/// The longest answer to a scan, which is more than one row with the largest key and value.
+/// The longest answer to a scan: more than one row with the largest key and value.
 pub(crate) const CHUNK_BYTES_MAX: usize = 10 * 1024 * 1024;
 
 /// Which values are read.
@@ -31,11 +31,11 @@ pub(crate) enum When {
 /// How the newest values are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Newest {
-    /// At a timestamp of their own: what is not seen is committed later than every snapshot that began before.
+    /// At a fresh timestamp: a commit it does not see is later than every snapshot begun before.
     Dated,
-    /// At no timestamp, which costs no round trip for it. A store passes over the lock of a transaction that
-    /// is being committed, if it is on the primary key; so the values may be from before a commit that a
-    /// snapshot of an earlier timestamp sees. Good for guards.
+    /// At no timestamp, which saves a round trip. A store skips the lock of a transaction that is being
+    /// committed if the lock is on the primary key, so the values may predate a commit that a snapshot at an
+    /// earlier timestamp sees. Good enough for guards.
     Undated,
 }
 
@@ -129,7 +129,7 @@ impl Cluster {
         (keys, read)
     }
 
-    /// As [`get_some`](Self::get_some), of the newest values, perhaps together with others.
+    /// Like [`get_some`](Self::get_some), for the newest values, perhaps in one call with other reads.
     async fn get_newest(
         &self,
         region: &Region,
@@ -152,7 +152,7 @@ impl Cluster {
             },
         };
         call.gather(keys);
-        // For all whom it reads for: they have begun.
+        // After gathering: all reads that share this timestamp have begun.
         let at = match newest {
             Newest::Undated => Ok(Timestamp::LATEST),
             Newest::Dated => self.oracle.now(&mut patience.clone()).await,
@@ -164,8 +164,8 @@ impl Cluster {
         call.finish(keys, read)
     }
 
-    /// The values of keys of one region. If they are too long for one answer, it asks for half of the
-    /// keys, then for the other half.
+    /// The values of keys of one region. If they are too long for one answer, asks for half of the
+    /// keys, then the other half.
     async fn get_some(
         &self,
         region: &Region,
@@ -230,7 +230,7 @@ impl Cluster {
                     let key = error.locked.iter().map(|lock| lock.key.clone()).collect::<Vec<_>>();
                     read.note_lock(error, &key)?;
                 }
-                // An empty value is none (K-6.15).
+                // An empty value means none (K-6.15).
                 None if pair.value.is_empty() => {}
                 None => read.found.push((pair.key, pair.value)),
             }
@@ -281,7 +281,7 @@ impl Cluster {
         }
     }
 
-    /// The region in which the scan goes on, and the part of the range that is there.
+    /// The region in which the scan continues, and its part of the range.
     async fn part_of(
         &self,
         read: &RangeRead,
@@ -305,7 +305,7 @@ impl Cluster {
         Ok((region, part))
     }
 
-    /// Waits until these locks are gone, or are worth another look.
+    /// Waits until these locks are gone, or worth checking again.
     async fn wait_for(
         &self,
         locks: Vec<LockInfo>,
@@ -319,7 +319,7 @@ impl Cluster {
 }
 
 impl Read {
-    /// What is said of `keys`.
+    /// The part of the result that concerns `keys`.
     pub(crate) fn part(&self, keys: &[Bytes]) -> Self {
         let found = self.found.iter().filter(|(key, _)| keys.contains(key));
         let locked: Vec<Bytes> =

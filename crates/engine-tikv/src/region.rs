@@ -1,4 +1,4 @@
-//! Regions: the ranges of keys that the cluster is cut into, and a cache of where they are.
+//! Regions: the key ranges into which the cluster is split, and a cache of where they are.
 
 use crate::patience::ClientError;
 use crate::proto::kv::Context;
@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Regions that are remembered. A cluster of 6 TiB has about this many.
+/// Regions that are remembered. A 6 TiB cluster has about this many.
 const REGIONS_MAX: usize = 65_536;
 
 const GROUP_BYTES: usize = 8;
 const GROUP_FULL: u8 = 0xFF;
 
-/// The form of a key in which regions are bounded: groups of eight bytes, padded with zeros, each
-/// followed by 255 less its number of padding bytes. It keeps the order of keys.
+/// The encoded form of a key, used for region bounds: groups of eight bytes, padded with zeros,
+/// each followed by 255 minus the number of padding bytes. It keeps the order of keys.
 pub(crate) fn encode(key: &[u8]) -> Vec<u8> {
     let mut encoded = Vec::with_capacity((key.len() / GROUP_BYTES + 1) * (GROUP_BYTES + 1));
     let mut groups = key.chunks_exact(GROUP_BYTES);
@@ -30,7 +30,7 @@ pub(crate) fn encode(key: &[u8]) -> Vec<u8> {
     encoded
 }
 
-/// The key that [`encode`] makes this of.
+/// The key that [`encode`] turned into this.
 pub(crate) fn decode(encoded: &[u8]) -> Option<Vec<u8>> {
     let mut key = Vec::with_capacity(encoded.len());
     for group in encoded.chunks(GROUP_BYTES + 1) {
@@ -59,7 +59,7 @@ pub(crate) struct Region {
 impl Region {
     /// `None` if it has no replica.
     pub(crate) fn new(meta: RegionMeta, leader: Option<Peer>) -> Option<Self> {
-        // Without a leader any replica will do: it says who leads.
+        // Without a leader, any replica will do: it names the leader.
         let leader = leader.or_else(|| meta.peers.first().copied())?;
         let epoch = meta.region_epoch?;
         Some(Self { id: meta.id, epoch, start: meta.start_key, end: meta.end_key, leader })
@@ -69,7 +69,7 @@ impl Region {
         self.id
     }
 
-    /// Of its bounds.
+    /// The version of its bounds.
     pub(crate) fn version(&self) -> u64 {
         self.epoch.version
     }
@@ -95,12 +95,12 @@ impl Region {
         self.end.is_empty() || encoded < self.end.as_slice()
     }
 
-    /// The first key of the region; empty at the beginning of all keys.
+    /// The first key of the region; empty if it starts at the first of all keys.
     pub(crate) fn first_key(&self) -> Result<Vec<u8>, ClientError> {
         Self::bound(&self.start)
     }
 
-    /// The first key after the region; `None` at the end of all keys.
+    /// The first key after the region; `None` if it ends after the last of all keys.
     pub(crate) fn key_after(&self) -> Result<Option<Vec<u8>>, ClientError> {
         if self.end.is_empty() { Ok(None) } else { Self::bound(&self.end).map(Some) }
     }
@@ -111,7 +111,7 @@ impl Region {
     }
 }
 
-/// What is known of regions, by their first key.
+/// The known regions, by their first key.
 #[derive(Debug, Default)]
 pub(crate) struct RegionCache(Mutex<BTreeMap<Vec<u8>, Arc<Region>>>);
 
@@ -132,7 +132,7 @@ impl RegionCache {
         region.reaches(encoded).then(|| region.clone())
     }
 
-    /// Remembers a region instead of all that it overlaps.
+    /// Remembers a region in place of all regions that it overlaps.
     pub(crate) fn insert(&self, region: Region) -> Arc<Region> {
         let region = Arc::new(region);
         let mut regions = self.regions();
@@ -143,7 +143,7 @@ impl RegionCache {
         if regions.len() >= REGIONS_MAX {
             regions.clear();
         }
-        // Only the region before it and those that begin within it can overlap.
+        // Only the previous region and those that begin within this one can overlap.
         let before = regions
             .range::<[u8], _>((Bound::Unbounded, Bound::Excluded(region.start.as_slice())))
             .next_back()
@@ -162,7 +162,7 @@ impl RegionCache {
         region
     }
 
-    /// Forgets a region that is not as it was; a newer description stays.
+    /// Forgets a region that has changed; a newer description stays.
     pub(crate) fn forget(&self, stale: &Region) {
         let mut regions = self.regions();
         if regions.get(&stale.start).is_some_and(|region| **region == *stale) {
@@ -178,7 +178,7 @@ impl RegionCache {
         }
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn regions(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Arc<Region>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

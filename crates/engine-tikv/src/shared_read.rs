@@ -1,12 +1,12 @@
-//! Reads of newest values that begin at the same time share a call.
+//! Reads of newest values that begin at the same time share one call.
 //!
 //! Most of what such a read costs a gateway is the call around it: a message each way, and the tasks and
-//! threads that wake for it. So the first read of a region lets the tasks run that are ready, and takes with it what
-//! they want to read there. Nobody waits for a call of somebody else, and a read that is alone is sent as soon
-//! as nothing else is ready to run. Each key is still read after its call and before its answer (K-2.2). Reads of
-//! other regions are apart: one whose leader is lost delays nobody else.
+//! threads that it wakes. So the first read of a region yields to the tasks that are ready, and includes what
+//! they want to read there. No read waits for another caller's call, and a read that is alone is sent as soon
+//! as no other task is ready. Each key is still read after its call and before its answer (K-2.2). Reads of
+//! different regions are separate: one whose leader is lost delays no others.
 //!
-//! Nothing runs in the background: whoever gathers the others reads for them. If that one gives up, they try
+//! Nothing runs in the background: the read that gathers the others reads for them. If it gives up, they try
 //! again.
 
 use crate::cluster::SendError;
@@ -18,13 +18,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
-/// Reads that share a call, at most. Bounds how much one of them waits for the values of others.
+/// Maximum reads per call. Bounds how long one of them waits for the values of others.
 pub(crate) const READS_MAX: usize = 16;
 
 /// A region, the version of its bounds, and what is read there.
 type Place = (u64, u64, Newest);
 
-/// The reads that wait to be taken along. A place is here while somebody gathers.
+/// Reads waiting to be included in a call. A place is present while a read gathers there.
 #[derive(Default)]
 pub(crate) struct SharedReads(Mutex<HashMap<Place, VecDeque<Waiting>>>);
 
@@ -33,9 +33,9 @@ struct Waiting {
     turn: oneshot::Sender<Turn>,
 }
 
-/// What becomes of a read that waits.
+/// The outcome for a waiting read.
 pub(crate) enum Turn {
-    /// It reads for itself, and for others.
+    /// It reads for itself and for others.
     Reads(Call),
     Done(Result<Read, SendError>),
 }
@@ -52,7 +52,7 @@ pub(crate) struct Call {
     place: Place,
     /// Whether others may still join.
     gathers: bool,
-    /// Those that this call reads for, beside the one who holds it.
+    /// The waiting reads that this call serves, in addition to its owner's.
     others: Vec<Waiting>,
 }
 
@@ -82,7 +82,7 @@ impl SharedReads {
         Call { reads: self.clone(), place, gathers: true, others: Vec::new() }
     }
 
-    /// Lets the first of those who still wait at a place gather the others.
+    /// Lets the first read that still waits at a place gather the others.
     fn pass_on(self: &Arc<Self>, place: Place) {
         let first = {
             let mut lines = self.lines();
@@ -93,24 +93,24 @@ impl SharedReads {
             first
         };
         if let Some(first) = first {
-            // If it has gone away, the call is dropped here, which passes it on to the next.
+            // If its caller is gone, the call is dropped here, which passes it on to the next.
             let _ = first.turn.send(Turn::Reads(self.call(place)));
         }
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn lines(&self) -> MutexGuard<'_, HashMap<Place, VecDeque<Waiting>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Call {
-    /// Takes along those who wait. Whoever begins later is not part of it.
+    /// Includes the waiting reads. Reads that begin later are not part of it.
     pub(crate) fn gather(&mut self, own: &[Bytes]) {
         let mut keys = own.len();
         if let Some(line) = self.reads.lines().get_mut(&self.place) {
             while let Some(first) = line.pop_front() {
-                // Whoever asked may have gone away.
+                // The caller may have stopped waiting.
                 if first.turn.is_closed() {
                     continue;
                 }
@@ -126,7 +126,7 @@ impl Call {
         self.reads.pass_on(self.place);
     }
 
-    /// The keys of all for whom it reads, each once.
+    /// The keys of all reads in the call, each once.
     pub(crate) fn keys(&self, own: &[Bytes]) -> Vec<Bytes> {
         if self.others.is_empty() {
             return own.to_vec();
@@ -136,7 +136,7 @@ impl Call {
         distinct.into_iter().cloned().collect()
     }
 
-    /// Gives everybody their part of the answer, and returns that of the reader of `own`.
+    /// Gives each read its part of the answer, and returns the part for `own`.
     pub(crate) fn finish(
         mut self,
         own: &[Bytes],
@@ -150,7 +150,7 @@ impl Call {
                 Ok(read) => Ok(read.part(&other.keys)),
                 Err(error) => Err(error.clone()),
             };
-            // Whoever asked may have gone away.
+            // The caller may have stopped waiting.
             let _ = other.turn.send(Turn::Done(part));
         }
         answer.map(|read| read.part(own))
@@ -159,7 +159,7 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        // If it was given up, those whom it was to read for try again.
+        // If it was given up, the reads that it was to serve try again.
         if self.gathers {
             self.reads.pass_on(self.place);
         }

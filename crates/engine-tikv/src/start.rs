@@ -1,4 +1,4 @@
-//! Opens a cluster for a server: waits for it, checks that it is fit, and claims its keys.
+//! Opens a cluster for a server: waits for it, checks that it is usable, and claims its keys.
 
 use crate::engine::{TikvEngine, TikvOptions};
 use crate::patience::ClientError;
@@ -10,12 +10,12 @@ use lazuli_engine::{
     Write,
 };
 
-/// Where the format record is. No other key begins with `L` and a zero.
+/// The key of the format record. No other key begins with `L` and a zero byte.
 pub(crate) const FORMAT_KEY: &[u8] = b"L\0format";
-/// Begins the key that is written and deleted at every start.
+/// Prefix of the key that is written and deleted at every start.
 const PROBE_PREFIX: &[u8] = b"L\0probe";
-/// The format that this version reads and writes. Raise it when an older gateway must not use the
-/// cluster any longer.
+/// The format that this version reads and writes. Raise it when older gateways must no longer use
+/// the cluster.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// How long a server waits for the cluster when it starts.
@@ -40,6 +40,9 @@ pub struct Opened {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
+    /// A file that the address names for TLS. Nothing was sent.
+    #[error("cannot use {0}")]
+    Files(String),
     #[error("no answer from {address} within 30 s: {reason}")]
     Away { address: String, reason: String },
     #[error("store {address} runs TiKV {version}; {}.{} or newer is needed", VERSION_MIN.0, VERSION_MIN.1)]
@@ -62,6 +65,9 @@ impl OpenError {
     /// What the operator can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::Files(_) => {
+                "ca, cert and key of the address name PEM files that this process can read"
+            }
             Self::Away { .. } => {
                 "check that the placement drivers run and that the address names them, as in \
                  tikv://pd1:2379,pd2:2379"
@@ -106,7 +112,7 @@ impl TikvEngine {
         Ok(Opened { engine, cluster, clock: at.revision(), warnings })
     }
 
-    /// A first timestamp; every failed try is logged.
+    /// A first timestamp. Logs every failed try.
     async fn connect(&self, address: &str, started_ms: u64) -> Result<Timestamp, OpenError> {
         let cluster = &self.shared.cluster;
         loop {
@@ -122,7 +128,7 @@ impl TikvEngine {
         }
     }
 
-    /// What the driver's connection says; a timestamp only says that none came.
+    /// The error of the driver's connection; the timestamp's error says only that none came.
     async fn why_away(&self) -> String {
         let cluster = &self.shared.cluster;
         let mut patience = crate::patience::Patience::new(&cluster.pace, &cluster.meter, 0);
@@ -156,7 +162,7 @@ impl TikvEngine {
         Ok(warnings)
     }
 
-    /// Reads the format record, or writes it into a cluster without keys of ours.
+    /// Reads the format record, or writes it into a cluster that has no keys of ours.
     async fn claim(&self, created_by: &str) -> Result<String, OpenError> {
         let key = Key::from(FORMAT_KEY.to_vec());
         loop {
@@ -253,7 +259,7 @@ fn check_format(record: &[u8]) -> Result<String, OpenError> {
     Ok(words.next().unwrap_or_default().to_owned())
 }
 
-/// Warns of clocks that differ, because signatures and expiry use this machine's (K-8.5).
+/// Warns about differing clocks, because signatures and expiry use this machine's (K-8.5).
 fn check_clock(cluster: Revision, here: Revision) -> Result<Option<String>, OpenError> {
     let skew = cluster.0.abs_diff(here.0) / TICKS_PER_MS;
     if skew > SKEW_MAX_MS {

@@ -14,7 +14,7 @@ impl Timestamp {
     const LOGICAL_BITS: u32 = 18;
 
     /// A read at this timestamp sees the newest committed value, without asking the driver for the
-    /// time. TiKV knows exactly this number; any other made-up one would pass for a real timestamp.
+    /// time. TiKV recognizes only this number; any other made-up one would pass for a real timestamp.
     pub(crate) const LATEST: Self = Self(u64::MAX);
 
     pub(crate) fn new(physical_ms: i64, logical: i64) -> Option<Self> {
@@ -37,7 +37,7 @@ impl Timestamp {
         Self(self.0.saturating_add(ms << Self::LOGICAL_BITS))
     }
 
-    /// The revision of a commit that began now.
+    /// The revision of a commit that began at this timestamp.
     ///
     /// It increases per key without a read: a transaction that writes a key after another began
     /// after the other's commit, or it conflicts. Two timestamps keep their order as revisions as

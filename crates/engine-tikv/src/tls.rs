@@ -1,4 +1,4 @@
-//! TLS to the cluster: its authority, and the certificate that this process shows.
+//! TLS to the cluster: its certificate authority, and the certificate that this process presents.
 
 use crate::address::TlsFiles;
 use rustls::pki_types::pem::PemObject;
@@ -20,7 +20,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads the files; the error names the one that is wrong.
+    /// Reads the files; the error names the bad one.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, String> {
         let mut roots = RootCertStore::empty();
         for certificate in certificates(&files.ca)? {

@@ -1,10 +1,10 @@
 //! Optimistic transactions: locks on all keys, then one commit; or both in one step.
 //!
-//! A transaction that one request can carry to one region is committed by that request (1PC).
-//! Otherwise prewrites lock all keys side by side, and the commit of the primary key decides. A
-//! prewrite whose answer is lost is never repeated: its transaction is settled, by a check that also
-//! forbids it to happen later, and the caller starts a new one. One that a region declined is sent to
-//! where the keys are now; if it then fails, the transaction is settled as well.
+//! A transaction that fits one request to one region is committed by that request (1PC). Otherwise
+//! prewrites lock all keys in parallel, and the commit of the primary key decides. A prewrite whose
+//! answer is lost is never repeated: its transaction is settled, by a check that also prevents it
+//! from happening later, and the caller starts a new one. A prewrite that a region declined is sent
+//! to where the keys are now; if it then fails, the transaction is settled as well.
 
 use crate::cluster::{Cluster, SendError};
 use crate::locks::Fate;
@@ -20,9 +20,9 @@ use futures_util::future::join_all;
 use lazuli_engine::meter::Settled;
 use std::sync::Arc;
 
-/// So long after its keys were locked, others may take a transaction for dead and roll it back.
+/// This long after its keys were locked, others may consider a transaction dead and roll it back (K-6.2).
 const LOCK_TTL_MS: u64 = 3_000;
-/// Keys and values of one prewrite; a larger mutation travels alone. TiKV takes 8 MiB.
+/// Bytes of keys and values per prewrite; a larger mutation is sent alone. TiKV takes 8 MiB.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
 /// Why a transaction did not commit.
@@ -41,7 +41,7 @@ pub(crate) enum TransactionError {
 /// How a prewrite ended.
 enum Prewritten {
     Locked,
-    /// By the same request.
+    /// Committed by the same request.
     Committed,
 }
 
@@ -49,7 +49,7 @@ enum Prewritten {
 enum PrewriteError {
     /// No store was reached. The keys are not locked.
     Unsent(String),
-    /// The region is elsewhere, or has other bounds. The keys are hardly locked.
+    /// The region has moved, or its bounds have changed. The keys are very likely not locked.
     Moved(String),
     Conflict,
     Exists,
@@ -63,14 +63,14 @@ struct Batch {
     mutations: Vec<Mutation>,
 }
 
-/// When a transaction began, and when it is over.
+/// When a transaction began, and the latest time at which it may commit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     pub(crate) start: Timestamp,
-    /// By the clock of this process, when the start was asked for or later.
+    /// By the clock of this process, when the start was requested or later.
     pub(crate) began_ms: u64,
-    /// The latest time at which it may commit, by the clock of the cluster: a process that stands still
-    /// does not notice how late it is.
+    /// The latest time at which it may commit, by the cluster's clock: a suspended process does not
+    /// notice how late it is.
     pub(crate) latest: Timestamp,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Span {
 pub(crate) struct Transaction {
     span: Span,
     primary: Bytes,
-    /// For what decides the transaction, or finds out what became of it.
+    /// For the step that decides the transaction, or finds out its outcome.
     settling: Patience,
 }
 
@@ -95,7 +95,7 @@ impl Cluster {
         let Some(primary) = primary.map(|primary| primary.key.clone()) else { return Ok(()) };
         let settling = patience.to_settle(self.wait_ms_max);
         let transaction = Transaction { span, primary, settling };
-        // A region that moves while it executes a request may report that although it executed it.
+        // A region that moves while it executes a request may report so although it executed it.
         let mut may_have_happened = false;
         loop {
             let tried = match self.batches(&mutations, patience).await {
@@ -131,7 +131,7 @@ impl Cluster {
         }
     }
 
-    /// One try with the regions as they are known now.
+    /// One attempt, with the regions as currently known.
     async fn commit_batches(
         self: &Arc<Self>,
         transaction: &Transaction,
@@ -150,7 +150,7 @@ impl Cluster {
             match (result, failure.as_ref()) {
                 (Ok(Prewritten::Committed), _) => is_committed = true,
                 (Ok(Prewritten::Locked), _) => {}
-                // A lost answer weighs more than any other failure: it must be settled.
+                // A lost answer outweighs any other failure: it must be settled.
                 (Err(PrewriteError::Lost), _) => failure = Some(PrewriteError::Lost),
                 (Err(error), None) => failure = Some(error),
                 (Err(_), Some(_)) => {}
@@ -163,7 +163,7 @@ impl Cluster {
             Some(failure) if alone => Err(failure),
             Some(failure) => {
                 self.roll_back(transaction, batches.iter().flat_map(Batch::keys)).await;
-                // The transaction cannot go on after its rollback.
+                // The transaction cannot continue after its rollback.
                 Err(match failure {
                     PrewriteError::Unsent(_) | PrewriteError::Moved(_) | PrewriteError::Lost => {
                         PrewriteError::Conflict
@@ -214,6 +214,7 @@ impl Cluster {
             start_version: transaction.span.start.0,
             txn_size: batch.mutations.len() as u64,
             min_commit_ts: transaction.span.start.0 + 1,
+            // Never asynchronously: that could lose what was acknowledged (K-6.1).
             try_one_pc: alone,
             max_commit_ts: transaction.span.latest.0,
             ..PrewriteRequest::default()
@@ -226,6 +227,7 @@ impl Cluster {
                 Ok(answer) => answer,
                 Err(SendError::Unsent(reason)) => return Err(PrewriteError::Unsent(reason)),
                 Err(SendError::Moved(reason)) => return Err(PrewriteError::Moved(reason)),
+                // Whatever broke the call, it may have been executed (K-6.9).
                 Err(SendError::Lost(_) | SendError::TooLong(_)) => return Err(PrewriteError::Lost),
                 Err(SendError::Failed(error)) => return Err(PrewriteError::Failed(error)),
                 Err(busy) => {
@@ -240,7 +242,7 @@ impl Cluster {
             let locks = locks(answer.errors)?;
             let gone = self.resolve(locks, patience).await.map_err(PrewriteError::Failed)?;
             if !gone && !alone {
-                // Do not wait for others while they may wait for the locks of our other batches.
+                // Do not wait for other transactions: they may be waiting for the locks of our other batches.
                 return Err(PrewriteError::Conflict);
             }
             if !gone {
@@ -250,7 +252,7 @@ impl Cluster {
         }
     }
 
-    /// All keys are locked: the commit of the primary decides, the others follow later.
+    /// All keys are locked: the commit of the primary decides, the other keys follow later.
     async fn commit_locked(
         self: &Arc<Self>,
         transaction: &Transaction,
@@ -285,7 +287,7 @@ impl Cluster {
     }
 
     /// Commits the other keys, after the acknowledgement if there is room. Readers finish what this
-    /// leaves behind.
+    /// does not reach.
     async fn finish_later(
         self: &Arc<Self>,
         transaction: &Transaction,
@@ -308,9 +310,9 @@ impl Cluster {
         }
     }
 
-    /// Commits the primary key and the keys that are in its region. Returns the timestamp of the
-    /// commit and the keys that are left, or `None` if others have rolled the transaction back, or it
-    /// could only commit too late. A lost request is repeated: what is committed stays committed.
+    /// Commits the primary key and the keys in its region. Returns the commit's timestamp and the
+    /// remaining keys, or `None` if others have rolled the transaction back or it could commit only
+    /// too late. A lost request is repeated, which is safe: what is committed stays committed.
     async fn commit_primary(
         &self,
         transaction: &Transaction,
@@ -330,12 +332,12 @@ impl Cluster {
             };
             match self.send(&region, &mut request, patience).await {
                 Ok(CommitResponse { error: None, .. }) => return Ok(Some((at, left))),
-                // A reader has asked for a later commit.
+                // A reader has pushed the minimum commit timestamp up.
                 Ok(CommitResponse { error: Some(error), .. })
                     if error.commit_ts_expired.is_some() =>
                 {
                     at = self.oracle.now(patience).await?;
-                    // It is still locked: no earlier request has committed it, and none can any more.
+                    // The key is still locked: no earlier request has committed it, and none can any more.
                     if at > transaction.span.latest {
                         return Ok(None);
                     }
@@ -372,7 +374,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Finds out what became of a transaction that one request carried and whose answer was lost.
+    /// Finds out the outcome of a single-request transaction whose answer was lost.
     async fn after_loss(
         &self,
         transaction: &Transaction,
@@ -397,8 +399,8 @@ impl Cluster {
         }
     }
 
-    /// Removes the locks of a transaction that has not committed, and forbids late ones. What it
-    /// does not reach expires.
+    /// Removes the locks of a transaction that has not committed, and blocks late prewrites. Locks
+    /// it does not reach expire.
     async fn roll_back(&self, transaction: &Transaction, keys: impl Iterator<Item = Bytes>) {
         let mut patience = transaction.settling.clone();
         let mut left: Vec<Bytes> = keys.collect();
@@ -430,14 +432,14 @@ impl Batch {
     }
 }
 
-/// The locks that a prewrite met, if locks are all that stopped it.
+/// The locks that a prewrite met, if only locks stopped it.
 fn locks(errors: Vec<KeyError>) -> Result<Vec<LockInfo>, PrewriteError> {
     let mut locks = Vec::with_capacity(errors.len());
     for error in errors {
         match error {
             KeyError { already_exist: Some(_), .. } => return Err(PrewriteError::Exists),
             KeyError { locked: Some(lock), .. } => locks.push(lock),
-            // A write conflict, or our own rollback by others.
+            // A write conflict, or our own rollback by another process.
             _ => return Err(PrewriteError::Conflict),
         }
     }

@@ -16,8 +16,8 @@ use tokio::time::timeout;
 
 const LIMITS: ChunkLimits = ChunkLimits { bytes_max: 4 * 1024 * 1024, rows_max: 4096 };
 
-/// The memory that a chunk is given even if its rows are expected to be smaller: room for an entry of
-/// a change feed with both images.
+/// Minimum memory for a chunk, however small its rows are expected to be: room for an entry of a
+/// change feed with both images.
 const ROOM_BYTES_MIN: usize = 2 * 1024 * 1024 + 64 * 1024;
 
 pub(crate) struct TikvView {
@@ -26,13 +26,14 @@ pub(crate) struct TikvView {
     life_ms: u64,
     /// Fetched with the first read. A later snapshot sees all that an earlier one does.
     at: OnceCell<Timestamp>,
-    /// Ends when the read of keys that began last is answered. Neither a later one nor a scan is before
-    /// that: a caller that verifies what it reads by a key beside it (K-4.3) would have to read again.
+    /// Resolves when the latest read of keys is answered. No later read or scan is answered before
+    /// that: otherwise a caller that verifies a read by a key read in parallel (K-4.3) would have to
+    /// read again.
     last_find: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
 impl TikvView {
-    /// It may be used for `life_ms`.
+    /// The view may be used for `life_ms`.
     pub(crate) fn new(shared: Arc<Shared>, life_ms: u64) -> Self {
         let opened_ms = shared.cluster.pace.now_ms();
         Self { shared, opened_ms, life_ms, at: OnceCell::new(), last_find: Mutex::default() }
@@ -48,7 +49,7 @@ impl TikvView {
     }
 
     async fn find(&self, keys: &[Key]) -> Result<Vec<Option<Found>>, EngineError> {
-        // Dropped at the end, whatever that is.
+        // Dropped at the end, however this returns.
         let (_answered, next) = oneshot::channel();
         let earlier = self.last_find().replace(next);
         let mut patience = self.shared.cluster.patience();
@@ -58,7 +59,7 @@ impl TikvView {
         found
     }
 
-    /// Nothing done under the lock can panic halfway.
+    /// No code under the lock can panic halfway.
     fn last_find(&self) -> MutexGuard<'_, Option<oneshot::Receiver<()>>> {
         self.last_find.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,15 +98,15 @@ impl TikvView {
             }
             left = chunk.rest;
             if let Some(rest) = left.take_if(|_| progress.is_full()) {
-                // A bound was reached, but nothing may be left.
+                // A limit was reached, but perhaps nothing is left.
                 return self.end_of(rest, scan.direction, at).await;
             }
         }
         Ok(ScanEnd::Done)
     }
 
-    /// The next chunk, and the memory that it is in. The answer is never longer than that memory: if it
-    /// would be, it asks for half as many rows, and for a single row with room for the largest.
+    /// The next chunk, and the memory reserved for it. The answer is never longer than that memory: if
+    /// it would be, asks for half as many rows, down to a single row with room for the largest.
     async fn fetch(
         &self,
         read: &RangeRead,
@@ -151,19 +152,19 @@ impl TikvView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     rows: usize,
-    /// The longest answer.
+    /// The longest answer, in bytes.
     bytes: usize,
 }
 
 impl Asked {
     fn new(progress: &Progress) -> Self {
         let rows = progress.rows_wanted();
-        // Rows may be larger than those before, and each has a frame in the message.
+        // Rows may be larger than earlier ones, and each has overhead in the message.
         let bytes = progress.bytes_of(rows).saturating_mul(2);
         Self { rows, bytes: bytes.clamp(ROOM_BYTES_MIN, CHUNK_BYTES_MAX) }
     }
 
-    /// After an answer that was too long.
+    /// What to ask for after an answer that was too long.
     fn less(self) -> Option<Self> {
         match self {
             Self { rows: 0 | 1, bytes } if bytes >= CHUNK_BYTES_MAX => None,
@@ -173,8 +174,8 @@ impl Asked {
     }
 }
 
-/// Waits until an earlier read of keys is answered or given up, but not for ever: its caller may have
-/// put it aside.
+/// Waits until an earlier read of keys is answered or given up, but not forever: its caller may have
+/// stopped polling it.
 async fn answered(earlier: Option<oneshot::Receiver<()>>, patience: &Patience) {
     if let Some(earlier) = earlier {
         let _ = timeout(patience.time_left(), earlier).await;

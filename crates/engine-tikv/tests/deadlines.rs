@@ -1,5 +1,5 @@
-//! A call ends when its time is over, whatever it waits for and however many others wait for the same:
-//! waits do not add up (K-8.7).
+//! A call ends when its time is up, whatever it waits for and however many others wait for the same
+//! thing: waits do not add up (K-6.18, K-8.7).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const WAIT_MS: u64 = 300;
-/// As many calls would take this long if each began to wait when the one before it has given up.
+/// This many calls would take this long if each began to wait only after the previous one had given up.
 const CALLS: u32 = 20;
 const WITHIN: Duration = Duration::from_secs(4);
 
@@ -47,7 +47,7 @@ fn impatient(options: TikvOptions) -> TikvEngine {
     TikvEngine::new(&TikvOptions { pace, wait_ms_max: WAIT_MS, ..options }).unwrap()
 }
 
-/// All fail, and none of them late.
+/// All fail, and none is late.
 async fn assert_in_time<T, E>(calls: impl Iterator<Item = impl Future<Output = Result<T, E>>>) {
     let began = Instant::now();
     let failed = join_all(calls).await.iter().filter(|result| result.is_err()).count();
@@ -55,7 +55,7 @@ async fn assert_in_time<T, E>(calls: impl Iterator<Item = impl Future<Output = R
     assert!(began.elapsed() < WITHIN, "{:?}", began.elapsed());
 }
 
-/// The region is not known, and the driver accepts connections and says nothing.
+/// The region is unknown, and the driver accepts connections but never answers.
 #[test]
 fn calls_that_need_a_silent_driver_end_in_time() {
     let cluster = StandIn::start();
@@ -69,7 +69,7 @@ fn calls_that_need_a_silent_driver_end_in_time() {
     });
 }
 
-/// They take turns, and whoever is first waits for stores that are away.
+/// They take turns, and the first waits for stores that are away.
 #[test]
 fn commits_in_line_for_a_key_end_in_time() {
     let cluster = StandIn::start();

@@ -1,4 +1,4 @@
-//! Rows so large that few of them fit an answer (K-3.4, K-3.10).
+//! Rows so large that only a few fit one answer (K-3.4, K-3.10).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -67,7 +67,7 @@ fn assert_scanned(sizes: &[usize]) {
     });
 }
 
-/// The second chunk is sized by the small rows before it: 128 rows are more than the memory it has.
+/// The second chunk is sized by the small rows before it: 128 rows exceed its memory.
 #[test]
 fn large_rows_after_small_ones_are_scanned() {
     for size in [40 * KIB, 300 * KIB] {
@@ -93,7 +93,7 @@ fn large_rows_among_small_ones_are_scanned() {
     assert_scanned(&[&large[..], &small, &large, &[6 * MIB], &small].concat());
 }
 
-/// More than one answer holds.
+/// More than one answer can hold.
 #[test]
 fn large_rows_are_read_by_their_keys() {
     let cluster = StandIn::start();

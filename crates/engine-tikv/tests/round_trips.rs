@@ -1,4 +1,4 @@
-//! Round trips, counted by the stand-in: exactly those of K-6.5 (K-11.1).
+//! Round trips, counted by the stand-in cluster: exactly those of K-6.5 (K-11.1).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -37,7 +37,7 @@ fn put(text: &str, bytes: usize) -> Write {
     Write::Put(key(text), vec![b'v'; bytes].into())
 }
 
-/// Under the guard that a table exists, as every write of the table service is.
+/// Guarded by the existence of a table, like every write of the table service.
 fn guarded(checks: Vec<Check>, writes: Vec<Write>) -> Commit {
     let guards = vec![Check { key: key("catalog"), expect: Expect::Present }];
     Commit { guards, checks, ..Commit::new(Revision(0), writes) }
@@ -47,7 +47,7 @@ fn check(text: &str, expect: Expect) -> Check {
     Check { key: key(text), expect }
 }
 
-/// What `action` asks of the cluster, once regions and connections are known.
+/// The calls that `action` makes to the cluster, once regions and connections are known.
 #[track_caller]
 fn assert_calls(cluster: &StandIn, action: impl Future<Output = ()>, expected: &[(&str, usize)]) {
     let expected: BTreeMap<_, _> = expected.iter().map(|(c, n)| ((*c).to_owned(), *n)).collect();
@@ -74,7 +74,7 @@ fn with_table(test: impl FnOnce(&StandIn, Arc<dyn Engine>)) {
     });
 }
 
-/// What is read of a region at the same time goes into one call.
+/// Reads of one region at the same time share one call.
 #[test]
 fn point_reads_that_begin_together_share_a_call() {
     with_table(|cluster, engine| {
@@ -86,7 +86,7 @@ fn point_reads_that_begin_together_share_a_call() {
                 let found = engine.read(&keys).await.unwrap();
                 assert_eq!(found.iter().flatten().count(), 2);
             };
-            // One task begins all of them before it looks at an answer.
+            // One task starts all of them before it polls for answers.
             futures_util::future::join_all((0..12).map(|_| read())).await;
         });
         let expected = [("Tso", 1), ("KvBatchGet", 1)].map(|(call, n)| (call.to_owned(), n));
@@ -104,7 +104,7 @@ fn point_read_is_two_round_trips() {
     });
 }
 
-/// The guard is read while the timestamp is on its way.
+/// The guard is read while the timestamp is being fetched. No second phase follows (K-6.1).
 #[test]
 fn insert_and_upsert_are_two_round_trips() {
     with_table(|cluster, engine| {
@@ -142,8 +142,8 @@ fn batch_in_one_region_is_two_round_trips() {
     });
 }
 
-/// Guard and timestamp; two prewrites side by side; the commit's timestamp; the primary's commit.
-/// The commit in the other region follows after the acknowledgement.
+/// Guard and timestamp; two prewrites in parallel; the commit timestamp; the primary's commit. The
+/// commit in the other region follows after the acknowledgement.
 #[test]
 fn batch_in_two_regions_is_four_round_trips() {
     with_table(|cluster, engine| {
@@ -164,7 +164,7 @@ fn batch_in_two_regions_is_four_round_trips() {
     });
 }
 
-/// K-6.8: one round trip more for the timestamp of the commit, one for the commit.
+/// K-6.8: one extra round trip for the commit timestamp, one for the commit.
 #[test]
 fn declined_one_phase_commit_is_committed_in_two() {
     with_table(|cluster, engine| {
@@ -180,7 +180,7 @@ fn declined_one_phase_commit_is_committed_in_two() {
     });
 }
 
-/// Timestamp; the catalog key beside the first chunk; more chunks as they are needed.
+/// Timestamp; the catalog key in parallel with the first chunk; more chunks as needed.
 #[test]
 fn query_page_is_a_timestamp_and_its_chunks() {
     with_table(|cluster, engine| {
@@ -216,7 +216,7 @@ fn query_page_is_a_timestamp_and_its_chunks() {
     });
 }
 
-/// A step of a reclaim does not walk over the regions that earlier ones have emptied.
+/// K-6.12: a step of a reclaim does not walk over the regions that earlier steps have emptied.
 #[test]
 fn reclaim_goes_on_where_it_ended() {
     with_table(|cluster, engine| {
@@ -240,13 +240,13 @@ fn reclaim_goes_on_where_it_ended() {
             steps.push(scans(Reclaimed::Partly));
         }
         assert!(steps.iter().all(|scans| *scans <= 2), "{steps:?}");
-        // The end was reached: one more look at all regions.
+        // The end was reached: one more pass over all regions.
         assert!(scans(Reclaimed::Fully) >= 7);
     });
 }
 
-/// Reads the catalog key, whose answer is late, and beside it what `read` reads, by a call of this name;
-/// `read` gets a flag that tells whether the catalog key was answered.
+/// Reads the catalog key, whose answer is late, and in parallel runs `read`, which uses the named call;
+/// `read` gets a flag that says whether the catalog key was answered.
 fn beside_a_late_get(call: &'static str, read: impl AsyncFnOnce(&dyn View, &AtomicBool)) {
     with_table(|cluster, engine| {
         // From another region.
@@ -277,8 +277,8 @@ fn beside_a_late_get(call: &'static str, read: impl AsyncFnOnce(&dyn View, &Atom
     });
 }
 
-/// The catalog key is read beside the first rows: these wait for it, or the page would be read twice
-/// (K-4.3, K-11.8).
+/// The catalog key is read in parallel with the first rows: these wait for it, or the page would be
+/// read twice (K-4.3, K-11.8).
 #[test]
 fn scan_shows_nothing_before_an_earlier_get_is_answered() {
     beside_a_late_get("KvScan", async |view, is_found| {

@@ -1,4 +1,4 @@
-//! The start of a server on a cluster (K-8.2, K-8.4, K-8.5), and closing.
+//! Start-up of a server on a cluster (K-8.2, K-8.4, K-8.5), and closing.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ async fn open(cluster: &StandIn, now: Revision) -> Result<Opened, OpenError> {
     TikvEngine::open(options(cluster), || now).await
 }
 
-/// The cluster's time; its clock is that of the machine.
+/// The cluster's time; its clock is the machine's.
 async fn time_of(cluster: &StandIn) -> Revision {
     engine_on(cluster).commit(Commit::new(Revision(0), vec![])).await.unwrap()
 }
@@ -72,7 +72,7 @@ fn clocks_that_differ_are_warned_of_and_refused() {
     });
 }
 
-/// Nobody answers at the address: one sentence that names it.
+/// No server answers at the address: one sentence that names it.
 #[test]
 fn cluster_that_is_away_is_named() {
     let port = lazuli_testkit::stores::free_port();
@@ -95,7 +95,7 @@ fn cluster_that_is_away_is_named() {
     });
 }
 
-/// K-8.7: a cluster that goes away gives an error within the time, and works again by itself.
+/// K-8.7: if the cluster goes away, calls fail within the deadline; afterwards they work again by themselves.
 #[test]
 fn cluster_that_comes_back_is_used_again() {
     let directory = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn cluster_that_comes_back_is_used_again() {
         let options = TikvOptions { wait_ms_max: 30, ..options(&cluster) };
         let engine = TikvEngine::new(&options).unwrap();
         let key = [Key::from(b"Lk".to_vec())];
-        // So little time that a busy machine may need more than one try.
+        // So short a limit that a busy machine may need more than one try.
         while engine.read(&key).await.is_err() {}
         for store in 1..=3 {
             cluster.control(&format!("stop {store}"));

@@ -1,5 +1,5 @@
-//! Processes that stand still in mid-commit (SIGSTOP, a paused machine), while others change what their
-//! commit is guarded by: what they do when they go on must not come after that (K-2.3).
+//! Processes suspended in the middle of a commit (SIGSTOP, a paused machine) while others change its
+//! guards: what they do after resuming must not take effect after that change (K-2.3, K-6.17).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -38,9 +38,9 @@ fn read_and_under(settings: Revision) -> Commit {
     Commit { checks: vec![absent], ..under(settings) }
 }
 
-/// One process begins `commit` and stands still at `call`, the first call of the commit of this name.
-/// Another changes the settings and, when no commit under the old ones can come any more, looks at the
-/// rows. Then the first goes on.
+/// One process begins `commit` and is suspended at `call`, the commit's first call of this name.
+/// Another changes the settings and, once no commit under the old ones can happen, reads the rows.
+/// Then the first process resumes.
 fn assert_too_late(set_up: &[&str], call: &str, commit: fn(Revision) -> Commit) {
     let cluster = StandIn::start();
     cluster.control_at("split", key("row2").as_slice());
@@ -54,7 +54,7 @@ fn assert_too_late(set_up: &[&str], call: &str, commit: fn(Revision) -> Commit) 
         cluster.control(&format!("hold {call} 1"));
         let engine = stopped.clone();
         let late = tokio::spawn(async move { engine.commit(commit(settings)).await });
-        // What has arrived by then. A guard that is read beside the timestamp has been read.
+        // The calls that have arrived by then. A guard read in parallel with the timestamp has been read.
         let arrived: &[&str] = match call {
             "OnePC" => &["KvPrewrite"],
             "Tso" => &["Tso", "KvGet"],
@@ -91,13 +91,13 @@ fn locks_that_are_placed_late_are_not_committed() {
     assert_too_late(&["merge 4c", "onepc off"], "KvPrewrite", read_and_under);
 }
 
-/// Others have removed its locks.
+/// Other processes have removed its locks.
 #[test]
 fn commit_of_locks_that_have_expired_is_refused() {
     assert_too_late(&[], "KvCommit", under);
 }
 
-/// The guard is read beside the timestamp, and may be older.
+/// The guard is read in parallel with the timestamp, and may be older.
 #[test]
 fn guard_that_was_read_long_before_the_timestamp_is_read_again() {
     assert_too_late(&[], "Tso", under);

@@ -1,4 +1,4 @@
-//! The whole contract on the stand-in of a cluster (K-10.1, K-10.2).
+//! The whole contract on the stand-in cluster (K-10.1, K-10.2).
 
 mod common;
 
@@ -19,8 +19,8 @@ mod in_one_region {
     });
 }
 
-/// Each call goes to another process; the keys of the suite are in several regions, which different
-/// stores lead, so that many commits take two phases.
+/// Each call goes to another process; the keys of the suite are in several regions, led by
+/// different stores, so that many commits take two phases.
 mod two_engines_in_many_regions {
     use super::*;
 
@@ -69,6 +69,13 @@ mod two_engines_in_many_regions {
         let make = || with_borders(&[b"Le", b"Lf", b"Lh"]);
         lazuli_testkit::feed_histories::racing_writers_leave_one_order(&make, 2);
     }
+
+    /// entities, messages and the records of queues are in different regions.
+    #[test]
+    fn messages_come_with_their_entities() {
+        let make = || with_borders(&[b"Le", b"Lm", b"Lq"]);
+        lazuli_testkit::message_histories::messages_come_with_their_entities(&make, 2);
+    }
 }
 
 #[test]
@@ -80,7 +87,7 @@ fn expired_view_says_so() {
     engine_suite::expired_view_says_so(&engine, || pace.advance(engine.limits().view_ms_max + 1));
 }
 
-/// the cluster keeps old versions for twice as long.
+/// the cluster keeps old versions twice as long.
 #[tokio::test]
 async fn kept_view_expires_too() {
     let cluster = StandIn::start();

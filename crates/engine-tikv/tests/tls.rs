@@ -22,7 +22,7 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-/// Whoever is not trusted tries until the time is over.
+/// A client that is not trusted keeps trying until this time is up.
 const WAIT_MS: u64 = 300;
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
@@ -63,7 +63,7 @@ fn server_side(authority: &Authority, name: &str, asks_clients: bool) -> TlsAcce
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A port that speaks TLS and passes on to `target`, as long as the runtime lives.
+/// A port that speaks TLS and forwards to `target`, as long as the runtime lives.
 async fn proxy(acceptor: &TlsAcceptor, target: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, acceptor) = (listener.local_addr().unwrap(), acceptor.clone());
@@ -116,7 +116,7 @@ impl Cluster {
         std::fs::write(self.files.path().join(name), content).unwrap();
     }
 
-    /// Writes and reads with these files; the error says why that fails within `wait_ms_max`.
+    /// Writes and reads with these files; the error says why that failed within `wait_ms_max`.
     async fn use_within(
         &self,
         wait_ms_max: u64,
@@ -143,7 +143,7 @@ impl Cluster {
         self.use_within(options(&self.stand_in).wait_ms_max, authority, identity).await.unwrap();
     }
 
-    /// Why these files are refused, when the time is over.
+    /// Why these files are refused, once the time is up.
     async fn refusal(&self, authority: &str, identity: Option<&str>) -> String {
         self.use_within(WAIT_MS, authority, identity).await.unwrap_err()
     }

@@ -3,7 +3,7 @@
 use super::Peer;
 use prost::Message;
 
-/// An error whose details the client does not use.
+/// An error whose details the client ignores.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(crate) struct NoDetails {}
 

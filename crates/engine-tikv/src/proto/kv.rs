@@ -191,7 +191,7 @@ pub(crate) struct ScanResponse {
 pub(crate) enum Op {
     Put = 0,
     Delete = 1,
-    /// Fails if another transaction writes the key meanwhile; changes nothing.
+    /// Fails if another transaction has written the key in the meantime; changes nothing.
     Lock = 2,
     /// A put that fails if the key exists.
     Insert = 4,
@@ -225,7 +225,7 @@ pub(crate) struct PrewriteRequest {
     pub(crate) min_commit_ts: u64,
     #[prost(bool, tag = "13")]
     pub(crate) try_one_pc: bool,
-    /// A one-phase commit that would be later is declined.
+    /// A one-phase commit with a later timestamp is declined.
     #[prost(uint64, tag = "14")]
     pub(crate) max_commit_ts: u64,
 }
@@ -310,7 +310,7 @@ pub(crate) struct CheckTxnStatusResponse {
 }
 
 /// Commits the locks of a transaction if `commit_version` is not zero, else rolls them back. Without
-/// keys, all locks that the transaction has in the region.
+/// keys, applies to all locks of the transaction in the region.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(crate) struct ResolveLockRequest {
     #[prost(message, optional, tag = "1")]

@@ -88,7 +88,7 @@ fn whoever_gives_up_is_replaced() {
     let mut call = is_called(one);
     call.gather(&keys(&["c"]));
     assert_eq!(call.others.len(), 1);
-    // It goes away while it reads.
+    // Its caller goes away during the read.
     drop(call);
     assert!(matches!(two.try_recv(), Err(oneshot::error::TryRecvError::Closed)));
     assert!(shared.lines().is_empty(), "nothing is left");

@@ -1,4 +1,4 @@
-//! Engines on a stand-in.
+//! Engines on a stand-in cluster.
 
 #![allow(
     dead_code,
@@ -11,8 +11,8 @@ use lazuli_testkit::stores::TestPace;
 use lazuli_testkit::stores::tikv::StandIn;
 use std::sync::Arc;
 
-/// What a call may wait for the cluster is ten times as long as for users: no error is to come from a
-/// busy machine.
+/// Calls may wait ten times as long for the cluster as in production, so that a busy machine causes
+/// no errors.
 const SLOWNESS: u64 = 10;
 
 pub(crate) fn options(cluster: &StandIn) -> TikvOptions {

@@ -1,4 +1,4 @@
-//! Processes that die in mid-commit: others read and write the same keys within five seconds.
+//! Processes killed in the middle of a commit: others read and write the same keys within five seconds.
 
 use crate::common::{engine_on, options};
 use crate::with_seeds;
@@ -10,8 +10,8 @@ use lazuli_testkit::stores::tikv::StandIn;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// Far more than it takes, so that a busy machine passes: locks of a dead process live for three
-/// seconds, and a read that waited for ever would not come back.
+/// Far more than needed, so that a busy machine passes: locks of a dead process live for three
+/// seconds, and a read that waited forever would not return.
 const WITHIN: Duration = Duration::from_secs(30);
 
 /// Keys in three regions.
@@ -22,8 +22,8 @@ fn all(value: &'static str) -> Commit {
     Commit::new(Revision(0), puts.to_vec())
 }
 
-/// Begins a commit in a process of its own, and kills the process once the cluster holds `locks`
-/// locks: the runtime ends, with everything that ran on it. What it sent may still arrive.
+/// Begins a commit in a separate process, and kills the process once the cluster holds `locks` locks:
+/// the runtime ends, with everything that ran on it. What it sent may still arrive.
 fn die_with_locks(cluster: &StandIn, locks: usize) {
     let process = Runtime::new().unwrap();
     let engine = engine_on(cluster);
@@ -35,7 +35,7 @@ fn die_with_locks(cluster: &StandIn, locks: usize) {
     process.shutdown_timeout(WITHIN);
 }
 
-/// Another process reads the old values. Once it has, the dead transaction cannot commit any more.
+/// Another process reads the old values. After that, the dead transaction can no longer commit.
 fn assert_old(cluster: &StandIn) {
     run(async {
         let engine = engine_on(cluster);
@@ -71,13 +71,13 @@ fn cluster_with_old_values() -> StandIn {
     cluster
 }
 
-/// K-6.14: the lock of a transaction whose primary key is not locked. The prewrite of that key arrives
-/// after the death of its process, before or after others have found the lock.
+/// K-6.14: a lock of a transaction whose primary key is not locked. The primary's prewrite arrives
+/// after its process was killed, before or after others have found the lock.
 #[test]
 fn process_killed_between_two_prewrites_leaves_keys_readable() {
     with_seeds(|mut seed| {
         let cluster = cluster_with_old_values();
-        // The first key that is written is the primary. Every try of the process gets as far as this.
+        // The first key written is the primary. Every attempt of the process gets this far.
         cluster.control_at("hold KvPrewrite 1000000", key(KEYS[0]).as_slice());
         die_with_locks(&cluster, 2);
         if seed.one_in(2) {
@@ -104,12 +104,12 @@ fn process_killed_between_prewrite_and_commit_leaves_the_old_state() {
     });
 }
 
-/// The commit of the primary key happened: others finish the transaction, whoever began it.
+/// The commit of the primary key happened: another process finishes the transaction.
 #[test]
 fn process_killed_after_the_commit_of_the_primary_has_committed() {
     with_seeds(|_| {
         let cluster = cluster_with_old_values();
-        // The second commit, and all after it, are those of other regions.
+        // The second commit, and all later ones, are in other regions.
         for name in &KEYS[1..] {
             cluster.control_at("refuse KvCommit 1000000", key(name).as_slice());
         }
@@ -128,11 +128,11 @@ fn process_killed_after_the_commit_of_the_primary_has_committed() {
     });
 }
 
-/// K-6.11, K-6.14: upkeep finds locks that nobody meets, and lets versions older than ten minutes go.
+/// K-6.11, K-6.14: upkeep finds locks that no reader meets, and drops versions older than ten minutes.
 #[test]
 fn upkeep_removes_forgotten_locks_and_moves_the_safe_point() {
     let cluster = cluster_with_old_values();
-    // Upkeep commits nothing, so a late commit of the dead process can be refused all the time.
+    // Upkeep commits nothing, so a late commit of the dead process can be refused throughout.
     cluster.control("refuse KvCommit 1000000");
     die_with_locks(&cluster, KEYS.len());
     run(async {

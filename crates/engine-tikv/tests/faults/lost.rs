@@ -1,4 +1,4 @@
-//! Answers that are lost, requests that are refused or late: outcomes are settled (K-5).
+//! Lost answers, refused requests and late requests: outcomes are settled (K-5).
 
 use crate::common::engine_on;
 use crate::with_seeds;
@@ -24,7 +24,7 @@ fn insert(text: &str) -> Commit {
     Commit { checks: vec![absent], ..Commit::new(Revision(0), vec![put]) }
 }
 
-/// Lost answers of every call, in one region and in many.
+/// K-6.9: lost answers of every call, in one region and in many.
 #[test]
 fn lost_answers_are_settled() {
     with_seeds(|seed| {
@@ -69,8 +69,8 @@ fn one_phase_commits_are_declined_now_and_then() {
     });
 }
 
-/// An insert whose answer is lost is acknowledged with the revision that it has (K-5.3), whether or
-/// not the cluster recognizes a repeated prewrite (K-5.5): it gets none.
+/// An insert whose answer is lost is acknowledged with its actual revision (K-5.4), whether or not
+/// the cluster recognizes a repeated prewrite (K-5.5): none is sent.
 #[test]
 fn lost_insert_is_acknowledged_and_not_told_as_existing() {
     for repeat in ["repeat on", "repeat off"] {
@@ -90,14 +90,14 @@ fn lost_insert_is_acknowledged_and_not_told_as_existing() {
     }
 }
 
-/// A prewrite that arrives after its transaction was settled does nothing.
+/// K-5.4: a prewrite that arrives after its transaction was settled does nothing.
 #[test]
 fn late_prewrite_is_refused_after_its_transaction_was_settled() {
     let cluster = StandIn::start();
     run(async {
         let engine = engine_on(&cluster);
         engine.commit(insert("warm")).await.unwrap();
-        // The engine gives it up, settles, and commits another.
+        // The engine gives up on it, settles, and commits another.
         cluster.control("hold OnePC 1");
         let revision = engine.commit(insert("new")).await.unwrap();
         cluster.control("release");

@@ -1,6 +1,6 @@
-//! Faults of the cluster and of other processes (K-10.5), each with ten seeds. What is acknowledged
-//! is there once, what is refused is not there, nothing is half there, and no insert is told that
-//! its own earlier try exists.
+//! Faults of the cluster and of other processes (K-10.5), each with ten seeds. An acknowledged
+//! write is stored once, a refused one is not stored, nothing is half done, and no insert fails
+//! because of its own earlier attempt.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
@@ -16,7 +16,7 @@ use lazuli_testkit::seed::Seeded;
 
 const SEEDS: u64 = 10;
 
-/// Runs a test with ten seeds, side by side: most of it waits.
+/// Runs a test with ten seeds in parallel: most of it is waiting.
 fn with_seeds(test: impl Fn(Seeded) + Sync) {
     std::thread::scope(|scope| {
         let runs: Vec<_> = (0..SEEDS)

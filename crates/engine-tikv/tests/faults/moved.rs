@@ -45,7 +45,7 @@ fn store_goes_away_and_its_regions_move() {
     });
 }
 
-/// A scan goes on in the same snapshot when its regions change under it.
+/// A scan continues in the same snapshot when its regions change during it.
 #[test]
 fn scan_does_not_notice_that_regions_change() {
     with_seeds(|mut seed| {
@@ -77,7 +77,7 @@ fn scan_does_not_notice_that_regions_change() {
     });
 }
 
-/// The whole cluster is killed and comes back with its data: nothing acknowledged is gone.
+/// The whole cluster is killed and comes back with its data: no acknowledged write is lost.
 #[test]
 fn cluster_is_killed_and_started_again() {
     let directory = tempfile::tempdir().unwrap();

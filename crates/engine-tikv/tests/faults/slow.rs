@@ -1,4 +1,4 @@
-//! A process that is slow and alive: others wait for it.
+//! A process that is slow but alive: others wait for it.
 
 use crate::common::options;
 use crate::workload::{key, spread};
@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 const KEYS: [&str; 2] = ["count0", "row0"];
 
-/// A check, so that it reads first.
+/// With a check, so that the commit reads first.
 fn both(value: &'static str) -> Commit {
     let check = Check { key: key("row1"), expect: Expect::Absent };
     let puts = KEYS.map(|name| Write::Put(key(name), value.into()));
     Commit { checks: vec![check], ..Commit::new(Revision(0), puts.to_vec()) }
 }
 
-/// The reads of a commit take longer than a lock lives. Its locks live as long after that as any.
+/// K-6.2: a commit reads for longer than a lock lives. Its locks still live for the full time afterwards.
 #[test]
 fn locks_of_a_commit_that_read_for_long_are_respected() {
     let cluster = StandIn::start();
@@ -61,8 +61,8 @@ fn locks_of_a_commit_that_read_for_long_are_respected() {
     });
 }
 
-/// A read that does not see a commit which takes long comes before it, and so does what it sees: a
-/// snapshot shows both, or not the later one.
+/// A read that misses a slow commit is ordered before it, and so is everything the read sees: a
+/// snapshot shows both commits, or not the later one.
 #[test]
 fn read_and_snapshot_agree_on_the_order_of_commits() {
     let cluster = StandIn::start();
@@ -91,7 +91,7 @@ fn read_and_snapshot_agree_on_the_order_of_commits() {
         let engine = other.clone();
         let wanted = keys.clone();
         let read = tokio::spawn(async move { engine.read(&wanted).await });
-        // It waits for the lock, or it does not.
+        // It may or may not wait for the lock.
         while !read.is_finished() && !cluster.counts().contains_key("KvCheckTxnStatus") {
             tokio::task::yield_now().await;
         }
@@ -103,7 +103,7 @@ fn read_and_snapshot_agree_on_the_order_of_commits() {
         let read = is_there(read.await.unwrap().unwrap());
         let shown = is_there(snapshot.multi_get(&keys).await.unwrap());
         assert!(read[1], "it was acknowledged before");
-        // Whoever reads "y" without "x" says that "y" came first.
+        // A reader that sees "y" without "x" has observed that "y" came first.
         assert!(read[0] || !shown[0] || shown[1], "read {read:?}, snapshot {shown:?}");
     });
 }

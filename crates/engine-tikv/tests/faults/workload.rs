@@ -1,4 +1,4 @@
-//! Writers on two processes whose commits cross regions, and the judge of what they left behind.
+//! Writers on two processes whose commits cross regions, and the check of what they leave behind.
 
 use crate::common::engine_on;
 use lazuli_engine::{
@@ -53,12 +53,11 @@ fn commit(row: &str, counter: usize) -> Commit {
     Commit { checks: vec![absent], ..Commit::new(Revision(0), writes) }
 }
 
-/// What an engine said of each row.
+/// The engine's result for each row.
 type Said = BTreeMap<String, Result<Revision, CommitError>>;
 
 /// Runs the writers on two processes; `break_things` breaks one thing for each commit that begins.
-/// Then it looks at what is there. Returns how many commits have no certain outcome, and how many
-/// were refused.
+/// Then checks what is stored. Returns how many commits have no certain outcome, and how many were refused.
 pub(crate) fn survive(
     cluster: &StandIn,
     seed: &Seeded,
@@ -102,7 +101,7 @@ async fn write(cluster: &StandIn, seed: &Seeded, begins: Sender<()>) -> Said {
     said
 }
 
-/// A new process compares what is there with what was said.
+/// A new process compares the stored state with the reported results.
 async fn judge(cluster: &StandIn, said: &Said) {
     let engine = engine_on(cluster);
     let found = all(&engine, Direction::Forward).await;
@@ -159,7 +158,7 @@ pub(crate) async fn all(
     }
 }
 
-/// Cuts the keys of the workload into regions that different stores lead.
+/// Splits the keys of the workload into regions that different stores lead.
 pub(crate) fn spread(cluster: &StandIn) {
     for (number, border) in BORDERS.into_iter().enumerate() {
         cluster.control_at("split", border);
