@@ -1,4 +1,4 @@
-//! What the gateways of a shared store say of themselves, for an operator: nothing else depends on it.
+//! The status that gateways of a shared store publish for an operator; nothing else depends on it.
 
 use crate::error::StoreError;
 use crate::scan::{Rows, key_range, step};
@@ -10,10 +10,10 @@ use lazuli_model::Timestamp;
 
 /// Gateways fetched at a time.
 const GATEWAYS_PER_STEP: usize = 256;
-/// How long a silent gateway is listed, in milliseconds: an operator wants to see which one is gone.
+/// How long a silent gateway stays listed, in milliseconds, so that an operator sees which one is gone.
 const SILENT_MS_MAX: u64 = 3_600_000;
 
-/// A gateway, and when it was last well by the clock that stamps the revisions.
+/// A gateway, and when it was last alive by the clock that stamps the revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gateway {
     pub id: String,
@@ -22,14 +22,14 @@ pub struct Gateway {
 }
 
 impl Store {
-    /// Says that gateway `id` is well.
+    /// Records that gateway `id` is alive.
     pub async fn announce(&self, id: &str, record: &GatewayRecord) -> Result<(), StoreError> {
         let put = Write::Put(key::gateway(id).into(), record.encode().into());
         self.engine.commit(Commit::new(self.now(), vec![put])).await?;
         Ok(())
     }
 
-    /// Takes gateway `id` off the list: it stops.
+    /// Removes gateway `id` from the list when it stops.
     pub async fn withdraw(&self, id: &str) -> Result<(), StoreError> {
         let delete = Write::Delete(key::gateway(id).into());
         self.engine.commit(Commit::new(self.now(), vec![delete])).await?;
@@ -55,8 +55,8 @@ impl Store {
         Ok(gateways)
     }
 
-    /// Takes gateways off the list that have been silent for an hour at `now`, the time of the clock
-    /// that stamps the revisions.
+    /// Removes gateways from the list that have been silent for an hour at `now`, in the time of the
+    /// clock that stamps the revisions.
     pub async fn forget_silent_gateways(&self, now: Timestamp) -> Result<(), StoreError> {
         for Gateway { id, revision, .. } in self.gateways().await? {
             let last = Timestamp::from_ticks(revision.0);
@@ -66,7 +66,7 @@ impl Store {
                     checks: vec![Check { key: key.clone(), expect: Expect::At(revision) }],
                     ..Commit::new(self.now(), vec![Write::Delete(key)])
                 };
-                // If it fails, the gateway is well again, or the next round finds it.
+                // If this fails, the gateway is alive again, or the next round removes it.
                 let _ = self.engine.commit(commit).await;
             }
         }

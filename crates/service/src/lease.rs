@@ -1,9 +1,9 @@
 //! The lease under which one gateway at a time runs the chores of a shared store (K-4.7).
 //!
 //! The holder rewrites one record every few seconds. Another gateway takes the lease when it has seen
-//! the same revision of that record for [`ChoreLease::PATIENCE_MS`] of its own monotonic clock: no
-//! clocks of two machines are compared. Two gateways may both believe that they hold it, for instance
-//! when one was stopped and continues. Every chore is idempotent, so this costs work and nothing else.
+//! the same revision of that record for [`ChoreLease::PATIENCE_MS`] of its own monotonic clock: clocks
+//! of different machines are never compared. Two gateways may both believe that they hold it, for
+//! instance when one was suspended and resumes. Every chore is idempotent, so this only wastes work.
 
 use crate::error::StoreError;
 use crate::store::Store;
@@ -14,7 +14,7 @@ use lazuli_layout::key;
 /// A gateway's part in the lease.
 pub struct ChoreLease {
     store: Store,
-    /// The id of this gateway: no other process has it, nor had it.
+    /// The id of this gateway; no other process has or had it.
     id: String,
     seen: Option<Seen>,
     held: Option<Revision>,
@@ -30,7 +30,7 @@ struct Seen {
 /// Who runs the chores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// This gateway, as of the beat that was written at this revision.
+    /// This gateway, as of the beat written at this revision.
     Ours(Revision),
     Others,
 }
@@ -70,7 +70,7 @@ impl ChoreLease {
                 self.held = Some(revision);
                 Ok(Turn::Ours(revision))
             }
-            // Another was faster; or the reply was lost, and the next beat finds our name.
+            // Another gateway was faster; or the reply was lost, and the next beat finds our name.
             Err(
                 CommitError::CheckFailed { .. }
                 | CommitError::Conflict
@@ -80,7 +80,7 @@ impl ChoreLease {
         }
     }
 
-    /// Gives the lease back, so that another gateway need not wait. Nothing depends on it.
+    /// Releases the lease, so that another gateway need not wait. Nothing depends on it.
     pub async fn release(&mut self) {
         let Some(revision) = self.held.take() else { return };
         let key = Key::from(key::chore_lease());
@@ -88,11 +88,11 @@ impl ChoreLease {
             checks: vec![Check { key: key.clone(), expect: Expect::At(revision) }],
             ..Commit::new(self.store.now(), vec![Write::Delete(key)])
         };
-        // If it fails, the others wait until the lease is abandoned.
+        // If this fails, the others wait until the lease counts as abandoned.
         let _ = self.store.engine.commit(commit).await;
     }
 
-    /// The current holder, and when it was last well by the clock that stamps the revisions.
+    /// The current holder, and when it was last alive by the clock that stamps the revisions.
     pub async fn holder(store: &Store) -> Result<Option<(LeaseRecord, Revision)>, StoreError> {
         match store.read_one(&Key::from(key::chore_lease())).await? {
             Some(found) => Ok(Some((LeaseRecord::decode(&found.value)?, found.revision))),
@@ -100,7 +100,7 @@ impl ChoreLease {
         }
     }
 
-    /// Whether the record has stayed at `revision` for so long that its holder is gone.
+    /// Whether the record has stayed at `revision` for so long that its holder must be gone.
     fn is_abandoned(&mut self, revision: Revision, now_ms: u64) -> bool {
         match self.seen {
             Some(seen) if seen.revision == revision => {

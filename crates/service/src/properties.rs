@@ -17,8 +17,8 @@ impl Store {
         }
     }
 
-    /// Changes the properties under `key`: sections that the patch lacks keep their values (T-9.7,
-    ///
+    /// Changes the properties under `key`: sections missing from the patch keep their values
+    /// (T-9.7, Q-9.2).
     pub async fn set_service_properties(
         &self,
         key: Vec<u8>,

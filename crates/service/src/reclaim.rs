@@ -3,8 +3,8 @@
 //!
 //! Where this process is the only writer, one pass is enough. Where others write, a commit that was
 //! concurrent with the drop may end after any wait: a second pass, an hour after the first, finds
-//! what it wrote, and only then the tombstone goes (K-4.6). There, time is told by the clock that
-//! stamps the revisions, so that gateways whose clocks differ agree.
+//! what it wrote, and only then is the tombstone deleted (K-4.6). There, time comes from the clock
+//! that stamps the revisions, so that gateways with differing clocks agree.
 
 use crate::error::StoreError;
 use crate::scan::{Rows, key_range, step};
@@ -22,9 +22,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Tombstones fetched at a time.
 const MARKS_PER_STEP: usize = 256;
-/// How long views may be in use at least, in milliseconds.
+/// Minimum time that views may be in use, in milliseconds.
 const VIEW_MS_MIN: u64 = 60_000;
-/// When the second pass follows the first, in milliseconds.
+/// How long after the first pass the second follows, in milliseconds.
 const SECOND_PASS_MS: u64 = 3_600_000;
 
 /// A tombstone whose space no request can still be using.
@@ -35,15 +35,15 @@ pub struct SettledMark {
     revision: Revision,
 }
 
-/// How many drops wait for their space to come back. What other processes drop, and what becomes of a
-/// commit whose answer is lost, shows when all marks are counted again: whenever none is settled.
+/// How many drops wait for their space to be reclaimed. Drops by other processes, and commits whose
+/// answer was lost, are included when all marks are recounted: whenever none is settled.
 #[derive(Default)]
 pub(crate) struct Waiting {
     drops: Gauge,
-    /// Whether the marks that the start found are counted.
+    /// Whether the marks found at start-up have been counted.
     is_counted: AtomicBool,
-    /// Where the search for the next settled mark begins; `None` is the first mark. Marks that wait
-    /// for their second pass are many, and are not looked at again for each that is settled.
+    /// Where the search for the next settled mark begins; `None` is the first mark. Many marks wait
+    /// for their second pass; they are not examined again for each settled mark.
     next: Mutex<Option<Vec<u8>>>,
 }
 
@@ -55,8 +55,8 @@ impl Waiting {
 }
 
 impl Store {
-    /// Counts a drop, whose mark is committed. Where others drop too, only counting the marks tells
-    /// how many wait.
+    /// Counts a drop whose mark is committed. Where other processes drop too, only recounting the
+    /// marks gives the number.
     pub fn dropped(&self) {
         if self.nature().writers == Writers::Sole {
             self.waiting.drops.add(1);

@@ -26,8 +26,8 @@ impl Store {
         Self { engine, clock, ids, waiting, pace: Arc::new(GiveWay), nature }
     }
 
-    /// The same store, which waits with `pace` before it retries a commit. Engines with other
-    /// writers need a real one.
+    /// The same store, waiting with `pace` before it retries a commit. Engines with other writers
+    /// need a real pace.
     pub fn with_pace(self, pace: Arc<dyn Pace>) -> Self {
         Self { pace, ..self }
     }
@@ -50,7 +50,7 @@ impl Store {
         retry(&*self.pace, Budget::DEFAULT, attempt).await.ok_or(StoreError::Busy)
     }
 
-    /// The current value of `key`.
+    /// The value of `key` now.
     pub async fn read_one(&self, key: &Key) -> Result<Option<Found>, StoreError> {
         Ok(self.engine.read(std::slice::from_ref(key)).await?.pop().flatten())
     }
@@ -59,8 +59,8 @@ impl Store {
     ///
     /// Had it happened, no key it wrote could still carry a revision older than `not_before`:
     /// revisions of a key only grow, and a deleted key carries none. Anything else proves nothing,
-    /// nor does a store that cannot be read. An engine with its own clock resolves this itself as
-    /// far as possible.
+    /// and neither does a store that cannot be read. An engine with its own clock resolves this
+    /// itself as far as possible.
     pub async fn did_not_happen(&self, not_before: Revision, written: &[Key]) -> bool {
         if self.nature.clock == ClockSource::Store {
             return false;

@@ -1,12 +1,12 @@
 //! Copies everything from one engine to another, and compares the two (K-12, O-12.5, O-12.6).
 //!
-//! Keys are copied in order, so that the last key written says how far a copy got, and a copy that ended
-//! early goes on there. Every write puts a whole value: doing it again does no harm. Revisions belong to the
-//! engine that gives them, so timestamps and etags of the target are its own.
+//! Keys are copied in order, so that the last key written shows how far a copy got, and an interrupted copy
+//! continues there. Every write puts a whole value: repeating it does no harm. Revisions belong to the engine
+//! that assigns them, so timestamps and etags of the target are its own.
 //!
-//! What is derived is copied as it is, but for the moments at which entities expire some time after their last
-//! write: those follow the timestamps. So with the record of each expiry goes an order to build its moments from
-//! the beginning, which the target's server carries out when it starts.
+//! Derived data is copied as it is, except the moments at which entities expire some time after their last
+//! write: those depend on the timestamps. So the record of each expiry is copied with an order to rebuild its
+//! moments, which the target's server carries out when it starts.
 
 use crate::scan::key_range;
 use lazuli_engine::{
@@ -20,10 +20,10 @@ use lazuli_model::Clock;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// Entries and bytes that are copied in one commit, if the target takes as many.
+/// Maximum entries and bytes copied in one commit, if the target accepts that many.
 const ROWS_MAX: usize = 1024;
 const BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How often a commit is tried that meets no error of its own.
+/// How often a commit is tried when its errors are not its own fault.
 const TRIES: usize = 8;
 /// Keys of differences that are kept.
 const DIFFERENCES_KEPT: usize = 10;
@@ -47,7 +47,7 @@ pub struct Progress {
     pub entries: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
-    /// Snapshots of the source that were read: if there was one, the copy is one state of the source.
+    /// Snapshots of the source that were read: if only one, the copy is one state of the source.
     pub views: u64,
 }
 
@@ -57,7 +57,7 @@ impl Default for Progress {
     }
 }
 
-/// A copy under way.
+/// A copy in progress.
 pub struct Transfer {
     from: Arc<dyn Engine>,
     to: Arc<dyn Engine>,
@@ -74,8 +74,8 @@ pub enum Step {
 }
 
 impl Transfer {
-    /// A copy that begins, or goes on, at `progress`. By `clock` a target without a clock of its own dates what
-    /// it stores.
+    /// A copy that begins or continues at `progress`. A target without its own clock stamps what it stores by
+    /// `clock`.
     pub fn new(
         from: Arc<dyn Engine>,
         to: Arc<dyn Engine>,
@@ -90,7 +90,7 @@ impl Transfer {
         let range = self.progress.next.clone()..key::all().end;
         let view = self.view().await?;
         let (rows, rest) = match read(&*view, range, self.rows_max(), self.bytes_max()).await {
-            // A source that others write to keeps a snapshot for a while only.
+            // A source with other writers keeps a snapshot only for a while.
             Err(EngineError::Expired) => {
                 self.view = None;
                 return Ok(Step::More);
@@ -131,7 +131,7 @@ impl Transfer {
             tries += 1;
             match self.to.commit(commit).await {
                 Ok(_) => return Ok(()),
-                // Doing it again does no harm.
+                // Repeating it does no harm.
                 Err(CommitError::Conflict | CommitError::Busy | CommitError::Undetermined(_))
                     if tries < TRIES => {}
                 Err(error) => return Err(TransferError::Write(error)),
@@ -140,7 +140,7 @@ impl Transfer {
     }
 
     fn rows_max(&self) -> usize {
-        // Each entry may be the record of an expiry, which another goes with.
+        // Each entry may be the record of an expiry, which adds a second write.
         (self.to.limits().commit_writes_max / 2).clamp(1, ROWS_MAX)
     }
 
@@ -149,15 +149,15 @@ impl Transfer {
     }
 }
 
-/// What has the moments of an expiry built again in the target, if `row` is the record of one. A record that
-/// cannot be read is copied as it is.
+/// The record that makes the target rebuild the moments of an expiry, if `row` is the record of one. A record
+/// that cannot be read is copied as it is.
 fn rebuilding(row: &Row) -> Option<Row> {
     let id = decode_record(&row.key).ok()?;
     let ExpiryRecord { account, table } = ExpiryRecord::decode(&row.value).ok()?;
     Some(Row { key: id.build(), value: BuildRecord::new(account, table).encode() })
 }
 
-/// The keys of what has moments built again, in both engines.
+/// The keys of the records that rebuild moments, in both engines.
 async fn rebuilds(engine: &dyn Engine) -> Result<BTreeSet<Vec<u8>>, EngineError> {
     let view = engine.view().await?;
     let all = records();
@@ -171,7 +171,7 @@ async fn rebuilds(engine: &dyn Engine) -> Result<BTreeSet<Vec<u8>>, EngineError>
     Ok(keys)
 }
 
-/// Whether an engine holds nothing but what gateways leave for each other.
+/// Whether an engine holds nothing except what engines and gateways keep for themselves.
 pub async fn is_empty(engine: &dyn Engine) -> Result<bool, EngineError> {
     let view = engine.view().await?;
     let mut next = key::all().start;
@@ -187,7 +187,7 @@ pub async fn is_empty(engine: &dyn Engine) -> Result<bool, EngineError> {
     }
 }
 
-/// What two engines have in common, and what not.
+/// What two engines have in common, and how they differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     /// Entries that are the same in both.
@@ -222,7 +222,7 @@ pub async fn compare(
     hash: fn(&[u8], &[u8]) -> u128,
     mut watch: impl FnMut(u64),
 ) -> Result<Comparison, TransferError> {
-    // How far moments are built is of its own in each.
+    // Progress of building moments differs between the engines.
     let apart = rebuilds(from).await.map_err(TransferError::Source)?;
     let mut source = Cursor::new(from, &apart);
     let mut target = Cursor::new(to, &apart);
@@ -278,7 +278,7 @@ impl Row {
 /// A walk through an engine, a chunk at a time.
 struct Cursor<'e> {
     engine: &'e dyn Engine,
-    /// Keys that are passed over.
+    /// Keys that are skipped.
     apart: &'e BTreeSet<Vec<u8>>,
     view: Option<Arc<dyn View>>,
     rows: VecDeque<Row>,

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const TABLE: TableId = TableId(7);
 
-/// A clock in seconds that tests turn.
+/// A clock in seconds that tests advance.
 #[derive(Default)]
 struct Seconds(AtomicU64);
 
@@ -47,7 +47,7 @@ fn is_ours(turn: Turn) -> bool {
     matches!(turn, Turn::Ours(_))
 }
 
-/// K-4.7: who finds no lease takes it, and keeps it for as long as it beats.
+/// K-4.7: a gateway that finds no lease takes it, and keeps it as long as it beats.
 #[tokio::test]
 async fn one_gateway_at_a_time_runs_the_chores() {
     let engine = shared();
@@ -56,7 +56,7 @@ async fn one_gateway_at_a_time_runs_the_chores() {
     for beat in 0..20 {
         let now_ms = beat * ChoreLease::BEAT_MS;
         assert!(is_ours(one.beat(now_ms).await.unwrap()));
-        // Their clocks began at other moments, which must not matter.
+        // Their clocks began at different moments, which must not matter.
         assert_eq!(other.beat(now_ms + 1_000_000_000).await.unwrap(), Turn::Others);
     }
     let (record, _) = ChoreLease::holder(&store(&engine)).await.unwrap().unwrap();
@@ -75,12 +75,12 @@ async fn the_lease_of_a_gateway_that_died_is_taken_after_its_time() {
     let early = seen + ChoreLease::PATIENCE_MS - 1;
     assert_eq!(heir.beat(early).await.unwrap(), Turn::Others);
     assert!(is_ours(heir.beat(early + 1).await.unwrap()));
-    // The first was only stopped: it goes on, sees another name, and keeps still.
+    // The first was only suspended: it resumes, sees another name, and stays passive.
     assert_eq!(dead.beat(early + 2).await.unwrap(), Turn::Others);
     assert!(is_ours(heir.beat(early + 3).await.unwrap()));
 }
 
-/// Each beat begins the wait again: a slow holder is not robbed.
+/// Each beat restarts the wait: a slow holder does not lose the lease.
 #[tokio::test]
 async fn a_beat_that_is_seen_begins_the_wait_again() {
     let engine = shared();
@@ -122,7 +122,7 @@ async fn a_lease_that_is_given_back_is_free_at_once_and_only_by_its_holder() {
     assert!(is_ours(other.beat(2).await.unwrap()));
 }
 
-/// An engine that loses the answer of the next commit, which happens.
+/// An engine that loses the answer to the next commit, which happens.
 struct LosesAnswer {
     inner: Arc<MemoryEngine>,
     next: AtomicBool,
@@ -156,7 +156,7 @@ async fn a_beat_whose_answer_is_lost_is_found_by_the_next_one() {
 
 /// Marks the table as dropped when the store's clock shows `seconds`.
 async fn drop_table(store: &Store, seconds: u64) {
-    // The gateway's own clock is a day ahead: only the store's counts.
+    // The gateway's own clock is a day ahead: only the store's clock counts.
     let mark = encode_reclaim(at(seconds + 86_400));
     let write = Write::Put(key::reclaim(TABLE).into(), mark.into());
     store.engine.commit(Commit::new(Revision(at(seconds).ticks()), vec![write])).await.unwrap();
@@ -166,7 +166,7 @@ fn entity() -> Key {
     key::entity(TABLE, &EntityKey::parse("p", "r").unwrap()).into()
 }
 
-/// What a slow commit writes, whose table was dropped meanwhile.
+/// A slow commit's write, after its table was dropped.
 async fn write_late(store: &Store) {
     let write = Write::Put(entity(), vec![1, 0, 0, 0].into());
     store.engine.commit(Commit::new(Revision(0), vec![write])).await.unwrap();
@@ -184,7 +184,7 @@ async fn exists(store: &Store, key: Key) -> bool {
 }
 
 /// K-4.6: a commit that saw the table alive may end long after the first pass; the second finds what
-/// it wrote, and only then the tombstone goes. Time is the store's.
+/// it wrote, and only then is the tombstone deleted. Time is the store's.
 #[tokio::test]
 async fn what_a_slow_commit_writes_after_the_first_pass_is_found_by_the_second() {
     let clock = Arc::new(Seconds::default());
@@ -224,7 +224,7 @@ async fn a_sole_writer_needs_one_pass() {
     assert!(!exists(&store, key::reclaim(TABLE).into()).await);
 }
 
-/// Two gateways that both believe to hold the lease do each pass twice, and no harm.
+/// Two gateways that both believe they hold the lease do each pass twice, which does no harm.
 #[tokio::test]
 async fn two_that_reclaim_at_once_do_not_skip_the_wait_for_the_second_pass() {
     let engine = shared();

@@ -59,7 +59,7 @@ async fn an_id_is_given_once_however_many_processes_ask() {
     assert_eq!(all.len(), 800);
 }
 
-/// Only the first 1,024 marks were looked at: while they were young, an older one had to wait.
+/// Only the first 1,024 marks were examined: while they were young, an older one had to wait.
 #[tokio::test]
 async fn a_settled_mark_is_found_after_any_number_of_young_ones() {
     let store = Store::new(engine(Writers::Sole), clock());

@@ -19,7 +19,7 @@ fn hash(key: &[u8], value: &[u8]) -> u128 {
     key.iter().chain(value).fold(1, |sum, byte| sum * 31 % (1 << 100) + u128::from(*byte))
 }
 
-/// Takes few entries at a time, so that a copy has many steps.
+/// Accepts few entries at a time, so that a copy has many steps.
 fn target() -> Arc<MemoryEngine> {
     let limits = Limits { commit_writes_max: 14, ..Limits::DEFAULT };
     Arc::new(MemoryEngine::new(MemoryOptions { limits, ..MemoryOptions::default() }))
@@ -35,7 +35,7 @@ async fn source() -> Arc<MemoryEngine> {
     for number in 0..ENTRIES {
         put(&*engine, key_of(number), &format!("value {number}")).await;
     }
-    // What gateways leave for each other stays behind.
+    // What gateways leave for each other is not copied.
     put(&*engine, key::chore_lease(), "lease").await;
     put(&*engine, key::gateway("gw-1"), "gateway").await;
     put(&*engine, b"L\0format".to_vec(), "what an engine keeps of itself").await;
@@ -70,7 +70,7 @@ async fn a_copy_is_the_same_and_says_how_much_it_was() {
     }
 }
 
-/// O-12.6: ended at any step and begun again from what was noted at any earlier one, the target is the same.
+/// O-12.6: interrupted at any step and resumed from the state noted at any earlier one, the copy is the same.
 #[tokio::test]
 async fn a_copy_that_ended_anywhere_goes_on() {
     let from = source().await;
@@ -95,7 +95,7 @@ async fn a_copy_that_ended_anywhere_goes_on() {
     }
 }
 
-/// O-12.5: the target dates what it stores by the clock, not by the beginning of time.
+/// O-12.5: the target stamps what it stores by the clock, not by the beginning of time.
 #[tokio::test]
 async fn what_is_copied_is_as_young_as_the_copy() {
     let (from, to) = (source().await, target());
@@ -122,7 +122,7 @@ async fn differences_are_found_and_named() {
     assert_eq!(found.first, [key_of(3), key_of(ENTRIES + 1), key_of(ENTRIES + 2)]);
 }
 
-/// A source that others write to keeps a snapshot for a while only: the copy goes on in the next.
+/// A source with other writers keeps a snapshot only for a while: the copy continues in the next one.
 #[tokio::test]
 async fn a_copy_outlives_the_snapshots_of_its_source() {
     let ms = Arc::new(AtomicU64::new(0));
@@ -140,7 +140,7 @@ async fn a_copy_outlives_the_snapshots_of_its_source() {
     assert_eq!(compared(&*from, &*to).await.differences(), 0);
 }
 
-/// Every third commit has an error that says nothing about the data.
+/// Every third commit fails with an error unrelated to the data.
 struct Shaky {
     inner: Arc<MemoryEngine>,
     commits: AtomicU64,

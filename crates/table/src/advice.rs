@@ -1,5 +1,5 @@
-//! What the advice on traffic needs of the store: a place for its sketches, the indexes that writes keep, and
-//! indexes that the server declares by itself.
+//! What the advice on traffic needs from the store: a place for its sketches, the indexes that writes
+//! maintain, and automatic indexes, which the server declares itself.
 
 use crate::error::TableError;
 use crate::service::{OpenTable, TableService};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const KEPT_ROWS: usize = 16;
 
 impl TableService {
-    /// The sketches kept of an account, by the names of tables.
+    /// The stored sketches of an account, by table name.
     pub async fn kept_advice(
         &self,
         account: &AccountName,
@@ -41,7 +41,7 @@ impl TableService {
         }
     }
 
-    /// Keeps the sketch of a table, or removes it.
+    /// Stores the sketch of a table, or removes it.
     pub async fn keep_advice(
         &self,
         account: &AccountName,
@@ -63,7 +63,7 @@ impl TableService {
         self.retry(attempt).await?
     }
 
-    /// The indexes that users declared and writes keep, as far as the table is cached.
+    /// The user-declared indexes that writes maintain, if the table is cached.
     pub fn cached_indexes(&self, account: &AccountName, table: &TableName) -> Vec<IndexName> {
         let is_kept = |index: &&TableIndex| index.is_maintained() && !index.is_automatic;
         let names = |table: &OpenTable| {
@@ -74,9 +74,9 @@ impl TableService {
         self.find_cached(account, table, names).flatten().unwrap_or_default()
     }
 
-    /// Declares an index of the server's own making, unless the table has `own_max` of those, as many
-    /// indexes as it may have, or one with the same name or on the same properties: one on more
-    /// properties does not serve a filter that compares these alone. Returns whether it did.
+    /// Declares an automatic index, unless the table has `own_max` automatic indexes, the maximum number of
+    /// indexes, or one with the same name or on the same properties: one on more properties does not serve a
+    /// filter that compares only these. Returns whether it did.
     pub async fn declare_automatic_index(
         &self,
         account: &AccountName,
@@ -112,8 +112,8 @@ impl TableService {
         Ok(is_new.into_inner())
     }
 
-    /// Notes in the store that indexes of a table were used. Only those of the server's own making are
-    /// noted: on a shared store all gateways must know of their use before one drops them.
+    /// Notes in the store that indexes of a table were used. Only automatic indexes are noted: on a shared
+    /// store, all gateways must know of their use before one drops them.
     pub async fn note_index_uses(
         &self,
         account: &AccountName,
@@ -151,8 +151,7 @@ impl TableService {
         self.retry(attempt).await?
     }
 
-    /// Drops an index of the server's own making; one that a user declared meanwhile stays. Returns
-    /// whether it did.
+    /// Drops an automatic index, unless a user has declared it since. Returns whether it did.
     pub async fn drop_automatic_index(
         &self,
         account: &AccountName,

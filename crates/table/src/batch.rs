@@ -34,7 +34,7 @@ impl<'a> Batch<'a> {
         Self::assemble(operations)
     }
 
-    /// Whether the operations satisfy the rules of a batch.
+    /// Checks that the operations satisfy the rules of a batch.
     pub fn check(
         operations: &[(impl Borrow<TableName>, Mutation<'a>)],
     ) -> Result<(), BatchFailure> {

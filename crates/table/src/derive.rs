@@ -1,5 +1,5 @@
-//! What follows from the changes of a commit, by the settings of their table: index entries, the
-//! moments at which entities expire, and entries of the change feed. The engine runs it when it orders the commit.
+//! What follows from the changes of a commit, by the settings of their table: index entries, expiry moments,
+//! and entries of the change feed. The engine runs it when it orders the commit.
 
 use crate::expiry::Judge;
 use crate::expiry::write::derive_moment;
@@ -15,13 +15,13 @@ use lazuli_layout::{FeedId, TableId};
 use lazuli_model::{ChangeOperation, Feed, Images, Timestamp};
 use std::sync::Arc;
 
-/// What a write of a commit means to do: the values before and after do not tell.
+/// What a write is meant to do; the values before and after do not show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteKind {
     Put,
     Merge,
     Delete,
-    /// A deletion because the time of the entity is over.
+    /// A deletion because the entity has expired.
     Expire,
 }
 
@@ -40,13 +40,13 @@ impl Derivation {
         derives.then(|| Arc::new(Self { table, settings: settings.clone() }))
     }
 
-    /// Whether it depends on what the writes of a commit mean to do.
+    /// Whether it depends on what the writes of a commit are meant to do.
     pub(crate) fn needs_kinds(&self) -> bool {
         needs_kinds(&self.settings)
     }
 
-    /// What follows from a commit at `now` whose writes are of these kinds, by their index. Writes
-    /// beyond them are not of entities.
+    /// What follows from a commit at `now` whose writes are of these kinds, by their index. Later writes do
+    /// not concern entities.
     pub(crate) fn of_commit(
         self: Arc<Self>,
         kinds: &Arc<[WriteKind]>,
@@ -59,7 +59,7 @@ impl Derivation {
         }
     }
 
-    /// What follows from one change beside index entries.
+    /// What follows from one change, apart from index entries.
     fn derive_one(
         &self,
         change: &Change<'_>,
@@ -149,8 +149,8 @@ struct OfCommit {
 }
 
 impl OfCommit {
-    /// Puts the commits that append to the feed in an order, on a store with many writers: they write a common
-    /// key, its head. What it held does not matter, so no commit depends on the one before.
+    /// Orders the commits that append to the feed, on a store with many writers: they all write one key, its
+    /// head. The head's old value does not matter, so no commit depends on the previous one.
     fn order(&self, cause: usize, derived: &mut Derived) {
         let Derivation { table, settings } = &*self.derivation;
         if self.writers == Writers::Many {

@@ -32,10 +32,10 @@ pub enum TableError {
     NoExpiry,
     #[error("the token is of another table")]
     TokenOfOtherFeed,
-    /// Changes after the place of the token are no longer kept.
+    /// Changes after the token's position are no longer kept.
     #[error("the changes after the token are no longer kept")]
     ChangesDropped {
-        /// From where one can go on.
+        /// The oldest position from which a reader can continue.
         oldest: FeedToken,
     },
     /// The store no longer shows the state of the snapshot.

@@ -1,10 +1,10 @@
-//! Entities that expire: when, how reads and writes pass over them, and how their space comes
-//! back.
+//! Entities that expire: when they do, how reads and writes skip them, and how their space is
+//! reclaimed.
 //!
-//! An entity is judged by the setting in force, its value and its revision, wherever it is met: an
-//! expired one is as good as gone, whether it is still stored or not. `write.rs` judges in the
-//! commit, `sweep.rs` deletes what is expired, driven by an index of moments that writes maintain as
-//! they do other indexes, and `settings.rs` changes the setting.
+//! Wherever an entity is met, it is judged by the current setting, its value and its revision: an
+//! expired one counts as deleted, whether or not it is still stored. `write.rs` judges in the
+//! commit, `sweep.rs` deletes expired entities, driven by an index of moments that writes maintain
+//! like other indexes, and `settings.rs` changes the setting.
 
 mod settings;
 mod sweep;
@@ -50,7 +50,7 @@ impl<'s> Judge<'s> {
 /// When an entity expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Whenever it was written.
+    /// At this moment, whenever it was written.
     Fixed(Timestamp),
     /// Some time after it was written.
     AfterWrite(Timestamp),
@@ -68,9 +68,9 @@ impl Moment {
         bucket(self.at())
     }
 
-    /// The buckets in which the entry of a stored entity may lie. The moment of an entity that
-    /// expires some time after its write is known exactly only when it is written: its entry was
-    /// made by the clock of the gateway a little earlier.
+    /// The buckets that may hold the entry of a stored entity. If an entity expires some time after
+    /// its write, its exact moment is known only after the commit: its entry was made slightly
+    /// earlier, by the gateway's clock.
     pub(crate) fn buckets(self, slack_ticks: u64) -> impl Iterator<Item = u64> {
         let own = self.bucket();
         let reaches = |ticks: u64| matches!(self, Self::AfterWrite(_)) && ticks < slack_ticks;
@@ -81,7 +81,7 @@ impl Moment {
     }
 }
 
-/// When an entity that was last written at `written` expires; `None` is never.
+/// When an entity last written at `written` expires; `None` means never.
 pub(crate) fn moment(
     expiry: &Expiry,
     record: &EntityRecord<'_>,

@@ -22,13 +22,13 @@ pub struct PlanReport {
     pub reads: Vec<ReadKeys>,
     /// The conditions that each entity read must still satisfy.
     pub conditions: Vec<Filter>,
-    /// The indexes that serve it; no entries before it runs.
+    /// The indexes that serve it; zero entries before it runs.
     pub index: Option<IndexUse>,
-    /// The indexes that would have served it, had the range of the page not been too long.
+    /// The indexes that would have served it if the range of the page had not been too long.
     pub fell_back: Option<IndexUse>,
     /// Indexes that would serve it if they were built.
     pub candidates: Vec<IndexName>,
-    /// The parts of the filter that only extensions have, which Azure refuses.
+    /// The parts of the filter that use extensions, which Azure refuses.
     pub extended: Vec<Filter>,
     /// The kind of the same query on Azure, which reads one range.
     pub azure: PlanKind,
@@ -36,19 +36,19 @@ pub struct PlanReport {
     pub bytes: u64,
     /// Microseconds that it took; zero before it runs.
     pub micros: u64,
-    /// What a page of each of the two kinds is likely to examine and return here.
+    /// What a page of this kind, and one of Azure's kind, is likely to examine and return here.
     pub estimate: Option<Estimate>,
     pub azure_estimate: Option<Estimate>,
 }
 
-/// The keys of one read: those in both intervals, from one place on and up to another.
+/// The keys of one read: those in both intervals, between two positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadKeys {
     pub partition: KeyInterval,
     pub row: KeyInterval,
-    /// The first place, inclusive: a continuation or the start of a permitted range.
+    /// The first position, inclusive: a continuation or the start of a permitted range.
     pub from: Option<(String, Option<String>)>,
-    /// The last place, inclusive: the end of a permitted range.
+    /// The last position, inclusive: the end of a permitted range.
     pub to: Option<(String, Option<String>)>,
 }
 
@@ -173,10 +173,10 @@ fn reads(id: TableId, query: &EntityQuery, plan: &Plan<'_>) -> Vec<ReadKeys> {
 
 type Place = Option<(String, Option<String>)>;
 
-/// The places between which continuation and bounds let the query read.
+/// The positions between which continuation and bounds let the query read.
 fn ends(query: &EntityQuery) -> (Place, Place) {
     let continued = query.from.as_ref().map(|Continuation { partition, row }| {
-        // The beginning of a partition.
+        // The start of a partition.
         (partition.clone(), row.clone())
     });
     let (start, end) = (query.bounds.start.clone(), query.bounds.end.clone());
@@ -186,7 +186,7 @@ fn ends(query: &EntityQuery) -> (Place, Place) {
     }
 }
 
-/// The place of the two that lies further in one direction.
+/// The position further along in one direction.
 fn tighter(a: Place, b: Place, toward: Ordering) -> Place {
     match (a, b) {
         (Some(a), Some(b)) => Some(if place_order(&a, &b) == toward { a } else { b }),
@@ -205,8 +205,8 @@ impl ReadKeys {
         Self { partition, row, from: None, to: None }
     }
 
-    /// Takes over the keys of a read that begins where this one ends or before; `is_longer` says
-    /// that it also ends later.
+    /// Extends this read by the keys of one that begins where this one ends, or earlier;
+    /// `is_longer` says that it also ends later.
     fn extend(&mut self, other: &Self, is_longer: bool) {
         if !is_longer {
             return;
@@ -215,7 +215,7 @@ impl ReadKeys {
             self.row.high = other.row.high.clone();
             return;
         }
-        // Rows of the two ends: everything between them is read.
+        // Rows of the two ends: everything in between is read.
         let place = |partition: Option<&str>, row: &Bound<String>| match (partition, row) {
             (Some(partition), Bound::Included(row) | Bound::Excluded(row)) => {
                 Some((partition.to_owned(), Some(row.clone())))

@@ -3,17 +3,16 @@
 //! Entries of an index change in the commit of their entity, by a function that the engine runs
 //! when it orders commits (`derive.rs`). A query reads entries instead of entities where that reads
 //! less (`access.rs` decides, `read.rs` reads by `stream.rs` and `collect.rs`). Building goes through the table
-//! in steps while writes go on (`build.rs`, `fill.rs`; `waits.rs` says when it may begin, `duplicate.rs` and
-//! `trouble.rs` what becomes of a build that meets duplicates or errors). `verify.rs` compares entries with
-//! entities.
+//! in steps while writes continue (`build.rs`, `fill.rs`; `waits.rs` says when it may begin, `duplicate.rs` and
+//! `trouble.rs` handle builds that meet duplicates or errors). `verify.rs` compares entries with entities.
 //!
 //! # Invariants
 //!
-//! - The entries of an index that is ready are exactly those of the entities. While it is built,
-//!   the entries of every entity before the builder's place are.
+//! - The entries of an index that is ready are exactly those of the entities. While it is being built, this
+//!   holds for every entity before the builder's position.
 //! - Writes learn of a new index before the builder reads its first entity: the catalog record,
-//!   whose revision guards every write, holds the indexes. On a store with other writers a write
-//!   may finish under the old record for as long as a request lasts, so the builder waits.
+//!   whose revision guards every write, holds the indexes. On a store with other writers, a write may finish
+//!   under the old record for as long as a request lasts, so the builder waits.
 //! - A query uses an index only if the record in its own snapshot says that it is ready.
 
 pub(crate) mod access;
@@ -43,7 +42,7 @@ pub struct IndexConflict {
 /// How a query used indexes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexUse {
-    /// The names, in the order of the filter, none twice.
+    /// The names, in the order of the filter, without duplicates.
     pub names: Vec<IndexName>,
     pub access: IndexAccess,
     /// Entries read.

@@ -23,10 +23,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Default maximum number of cached tables; small, because adding one copies all.
 const TABLES_MAX: usize = 1024;
-/// After this many tables that did not fit, the cache is cleared, to make room for the tables in
-/// use now.
+/// After this many tables that did not fit, the cache is cleared to make room for tables in current use.
 const CROWDED_OUT_MAX: usize = 64 * 1024;
-/// With this many tables under a guard, nothing is cached any more.
+/// With this many tables under a guard, nothing more is cached.
 const GUARDED_MAX: usize = 1024;
 
 pub(crate) struct KnownTables {
@@ -47,12 +46,12 @@ struct Deletions {
     crowded_out: usize,
 }
 
-/// A moment that [`KnownTables::remember`] compares with.
+/// A moment with which [`KnownTables::remember`] compares.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment(u64);
 
-/// Exists while a table is being deleted. If dropped without [`release`](Self::release), it stays
-/// for ever.
+/// Exists while a table is being deleted. If dropped without [`release`](Self::release), the guard
+/// stays forever.
 #[must_use = "a guard that is not released stands for ever"]
 pub(crate) struct DeletionGuard {
     known: Arc<KnownTables>,
@@ -77,7 +76,7 @@ impl KnownTables {
         Moment(self.changes.load(Ordering::SeqCst))
     }
 
-    /// Applies `take` to a cached table.
+    /// Calls `take` with a cached table.
     pub(crate) fn find<T>(
         &self,
         account: &AccountName,
@@ -249,7 +248,7 @@ mod tests {
             remember(&known, known.now(), &format!("Table{id}"), id as u64);
         }
         assert_eq!(count(), MAX);
-        // Those asked for later get their turn.
+        // Tables asked for later get their turn.
         for _ in 0..CROWDED_OUT_MAX {
             remember(&known, known.now(), "Late", 1);
         }

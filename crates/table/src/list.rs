@@ -23,7 +23,7 @@ pub struct TableInfo {
 /// Which tables to list.
 #[derive(Clone, Debug)]
 pub struct TablesQuery {
-    /// A condition on `TableName`, without regard to case (T-4.74).
+    /// A condition on `TableName`, ignoring case (T-4.74).
     pub filter: Option<Filter>,
     /// Tables in the page; capped at [`PAGE_ITEMS_MAX`].
     pub top: usize,
@@ -106,7 +106,7 @@ fn by_lower_name(filter: &Filter) -> Filter {
     }
 }
 
-/// Names have no case, so what a case is asked of is the lower-case name too.
+/// Names are compared without case, so a condition on case also gets the lower-case name.
 fn extended_by_lower_name(extended: &Extended) -> Filter {
     if !matches!(&extended.term().property, Property::Custom(name) if &**name == "TableName") {
         return Filter::Constant(false);
@@ -149,7 +149,7 @@ fn catalog_ranges(account: &AccountName, filter: &Filter, from: Option<&str>) ->
 
 /// A page being filled.
 struct TablesPage<'q> {
-    /// As [`by_lower_name`] made it.
+    /// Like [`by_lower_name`] made it.
     filter: &'q Filter,
     top: u64,
     rows_read_max: u64,

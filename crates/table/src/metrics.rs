@@ -36,7 +36,7 @@ impl TableService {
     /// Adds `rows` to the entities of the interval that begins at `start`. Missing entities are
     /// created, even if nothing was counted.
     ///
-    /// A write with an unknown outcome is not retried: better to miss a request than to count it
+    /// A write with an unknown outcome is not retried: missing a request is better than counting it
     /// twice.
     pub async fn add_metrics(
         &self,
@@ -58,7 +58,7 @@ impl TableService {
     ) -> Attempt<Result<(), TableError>> {
         match self.add_metrics_once(account, table, partition, rows).await {
             Ok(()) | Err(TableError::Undetermined) => Attempt::Done(Ok(())),
-            // Another writer won: a client that deletes, or another server that counts.
+            // Another writer won: a client that deletes, or another server that adds counts.
             Err(
                 TableError::TableNotFound
                 | TableError::EntityAlreadyExists

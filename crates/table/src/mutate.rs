@@ -68,7 +68,7 @@ impl<'a> Mutation<'a> {
         Ok(Self { key, kind, properties })
     }
 
-    /// The same, with a merge limited only by storage.
+    /// The same, with merges limited only by storage.
     pub fn relaxed(self) -> Self {
         Self { properties: self.properties.relaxed(), ..self }
     }
@@ -81,7 +81,7 @@ impl<'a> Mutation<'a> {
         self.kind
     }
 
-    /// In the order in which they will be stored.
+    /// The properties in the order in which they will be stored.
     pub fn properties(&self) -> &Properties<'a> {
         &self.properties
     }
@@ -156,8 +156,8 @@ impl TableService {
         }
     }
 
-    /// Whether a commit failed only because of the unique values of an expired entity, which is gone
-    /// now.
+    /// Whether a commit failed only because of the unique values of an expired entity, which has now been
+    /// deleted.
     pub(crate) async fn frees_values(&self, tables: &[OpenTable], failure: &BatchFailure) -> bool {
         let TableError::IndexConflict(IndexConflict { owner: Some(owner), .. }) = &failure.error
         else {
@@ -172,7 +172,7 @@ impl TableService {
 }
 
 impl TableService {
-    /// The commit of `steps`, to be stored under `keys`, guarded by the existence of their tables.
+    /// The commit of `steps`, to be stored under `keys`, guarded by the existence of their tables (K-4.4).
     pub(crate) fn commit_of(
         &self,
         steps: &[Step<'_>],
@@ -212,8 +212,8 @@ impl TableService {
     }
 }
 
-/// Has the commit judge the conditions of the steps of `table`, whose entities expire: to a check, an
-/// expired entity exists.
+/// Makes the commit itself judge the conditions of the steps on `table`, whose entities expire: to a check,
+/// an expired entity exists.
 fn judge_in_commit(commit: &mut Commit, steps: &[Step<'_>], keys: &[Key], table: &OpenTable) {
     let Some(settings) = &table.settings else { return };
     let now = timestamp(commit.not_before);
@@ -264,7 +264,7 @@ impl Derivations {
     }
 }
 
-/// What follows from changes of several tables; each passes over keys of the others.
+/// What follows from changes of several tables; each derivation ignores keys of the others.
 #[derive(Debug)]
 struct Both(Arc<dyn Derive>, Arc<dyn Derive>);
 

@@ -1,4 +1,4 @@
-//! A page of a query while it is filled: which entities it takes, and where it ends.
+//! A page of a query being filled: which entities it takes, and where it ends.
 
 use crate::error::TableError;
 use crate::expiry::Judge;
@@ -9,7 +9,7 @@ use crate::query::{Continuation, EntityQuery, EntityRef, QueryEnd};
 use crate::scan::{FILTERED_ROWS_EXPECTED, Gather, Timer, rows_missing};
 use crate::service::timestamp;
 use lazuli_engine::retry::give_way;
-use lazuli_engine::{Key, Revision, View, Visit};
+use lazuli_engine::{Key, Revision, View, Visit, Writers};
 use lazuli_layout::key::StoredEntityKey;
 use lazuli_layout::{CorruptRecord, EntityRecord, key};
 use lazuli_model::limits::{PAGE_BYTES_MAX, PAGE_ITEMS_MAX};
@@ -17,25 +17,59 @@ use lazuli_model::{Clock, Filter, Row, Timestamp, ValueRef};
 use std::cell::OnceCell;
 use std::sync::OnceLock;
 
-/// Entities fetched by key per step; each may be larger than 1 MiB.
+/// Entities fetched by key at once, at most, and between two looks at the clock.
 pub(crate) const FETCH_ROWS_MAX: usize = 32;
+
+/// Entities fetched at once from a store in this process, where one at a time costs no more. With a page
+/// they fit into what each query has of the memory for responses.
+const NEAR_ROWS: usize = 2;
+/// The same over a network, as long as no size is known.
+const FIRST_FAR_ROWS: usize = 8;
+/// Bytes fetched at once over a network, by the largest entity that the page has met.
+const FAR_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How many entities a page fetches by key at once: it holds them beside what it has taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FetchSize {
+    is_near: bool,
+    /// The bytes of the largest entity met.
+    largest: usize,
+}
+
+impl FetchSize {
+    pub(crate) fn of(writers: Writers) -> Self {
+        Self { is_near: writers == Writers::Sole, largest: 0 }
+    }
+
+    fn rows(self) -> usize {
+        match (self.is_near, FAR_BYTES_MAX.checked_div(self.largest)) {
+            (true, _) => NEAR_ROWS,
+            (false, None) => FIRST_FAR_ROWS,
+            (false, Some(rows)) => rows.clamp(NEAR_ROWS, FETCH_ROWS_MAX),
+        }
+    }
+}
 
 /// Reads entities by their keys, a few at a time.
 pub(crate) async fn fetch(
     view: &dyn View,
-    keys: &[Key],
+    mut keys: &[Key],
     page: &mut Page<'_>,
 ) -> Result<(), TableError> {
-    let mut chunks = keys.chunks(FETCH_ROWS_MAX);
-    while let Some(keys) = chunks.next() {
-        let found = view.multi_get(keys).await?;
-        for (key, found) in keys.iter().zip(found) {
+    let mut rows_since_pause = 0;
+    while !keys.is_empty() {
+        let (now, rest) = keys.split_at(page.fetch_size.rows().min(keys.len()));
+        let found = view.multi_get(now).await?;
+        for (key, found) in now.iter().zip(found) {
             let Some(found) = found else { continue };
             if page.take(key.as_slice(), &found.value, found.revision)? == Visit::StopBefore {
                 return Ok(());
             }
         }
-        if chunks.len() > 0 {
+        keys = rest;
+        rows_since_pause += now.len();
+        if rows_since_pause >= FETCH_ROWS_MAX && !keys.is_empty() {
+            rows_since_pause = 0;
             page.pause();
             give_way().await;
         }
@@ -64,8 +98,9 @@ pub(crate) struct Page<'q> {
     /// Whether the table exists, once that is known; `None` if it is certain.
     lives: Option<&'q OnceLock<bool>>,
     is_early: bool,
-    /// Says which entities are expired.
+    /// Judges which entities are expired.
     judge: Option<Judge<'q>>,
+    fetch_size: FetchSize,
 }
 
 impl<'q> Page<'q> {
@@ -96,12 +131,18 @@ impl<'q> Page<'q> {
             lives,
             is_early: false,
             judge: None,
+            fetch_size: FetchSize::of(Writers::Sole),
         }
     }
 
     /// The same page, without expired entities.
     pub(crate) fn judging(self, judge: Option<Judge<'q>>) -> Self {
         Self { judge, ..self }
+    }
+
+    /// The same page of a store with these writers: one with many is reached over a network.
+    pub(crate) fn of_store(self, writers: Writers) -> Self {
+        Self { fetch_size: FetchSize::of(writers), ..self }
     }
 
     /// Whether an entity came before `lives` was known, so that the page took none.
@@ -164,6 +205,7 @@ impl Gather for Page<'_> {
         }
         self.rows_read += 1;
         self.bytes_read += (key.len() + value.len()) as u64;
+        self.fetch_size.largest = self.fetch_size.largest.max(value.len());
         let met = MetEntity {
             key,
             names: OnceCell::new(),
@@ -174,7 +216,7 @@ impl Gather for Page<'_> {
             return Ok(Visit::Continue);
         }
         let selected = self.conditions.iter().all(|condition| condition.matches(&met));
-        // A corrupt key satisfies or fails a condition by chance.
+        // With a corrupt key, conditions hold or fail by chance.
         met.is_sound()?;
         if selected && self.count_only {
             self.rows_returned += 1;
@@ -249,14 +291,14 @@ impl Row for MetEntity<'_> {
     }
 }
 
-/// In reverse even the empty row key is named: the rest of its partition has been read.
+/// In reverse, even the empty row key is named: the rest of its partition has already been read.
 fn reverse_continuation(stored: StoredEntityKey<'_>) -> Continuation {
     let (partition, row) = (stored.partition.into_owned(), stored.row.into_owned());
     Continuation { partition, row: Some(row) }
 }
 
-/// The empty row key is expressed as the beginning of its partition: its token would be empty,
-/// which the service refuses (T-4.55, T-4.58).
+/// The empty row key becomes the start of its partition, because its token would be empty, which
+/// the service refuses (T-4.55, T-4.58).
 pub(crate) fn continuation(stored: StoredEntityKey<'_>) -> Continuation {
     let row = Some(stored.row.into_owned()).filter(|row| !row.is_empty());
     Continuation { partition: stored.partition.into_owned(), row }

@@ -1,7 +1,7 @@
 //! `Filter` → `Plan`: which keys to read so that no selected entity is missed.
 //!
 //! A filter restricts the two keys to a set of *blocks*, each an interval of partition keys times
-//! an interval of row keys. Comparisons with a key are exact, anything else restricts nothing,
+//! an interval of row keys. Comparisons with a key are exact; anything else restricts nothing;
 //! `and` intersects, `or` unites, and `not` is pushed down to the comparisons. The plan may read
 //! too much, never too little; conditions that the reads do not ensure are evaluated for each
 //! entity.
@@ -68,7 +68,7 @@ pub(crate) enum Reads {
 }
 
 impl Reads {
-    /// The same in falling key order.
+    /// The same in descending key order.
     pub(crate) fn reverse(&mut self) {
         match self {
             Self::Points(keys) => keys.reverse(),
@@ -83,7 +83,7 @@ impl<'f> Plan<'f> {
         let conditions = filter.map(conjuncts).unwrap_or_default();
         let blocks = filter.map_or_else(|| vec![Block::ALL], |filter| confine(filter, false));
         if blocks.iter().all(Block::is_point) {
-            // What names keys alone is decided here, for each of the points.
+            // Conditions on keys alone are decided here, for each of the points.
             let (of_keys, conditions): (Vec<_>, Vec<_>) =
                 conditions.into_iter().partition(|condition| condition.names_keys_only());
             let selected = |block: &&Block<'_>| of_keys.iter().all(|c| c.matches(*block));
@@ -108,8 +108,7 @@ impl<'f> Plan<'f> {
         }
     }
 
-    /// The reads of a query in readable form, each with its keys, in key order: several may
-    /// overlap.
+    /// The reads of a query in readable form, each with its keys, in key order; they may overlap.
     pub(crate) fn blocks(table: TableId, filter: Option<&Filter>) -> Vec<(KeyRange, ReadKeys)> {
         let mut blocks = filter.map_or_else(|| vec![Block::ALL], |filter| confine(filter, false));
         if let (true, Some(filter)) = (blocks.iter().all(Block::is_point), filter) {
@@ -127,8 +126,8 @@ impl<'f> Plan<'f> {
     }
 }
 
-/// The kind of the same query on Azure, which reads one range: only what `and` joins at the top
-/// confines it, so that an `or` of keys is a scan.
+/// The kind of the same query on Azure, which reads one range: only conditions joined by `and` at
+/// the top level restrict it, so an `or` of keys is a scan.
 pub(crate) fn azure_kind(filter: Option<&Filter>) -> PlanKind {
     let conditions = filter.map(conjuncts).unwrap_or_default();
     let plain = conditions.into_iter().filter(|c| matches!(c, Filter::Compare { .. }));
@@ -138,7 +137,7 @@ pub(crate) fn azure_kind(filter: Option<&Filter>) -> PlanKind {
 }
 
 /// The conditions that `filter` joins by `and`.
-fn conjuncts(filter: &Filter) -> Vec<&Filter> {
+pub(crate) fn conjuncts(filter: &Filter) -> Vec<&Filter> {
     match filter {
         Filter::And(parts) => parts.iter().flat_map(conjuncts).collect(),
         other => vec![other],
@@ -166,7 +165,7 @@ fn blocks_ensure(blocks: &[Block<'_>], condition: &Filter) -> bool {
     }
 }
 
-/// The ranges to which `filter` restricts the partition key, for a store keyed by one text.
+/// The ranges to which `filter` restricts the partition key, for a store keyed by a single text.
 pub(crate) fn partition_ranges(filter: &Filter) -> Vec<(Bound<&str>, Bound<&str>)> {
     let blocks = confine(filter, false);
     blocks.iter().map(|block| (block.partition.low, block.partition.high)).collect()
@@ -234,7 +233,7 @@ impl<'f> Block<'f> {
     }
 }
 
-/// A block of one point is an entity of which only the keys are known.
+/// A block of one point is an entity with only its keys known.
 impl Row for Block<'_> {
     fn partition_key(&self) -> &str {
         self.partition.point().unwrap_or_default()

@@ -60,11 +60,11 @@ pub struct EntityQuery {
     pub rows_read_max: u64,
     /// Whether the end of the page reports the plan.
     pub explain: bool,
-    /// Whether entities come in falling key order; a continuation then ends the query.
+    /// Whether entities come in descending key order; a continuation then ends the query.
     pub reverse: bool,
     /// Whether entities are only counted, without any limit but time.
     pub count_only: bool,
-    /// When the page ends, whatever it holds.
+    /// When the page ends, regardless of what it holds.
     pub ms_max: u64,
 }
 
@@ -88,7 +88,7 @@ impl Default for EntityQuery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continuation {
     pub partition: String,
-    /// `None` is the beginning of the partition.
+    /// `None` means the start of the partition.
     pub row: Option<String>,
 }
 
@@ -110,9 +110,9 @@ pub struct QueryEnd {
     pub index: Option<IndexUse>,
     pub rows_read: u64,
     pub rows_returned: u64,
-    /// Entities that the conditions rejected before the first that they did not.
+    /// Entities that the conditions rejected before accepting the first one.
     pub rows_skipped: u64,
-    /// If the query asked for it.
+    /// If the query requested it.
     pub report: Option<Box<PlanReport>>,
 }
 
@@ -133,7 +133,7 @@ impl TableService {
         self.stored(found, settings.as_deref())
     }
 
-    /// An entity that was read, if it is there and not expired.
+    /// An entity that was read, if it exists and has not expired.
     fn stored(
         &self,
         found: Option<Found>,
@@ -146,8 +146,8 @@ impl TableService {
     ///
     /// The two may be from different moments. The record must still have the revision that was cached,
     /// and no revision occurs twice, not even when new settings rewrite the record: so the table
-    /// existed unchanged until the record was read. The entity is from before that, or from a write
-    /// concurrent with the table's drop.
+    /// existed unchanged until the record was read. The entity was written before that, or
+    /// concurrently with the table's drop.
     async fn try_to_get(
         &self,
         account: &AccountName,
@@ -197,8 +197,8 @@ impl TableService {
         Ok(end)
     }
 
-    /// Reads a page of a cached table, and beside its first entities the catalog record that verifies
-    /// the table: one round trip for both (K-4.3). No entity is passed on before the record is seen.
+    /// Reads a page of a cached table, in parallel with the catalog record that verifies the table:
+    /// one round trip for both (K-4.3). No entity is passed on before the record has arrived.
     async fn query_hinted(
         &self,
         view: &TableView<'_>,
@@ -224,8 +224,8 @@ impl TableService {
         })
     }
 
-    /// Reads a page, in which entities are expired that are at `at`, or now. With `lives` it takes
-    /// entities only once that says that the table exists.
+    /// Reads a page, judging expiry as of `at`, or now. With `lives`, takes entities only once it says
+    /// that the table exists.
     pub(crate) async fn page(
         &self,
         view: &TableView<'_>,
@@ -237,7 +237,7 @@ impl TableService {
     ) -> Result<(QueryEnd, IsEarly), TableError> {
         let plan = Plan::new(id, query.filter.as_ref(), &limits(id, query));
         let judge = Judge::of(settings, || at.unwrap_or_else(|| self.store.clock.now()));
-        // Entries of an index come in rising order.
+        // Entries of an index come in ascending order.
         let settings = settings.filter(|_| !query.reverse);
         let access = index_access(id, settings, &plan, query.filter.as_ref());
         let report = query.explain.then(|| Box::new(self.report((id, settings), query, &plan)));
@@ -250,7 +250,8 @@ impl TableService {
             reads.reverse();
         }
         let (mut used, mut fell_back) = (None, None);
-        let mut page = Page::new(query, conditions, &*self.store.clock, sink, lives).judging(judge);
+        let page = Page::new(query, conditions, &*self.store.clock, sink, lives).judging(judge);
+        let mut page = page.of_store(self.store.nature().writers);
         if page.top > 0 {
             match reads {
                 Reads::Points(keys) => fetch(&*view.entries, &keys, &mut page).await?,
@@ -277,19 +278,19 @@ impl TableService {
     }
 }
 
-/// What became of a query of a cached table.
+/// The outcome of a query of a cached table.
 enum Hinted {
     Page(QueryEnd),
-    /// The entities came before the catalog record, and were thrown away.
+    /// The entities arrived before the catalog record, and were discarded.
     TooEarly,
-    /// The table is not the one that was cached.
+    /// The table is not the cached one.
     Misled,
 }
 
 /// Whether a page met an entity before its table was verified, and took none.
 pub(crate) struct IsEarly(bool);
 
-/// An entity that was read, if it is there and not expired.
+/// An entity that was read, if it exists and has not expired.
 pub(crate) fn stored(
     found: Option<Found>,
     judge: Option<Judge<'_>>,

@@ -35,7 +35,7 @@ impl<'c> Timer<'c> {
         Self::of_ms(clock, QUERY_EXECUTION_MS_MAX)
     }
 
-    /// The same, over after so many milliseconds.
+    /// The same, over after this many milliseconds.
     pub(crate) fn of_ms(clock: &'c dyn Clock, ms_max: u64) -> Self {
         Self { clock, started: clock.now(), ms_max, is_over: false }
     }
@@ -111,7 +111,7 @@ pub(crate) async fn walk(
     walk_toward(view, ranges, Direction::Forward, gather).await
 }
 
-/// The same in either direction, which `ranges` are sorted in.
+/// The same in either direction; `ranges` are sorted in that direction.
 pub(crate) async fn walk_toward(
     view: &dyn View,
     ranges: Vec<KeyRange>,

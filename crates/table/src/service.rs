@@ -35,9 +35,9 @@ pub struct TableService {
     known: Arc<KnownTables>,
     pub(crate) statistics: Arc<Statistics>,
     pub(crate) snapshots_held: Arc<AtomicUsize>,
-    /// Counts dropped indexes apart from dropped tables.
+    /// Counts dropped indexes separately from dropped tables.
     pub(crate) dropped_indexes: Store,
-    /// Counts dropped changes apart from both.
+    /// Counts dropped changes separately from both.
     pub(crate) dropped_changes: Store,
     pub(crate) news: Arc<News>,
     pub(crate) build_pace: Arc<BuildPace>,
@@ -51,7 +51,7 @@ pub struct TableService {
     pub(crate) index_settles_ms: Option<u64>,
 }
 
-/// What changed beside what clients asked for.
+/// What changed that no client asked for.
 #[derive(Default)]
 pub(crate) struct ChangeMeter {
     pub(crate) expired: Counter,
@@ -69,7 +69,7 @@ impl Source for ChangeMeter {
     }
 }
 
-/// A table as it was found in the catalog.
+/// A table as found in the catalog.
 #[derive(Clone)]
 pub(crate) struct OpenTable {
     pub(crate) id: TableId,
@@ -92,14 +92,13 @@ impl OpenTable {
         entity_of(self.id, key).is_some()
     }
 
-    /// The feed of the table, if it has one.
+    /// The table's feed, if it has one.
     pub(crate) fn feed_id(&self) -> Option<FeedId> {
         let settings = self.settings.as_ref().filter(|settings| settings.feed.is_some())?;
         Some(FeedId { table: self.id, number: settings.feeds })
     }
 
-    /// Whether `found`, read at the table's catalog key, is the record with which the table was
-    /// opened.
+    /// Whether `found`, read at the table's catalog key, is the record that this table was opened with.
     pub(crate) fn is_proven_by(&self, found: Option<&Found>) -> bool {
         self.lives.expect.holds(found.map(|found| found.revision))
     }
@@ -127,14 +126,14 @@ impl TableService {
         }
     }
 
-    /// The same service, whose builder of indexes waits this long for writes of other processes that
-    /// do not know of a new index. Only a test that has no such writes may shorten it.
+    /// The same service, whose index builder waits this long for writes of other processes that do
+    /// not know of a new index. Only a test without such writes may shorten it.
     pub fn with_index_settles_ms(self, ms: u64) -> Self {
         Self { index_settles_ms: Some(ms), ..self }
     }
 
-    /// The same service, which waits with `pace` before it retries a commit. Engines with other
-    /// writers need a real one.
+    /// The same service, waiting with `pace` before it retries a commit. Engines with other writers
+    /// need a real pace.
     pub fn with_pace(self, pace: Arc<dyn Pace>) -> Self {
         Self { store: self.store.with_pace(pace), ..self }
     }
@@ -174,7 +173,7 @@ impl TableService {
         self.known.forget(account, name);
     }
 
-    /// Something about a table, if it is cached; it may be outdated if others write to the store.
+    /// Reads something from a cached table; it may be outdated if others write to the store.
     pub(crate) fn find_cached<T>(
         &self,
         account: &AccountName,
@@ -184,7 +183,7 @@ impl TableService {
         self.known.find(account, name, about)
     }
 
-    /// A cached table that its use must verify; `None` if cached tables are facts.
+    /// A cached table that the caller must verify by using it; `None` if cached tables are always correct.
     pub(crate) fn hint(&self, account: &AccountName, name: &TableName) -> Option<OpenTable> {
         match self.remembers_facts() {
             true => None,
@@ -259,12 +258,12 @@ pub(crate) struct TableView<'s> {
 }
 
 impl<'s> TableView<'s> {
-    /// A view of an earlier moment.
+    /// A view as of a snapshot.
     pub(crate) fn of_snapshot(service: &'s TableService, entries: Arc<dyn View>) -> Self {
         Self { service, before: service.known.now(), entries }
     }
 
-    /// Finds a table in the view, which may be old: what is found is not remembered.
+    /// Finds a table in the view, which may be old, so the result is not cached.
     pub(crate) async fn open_as_it_was(
         &self,
         account: &AccountName,

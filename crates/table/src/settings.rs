@@ -12,7 +12,7 @@ use lazuli_model::{
     AccountName, IndexDefinition, IndexDefinitions, IndexName, TableName, Timestamp,
 };
 
-/// A declared index, and how far it is.
+/// A declared index, and its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexStatus {
     pub definition: IndexDefinition,
@@ -27,7 +27,7 @@ pub struct IndexStatus {
     pub is_automatic: bool,
     /// Why its building waits, if the last step failed.
     pub trouble: Option<String>,
-    /// When it was last used, to within an hour; known of those that the server declared by itself.
+    /// When it was last used, to within an hour; known only for automatic indexes.
     pub last_used: Option<Timestamp>,
 }
 
@@ -57,8 +57,8 @@ impl TableService {
         Ok(statuses)
     }
 
-    /// Declares all indexes of a table: new ones are built, and those not named are dropped. One
-    /// with another definition, or whose building failed, is built again.
+    /// Declares all indexes of a table: new ones are built, and those not named are dropped. An
+    /// index with a new definition, or whose building failed, is built again.
     pub async fn declare_indexes(
         &self,
         account: &AccountName,
@@ -82,7 +82,7 @@ impl TableService {
             for definition in definitions.iter() {
                 let kept = settings.indexes.iter().find(|index| index.definition == *definition);
                 if let Some(kept) = kept {
-                    // The case of the name, and that the user now wants it, are as given last.
+                    // Keep the case of the name as given last, and that a user now wants the index.
                     let definition = definition.clone();
                     indexes.push(TableIndex { definition, is_automatic: false, ..kept.clone() });
                     continue;
@@ -98,8 +98,8 @@ impl TableService {
         .await
     }
 
-    /// Builds an index again from the entities, whatever its state. Queries do without it meanwhile.
-    /// Returns whether the table has such an index.
+    /// Builds an index again from the entities, whatever its state. Queries do not use it until it
+    /// is ready. Returns whether the table has such an index.
     pub async fn rebuild_index(
         &self,
         account: &AccountName,
@@ -176,7 +176,7 @@ impl TableService {
             Ok(_) => Ok(()),
             Err(CommitError::CheckFailed { .. } | CommitError::Conflict) => return Attempt::Again,
             Err(CommitError::Undetermined(_)) => match self.store.read_one(&catalog).await {
-                // Whoever wrote it, the table is as asked for, and the other writes came with it.
+                // Whichever process wrote it, the table is as requested, and the other writes came with it.
                 Ok(Some(found)) if found.value == value => Ok(()),
                 Ok(Some(found)) if found.revision == revision => return Attempt::Again,
                 _ => Err(TableError::Undetermined),
@@ -194,7 +194,7 @@ impl TableService {
     }
 }
 
-/// An index to be built, with a number of its own.
+/// An index to be built, with its own number.
 pub(crate) fn new_index(
     settings: &mut TableSettings,
     definition: IndexDefinition,
@@ -214,7 +214,7 @@ pub(crate) fn new_index(
     }
 }
 
-/// What drops an index besides its removal from the catalog record.
+/// The writes that drop an index, apart from its removal from the catalog record.
 pub(crate) fn drop_index(index: IndexId, now: Timestamp) -> [Write; 3] {
     [
         Write::Delete(index.used().into()),

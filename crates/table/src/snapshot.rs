@@ -1,4 +1,4 @@
-//! Snapshots that several requests read: a view of the engine, kept.
+//! Snapshots that several requests read: a view of the engine, kept between requests.
 
 use crate::error::TableError;
 use crate::expiry::Judge;
@@ -11,39 +11,39 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// One state of all tables. While it is held, no space of a dropped table is reclaimed.
+/// One state of all tables. While it is held, the space of dropped tables is not reclaimed.
 pub struct Snapshot {
     entries: Arc<Entries>,
     at: Timestamp,
     held: Arc<AtomicUsize>,
 }
 
-/// What the store lets clients keep.
+/// How many snapshots the store lets clients keep, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotLimits {
     pub kept_max: usize,
-    /// A snapshot ends after so long, used or not.
+    /// A snapshot ends after this long, used or not.
     pub life: Option<Duration>,
 }
 
 impl Snapshot {
-    /// Its moment.
+    /// The moment of the snapshot.
     pub fn at(&self) -> Timestamp {
         self.at
     }
 
-    /// Whether a read has found that the store gave it up.
+    /// Whether a read has found that the store dropped it.
     pub fn has_ended(&self) -> bool {
         self.entries.has_ended.load(Ordering::Relaxed)
     }
 
-    /// The error of a read: another would not succeed if the snapshot has ended.
+    /// The error of a read; retrying is pointless if the snapshot has ended.
     fn error(&self, error: TableError) -> TableError {
         if self.has_ended() { TableError::SnapshotEnded } else { error }
     }
 }
 
-/// The view of a snapshot, and whether the store has given it up.
+/// The view of a snapshot, and whether the store has dropped it.
 struct Entries {
     view: Arc<dyn View>,
     has_ended: AtomicBool,
@@ -95,7 +95,7 @@ impl TableService {
 
     /// The state of all tables now.
     pub async fn snapshot(&self) -> Result<Snapshot, TableError> {
-        // Counted before the view exists, so that nothing it shows is reclaimed.
+        // Count it before the view exists, so that nothing it shows is reclaimed.
         self.snapshots_held.fetch_add(1, Ordering::SeqCst);
         let held = self.snapshots_held.clone();
         let at = self.store.clock.now();
@@ -111,7 +111,7 @@ impl TableService {
         }
     }
 
-    /// Whether a snapshot may still read what was dropped.
+    /// Whether a snapshot may still read dropped data.
     pub(crate) fn holds_snapshots(&self) -> bool {
         self.snapshots_held.load(Ordering::SeqCst) > 0
     }

@@ -1,5 +1,5 @@
 //! What pages of queries have read so far, by table and kind of plan: the estimates of plans that
-//! have not run. Bounded, and forgotten at a restart.
+//! have not run. Bounded, and lost at a restart.
 
 use crate::plan::PlanKind;
 use lazuli_layout::TableId;
@@ -7,11 +7,11 @@ use lazuli_meter::Counter;
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-/// Kinds of plans that are remembered, of all tables together; with one more all are forgotten.
+/// Kinds of plans that are remembered, for all tables together; one more, and all are forgotten.
 const KINDS_MAX: usize = 4096;
 
-/// What pages of one kind have read. They are counted without a lock, so an estimate may miss a part
-/// of a page that is being counted.
+/// What pages of one kind have read. Counted without a lock, so an estimate may miss part of a page
+/// that is being counted.
 #[derive(Debug, Default)]
 struct Pages {
     pages: Counter,
@@ -32,7 +32,7 @@ impl Pages {
 pub struct Estimate {
     pub examined: u64,
     pub returned: u64,
-    /// The pages of which this is the mean; `None` if the plan names the keys.
+    /// The number of pages averaged; `None` if the plan names the keys.
     pub pages: Option<u64>,
 }
 
@@ -62,7 +62,7 @@ impl Statistics {
         known.entry((table, kind)).or_default().add(examined, returned);
     }
 
-    /// The mean of the pages of this kind; `None` if there was none yet.
+    /// The mean of the pages of this kind; `None` if there were none yet.
     pub(crate) fn estimate(&self, table: TableId, kind: PlanKind) -> Option<Estimate> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let Pages { pages, examined, returned } = known.get(&(table, kind))?;

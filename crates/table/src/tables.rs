@@ -51,7 +51,7 @@ impl TableService {
             Ok(_) => Ok(()),
             Err(CommitError::CheckFailed { .. }) => Err(TableError::TableAlreadyExists),
             Err(CommitError::Conflict) => return Attempt::Again,
-            // The id is ours alone: if the catalog shows it, the table is ours.
+            // Only this creation has the id: if the catalog shows it, the table is ours.
             Err(CommitError::Undetermined(_)) => match self.open_now(account, name).await {
                 Ok(table) if table.id == record.id => Ok(()),
                 _ => Err(TableError::Undetermined),
@@ -141,7 +141,7 @@ impl TableService {
         Ok(self.store.service_properties(key::service_properties(account)).await?)
     }
 
-    /// Set Table Service Properties: sections that the patch lacks keep their values (T-9.7).
+    /// Set Table Service Properties: sections missing from the patch keep their values (T-9.7).
     pub async fn set_service_properties(
         &self,
         account: &AccountName,
@@ -154,8 +154,8 @@ impl TableService {
     /// Reclaims some of the space of a dropped table, index or change. Returns [`Reclaimed::Fully`] if
     /// nothing can be reclaimed at `now`, the time of the clock that stamps the revisions.
     ///
-    /// The engine requires that nobody reads a range while it is reclaimed. After the drop no
-    /// commit does; a query may, for as long as a view older than the drop may be used.
+    /// The engine requires that no one reads a range while it is reclaimed. After the drop no commit
+    /// does; a query may, as long as a view older than the drop may be used.
     pub async fn reclaim_some(&self, now: Timestamp) -> Result<Reclaimed, TableError> {
         if self.holds_snapshots() {
             return Ok(Reclaimed::Fully);
@@ -183,8 +183,8 @@ impl TableService {
         Ok(Reclaimed::Partly)
     }
 
-    /// Commits `writes` for a table, on the condition that the table exists at that very point: a
-    /// guard would let two deletions both succeed, and policies outlive their table.
+    /// Commits `writes` for a table, on the condition that the table exists at the point of the
+    /// commit: with a guard, two deletions could both succeed, and policies could outlive their table.
     async fn commit_under(
         &self,
         account: &AccountName,

@@ -13,7 +13,8 @@ use std::pin::Pin;
 
 /// What another service commits together with mutations.
 pub trait Companion: Send + Sync {
-    /// Adds to `commit`, and commits it. An error without a cause is one that the companion knows.
+    /// Adds to `commit`, and commits it. An error without a cause comes from the companion, which knows the
+    /// cause.
     fn commit(&self, commit: Commit) -> CompanionCommit<'_>;
 }
 
@@ -25,7 +26,7 @@ pub type CompanionCommit<'c> =
 pub(crate) type TableMutation<'a> = (&'a TableName, Mutation<'a>);
 
 impl TableService {
-    /// Applies mutations of any tables and partitions atomically, and what `companion` adds: at most 100, no
+    /// Atomically applies mutations of any tables and partitions, and what `companion` adds: at most 100, no
     /// entity twice. The error names the first that breaks a rule or fails.
     pub async fn transact_any(
         &self,

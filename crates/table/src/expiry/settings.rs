@@ -1,4 +1,4 @@
-//! Reads and changes when entities of a table expire.
+//! Reads and changes a table's expiry setting.
 
 use crate::error::TableError;
 use crate::service::TableService;
@@ -10,7 +10,7 @@ use lazuli_layout::table::CatalogRecord;
 use lazuli_model::{AccountName, Expiry, TableName, Timestamp};
 
 impl TableService {
-    /// When entities of a table expire.
+    /// The expiry setting of a table.
     pub async fn expiry(
         &self,
         account: &AccountName,
@@ -22,8 +22,8 @@ impl TableService {
         Ok(settings.expiry.ok_or(TableError::NoExpiry)?.expiry)
     }
 
-    /// Sets when entities of a table expire, those written before too. It holds at once; the moments
-    /// of entities written before are indexed later, so that their space comes back.
+    /// Sets when entities of a table expire, including existing ones. It takes effect at once; the
+    /// moments of existing entities are indexed later, so that their space is reclaimed.
     pub async fn set_expiry(
         &self,
         account: &AccountName,
@@ -50,7 +50,7 @@ impl TableService {
         .await
     }
 
-    /// Entities of a table no longer expire. Expired ones that are still stored are there again.
+    /// Turns expiry off for a table. Expired entities that are still stored exist again.
     pub async fn drop_expiry(
         &self,
         account: &AccountName,

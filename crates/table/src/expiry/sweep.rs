@@ -1,4 +1,4 @@
-//! Deletes expired entities, so that their space comes back.
+//! Deletes expired entities, so that their space is reclaimed.
 //!
 //! The sweeper reads the index of moments up to now. Each deletion is conditional on the revision
 //! that it saw. An entry whose entity is gone, or expires at another time, is left over from an
@@ -23,16 +23,16 @@ use lazuli_service::{Rows, key_range, step};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Tables looked at in one step.
+/// Tables examined in one step.
 const TABLES_PER_STEP: usize = 256;
-/// Entities of one commit; each may be as large as 1 MiB, and is recorded in the feed.
+/// Maximum entities per commit; each may be as large as 1 MiB, and is recorded in the feed.
 const SWEEP_ENTITIES_MAX: usize = 32;
-/// Commits for one table, until the other tables had their turn.
+/// Commits for one table before the other tables get their turn.
 const COMMITS_PER_TURN: usize = 64;
 
-/// What is done about one entry.
+/// What to do about one entry.
 struct Swept {
-    /// The entity, as it must still be.
+    /// The entity, which must not have changed.
     entity: Check,
     deletes_entity: bool,
     /// What happens to the entry, unless a derived write removes it.
@@ -41,8 +41,7 @@ struct Swept {
 
 impl TableService {
     /// Deletes expired entities of all tables. Returns [`Reclaimed::Fully`] if there were none. A table
-    /// that cannot be swept keeps no other one waiting: its error comes when there is nothing else
-    /// to do.
+    /// that cannot be swept does not block others: its error is returned when there is nothing else to do.
     pub async fn sweep_some(&self) -> Result<Reclaimed, TableError> {
         let mut view = self.store.engine.view().await?;
         let (mut did_work, mut failure) = (false, None);
@@ -66,7 +65,7 @@ impl TableService {
                     Ok(false) => {}
                     Ok(true) => {
                         did_work = true;
-                        // It took its time, and a view does not last.
+                        // The last table took a while, and a view does not last.
                         view = self.store.engine.view().await?;
                     }
                     Err(error) => failure = failure.or(Some(error)),
@@ -80,7 +79,7 @@ impl TableService {
         }
     }
 
-    /// Sweeps some of the table of one setting. Returns whether there was anything to do.
+    /// Sweeps part of the table of one setting. Returns whether there was anything to do.
     async fn sweep_table(
         &self,
         view: &dyn View,
@@ -88,7 +87,7 @@ impl TableService {
         record: &ExpiryRecord,
     ) -> Result<bool, TableError> {
         let catalog = Key::from(key::catalog(&record.account, record.table.lower()));
-        // What a dropped table leaves goes with its space.
+        // What a dropped table leaves is reclaimed with its space.
         let Some(listed) = view.get(catalog.as_slice()).await? else { return Ok(false) };
         let table = opened(catalog, Some(listed))?;
         let setting = table.settings.as_ref().and_then(|settings| settings.expiry.as_ref());
@@ -117,7 +116,7 @@ impl TableService {
         Ok(did_work)
     }
 
-    /// What is to be done about `entries`.
+    /// What to do about `entries`.
     async fn judge_entries(
         &self,
         view: &dyn View,
@@ -133,7 +132,7 @@ impl TableService {
         let mut swept = Vec::new();
         let mut seen = BTreeSet::new();
         for ((entry, key), found) in entries.iter().zip(keys).zip(found) {
-            // Another entry of the same entity has its turn in the next round.
+            // Another entry of the same entity waits for the next round.
             if seen.insert(key.clone()) {
                 swept.extend(self.judge_entry(table, entry, key, found.as_ref())?);
             }
@@ -171,7 +170,7 @@ impl TableService {
             writes.push(Write::Delete(entry.clone()));
         }
         if let Some(moment) = moment.filter(|_| !is_own && !deletes_entity) {
-            // The entry of a commit that took long lies early, and may be the only one.
+            // The entry of a slow commit lies early, and may be the only one.
             let own = key::expiry::moment(setting.id(table.id), moment.bucket(), name);
             writes.push(Write::Put(own.into(), Bytes::from_static(ENTRY)));
         }
@@ -179,7 +178,7 @@ impl TableService {
         Ok(Some(Swept { entity, deletes_entity, entry: writes }))
     }
 
-    /// Deletes entities and entries in one commit, without those that have changed.
+    /// Deletes entities and entries in one commit, except those that have changed.
     async fn sweep(&self, table: &OpenTable, mut swept: Vec<Swept>) -> Result<(), TableError> {
         while !swept.is_empty() {
             match self.store.engine.commit(self.sweeping(table, &swept)).await {
@@ -195,7 +194,7 @@ impl TableService {
                 Err(CommitError::CheckFailed { index, .. }) if index < swept.len() => {
                     swept.remove(index);
                 }
-                // The settings changed, or another process sweeps too. The next round looks again.
+                // The settings changed, or another process sweeps too. The next round tries again.
                 Err(
                     CommitError::GuardFailed { .. }
                     | CommitError::CheckFailed { .. }
@@ -228,8 +227,8 @@ impl TableService {
         }
     }
 
-    /// Deletes one entity, by its whole key, if it is expired: its unique values are free.
-    /// Returns whether it is worth another try.
+    /// Deletes one entity, by its whole key, if it has expired, because its unique values are free
+    /// . Returns whether another attempt may succeed.
     pub(crate) async fn sweep_one(
         &self,
         table: &OpenTable,

@@ -1,6 +1,6 @@
 //! Compares the index of moments with the entities.
 //!
-//! Every entity that expires has an entry by which the sweeper finds it. An entry too many does no
+//! Every entity that expires has an entry by which the sweeper finds it. A surplus entry does no
 //! harm: the sweeper removes it when its time comes.
 
 use super::moment;
@@ -11,7 +11,7 @@ use lazuli_layout::key::index::split_entity;
 use lazuli_layout::settings::{TableExpiry, TableSettings};
 use lazuli_layout::{EntityRecord, TableId, key};
 
-/// How many buckets early the entry of a commit may lie that took as long as it may.
+/// How many buckets early the entry of the slowest possible commit may lie.
 const BUCKETS_EARLY_MAX: u64 = 9;
 
 /// The moments to be compared: `None` if entities do not expire, or while the index is built.

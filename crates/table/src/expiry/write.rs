@@ -1,5 +1,5 @@
-//! Writes to tables whose entities expire: conditions are judged in the commit, by a function, for
-//! which an expired entity does not exist. And the moments that follow from a change.
+//! Writes to tables whose entities expire: a function judges the conditions in the commit, for
+//! which an expired entity does not exist. Also derives expiry moments from changes.
 
 use super::{Judge, moment};
 use crate::error::TableError;
@@ -10,8 +10,8 @@ use lazuli_layout::{EntityRecord, TableId};
 use lazuli_model::Timestamp;
 use std::sync::Arc;
 
-/// How far the clock of a gateway may lie before or behind the revision of its commit, for the old
-/// entry of an entity to be removed at once. Beyond it the sweeper removes the entry: two seconds.
+/// How far the clock of a gateway may differ from the revision of its commit for the old entry of
+/// an entity to be removed at once. Beyond it the sweeper removes the entry: two seconds.
 pub(crate) const SLACK_TICKS: u64 = 2 * 10_000_000;
 
 /// A condition that did not hold.
@@ -32,11 +32,11 @@ impl Unmet {
     }
 }
 
-/// A write of an entity, on a condition, for which an expired entity does not exist.
+/// A conditional write of an entity, for which an expired entity does not exist.
 #[derive(Debug)]
 pub(crate) struct Judged {
     pub(crate) expect: Option<Expect>,
-    /// The next value, without looking at the stored one; `None` deletes.
+    /// The next value, whatever is stored; `None` deletes.
     pub(crate) effect: JudgedEffect,
     pub(crate) settings: Arc<TableSettings>,
     pub(crate) now: Timestamp,

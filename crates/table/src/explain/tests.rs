@@ -28,7 +28,7 @@ async fn explain_filter(filter: Filter) -> PlanReport {
     explain(EntityQuery { filter: Some(filter), ..EntityQuery::default() }).await
 }
 
-/// A read as text: the intervals of both keys and the places between which it reads.
+/// A read as text: the intervals of both keys and the positions between which it reads.
 fn text(read: &ReadKeys) -> String {
     let interval = |interval: &KeyInterval| match (interval.point(), &interval.low, &interval.high)
     {

@@ -1,4 +1,4 @@
-//! Wakes those who wait for changes of a table, when this process commits one.
+//! Wakes listeners for changes of a table when this process commits one.
 
 use crate::error::TableError;
 use crate::service::TableService;
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-/// Who waits for changes of which table.
+/// The listeners of each table.
 #[derive(Default)]
 pub(crate) struct News {
-    /// How many listen, so that a commit that nobody waits for takes no lock.
+    /// How many there are, so that a commit without listeners takes no lock.
     listening: AtomicUsize,
     tables: Mutex<Tables>,
 }
@@ -42,7 +42,7 @@ impl Ear {
 }
 
 impl News {
-    /// Wakes the listeners of a table, whose change is committed.
+    /// Wakes the listeners of a table after a change was committed.
     pub(crate) fn tell(&self, table: TableId) {
         if self.listening.load(Ordering::SeqCst) == 0 {
             return;
@@ -52,7 +52,7 @@ impl News {
         ears.into_iter().flat_map(BTreeMap::values_mut).for_each(Ear::tell);
     }
 
-    /// Wakes all listeners: a table or a feed is gone, and those who wait for it must look.
+    /// Wakes all listeners: a table or a feed is gone, and its listeners must check.
     pub(crate) fn tell_all(&self) {
         if self.listening.load(Ordering::SeqCst) == 0 {
             return;
@@ -87,13 +87,13 @@ impl News {
     }
 }
 
-/// Hears of changes of a table that are committed after it was made. Make it before reading what
-/// there is: then nothing is missed between the two.
+/// Notices changes of a table committed after it was created. Create it before reading the existing
+/// changes, so that none is missed in between.
 pub struct ChangeListener {
     service: TableService,
     feed: FeedId,
     id: u64,
-    /// The head of the feed when it was last looked at, on a store with other writers.
+    /// The head of the feed when last checked, on a store with other writers.
     head: Option<Revision>,
 }
 
@@ -114,7 +114,7 @@ impl TableService {
 }
 
 impl ChangeListener {
-    /// Waits until this process changes the table. Other processes are heard of only by
+    /// Waits until this process changes the table. Changes by other processes show only in
     /// [`has_news`](Self::has_news).
     pub async fn changed(&mut self) {
         let (news, table, id) = (&self.service.news, self.feed.table, self.id);
@@ -136,12 +136,12 @@ impl ChangeListener {
         .await;
     }
 
-    /// Whether other processes change the table, so that somebody has to look.
+    /// Whether other processes change the table, so that the listener must poll.
     pub fn must_look(&self) -> bool {
         self.service.nature().writers == Writers::Many
     }
 
-    /// Looks whether the feed has changed since the last look: one point read. Always false where
+    /// Checks whether the feed has changed since the last check: one point read. Always false where
     /// this process is the only writer.
     pub async fn has_news(&mut self) -> Result<bool, TableError> {
         if !self.must_look() {

@@ -12,7 +12,7 @@ use lazuli_model::limits::{FEED_PAGE_BYTES_MAX, FEED_PAGE_CHANGES_MAX};
 use lazuli_model::{AccountName, ChangeOperation, TableName, Timestamp, ValueRef};
 use lazuli_service::{Rows, key_range, step};
 
-/// Where a reader of a feed is.
+/// A reader's position in a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedToken {
     pub table: TableId,
@@ -20,16 +20,16 @@ pub struct FeedToken {
     pub feed: u32,
     /// The revision of the last commit that was read.
     pub position: u64,
-    /// When it was given.
+    /// When the token was issued.
     pub issued: Timestamp,
 }
 
 /// Where a page of changes begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// With the oldest change that is kept.
+    /// At the oldest change that is kept.
     Oldest,
-    /// After everything there is.
+    /// After all existing changes.
     Now,
     Token(FeedToken),
 }
@@ -41,7 +41,7 @@ pub struct ChangesPage {
     pub next: FeedToken,
 }
 
-/// A change as it is stored.
+/// A change as stored.
 #[derive(Clone, Debug)]
 pub struct StoredChange {
     table: TableId,
@@ -90,7 +90,7 @@ impl StoredChange {
 }
 
 impl TableService {
-    /// The changes of a table after a place in its feed, at most [`FEED_PAGE_CHANGES_MAX`].
+    /// The changes of a table after a position in its feed, at most [`FEED_PAGE_CHANGES_MAX`].
     pub async fn changes(
         &self,
         account: &AccountName,

@@ -1,7 +1,7 @@
-//! Drops changes that are older than their feed keeps them: by ranges, never one by one.
+//! Drops changes older than their feed's retention: by ranges, never one by one.
 //!
 //! First the floor of the feed is raised, together with a tombstone; readers find the floor in their
-//! own view. The range is reclaimed when no earlier view can be in use, as that of a dropped table.
+//! own view. The range is reclaimed when no earlier view can be in use, like that of a dropped table.
 
 use super::page::{first_from, last_before};
 use crate::error::TableError;
@@ -16,16 +16,16 @@ use lazuli_layout::{FeedId, key, table as stored};
 use lazuli_model::Timestamp;
 use lazuli_service::{Rows, key_range, step};
 
-/// Feeds looked at in one step.
+/// Feeds examined in one step.
 const FEEDS_PER_STEP: usize = 256;
-/// Changes may be kept this much longer, so that a range is worth dropping: five minutes.
+/// Changes may be kept this much longer, so that each drop covers a worthwhile range: five minutes.
 const SLACK_TICKS: u64 = 5 * 60 * TICKS_PER_SECOND;
 const TICKS_PER_SECOND: u64 = 10_000_000;
 const TICKS_PER_HOUR: u64 = 3600 * TICKS_PER_SECOND;
 
 impl TableService {
     /// Raises the floor of every feed whose oldest changes are too old at `now`, the time of the
-    /// clock that stamps the revisions. A feed that fails keeps no other one waiting.
+    /// clock that stamps the revisions. A feed that fails does not block others.
     pub async fn drop_old_changes(&self, now: Timestamp) -> Result<Reclaimed, TableError> {
         let view = self.store.engine.view().await?;
         let mut failure = None;
@@ -59,7 +59,7 @@ impl TableService {
     ) -> Result<(), TableError> {
         let record = FeedRecord::decode(&found.value)?;
         let catalog = Key::from(key::catalog(&record.account, record.table.lower()));
-        // What a dropped table leaves goes with its space.
+        // What a dropped table leaves is reclaimed with its space.
         let Some(listed) = view.get(catalog.as_slice()).await? else { return Ok(()) };
         let table = opened(catalog, Some(listed))?;
         let Some(feed) = table.settings.as_ref().and_then(|settings| settings.feed) else {
@@ -88,7 +88,7 @@ impl TableService {
         };
         match self.store.engine.commit(commit).await {
             Ok(_) => Ok(()),
-            // Another process was faster, or the feed was turned off. The next round looks again.
+            // Another process was faster, or the feed was turned off. The next round tries again.
             Err(
                 CommitError::CheckFailed { .. }
                 | CommitError::Conflict

@@ -10,12 +10,12 @@ use lazuli_layout::table::{self as stored, CatalogRecord};
 use lazuli_layout::{FeedId, key};
 use lazuli_model::{AccountName, Feed, TableName, Timestamp};
 
-/// The feed of a table, and since when it is complete.
+/// The feed of a table, and from when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FeedStatus {
     pub feed: Feed,
-    /// Every change after this moment is recorded. On a store with other writers it lies after the
-    /// moment at which the feed was turned on: a write that had begun may not have known of it.
+    /// Every change after this moment is recorded. On a store with other writers this is after the
+    /// moment when the feed was turned on: a write already in progress may not have known of it.
     pub complete_from: Timestamp,
 }
 
@@ -36,7 +36,7 @@ impl TableService {
         Ok(FeedStatus { feed, complete_from: self.complete_from(begun) })
     }
 
-    /// Since when a feed that was turned on at `begun` has every change.
+    /// From when a feed that was turned on at `begun` has every change.
     pub(crate) fn complete_from(&self, begun: Timestamp) -> Timestamp {
         match self.nature().writers {
             Writers::Sole => begun,
@@ -72,7 +72,7 @@ impl TableService {
         .await
     }
 
-    /// Turns the feed of a table off, if it has one. What it recorded is gone.
+    /// Turns the feed of a table off, if it has one, and drops what it recorded.
     pub async fn drop_feed(
         &self,
         account: &AccountName,

@@ -1,8 +1,8 @@
 //! Compares the changes of a feed with the entities.
 //!
-//! An entity that was written since the feed is complete has the change that wrote it, with the same
-//! image. No change is newer than its entity, and none that removed an entity is followed by it. That
-//! an entity is gone without a change cannot be seen from a single state.
+//! Every entity written since the feed became complete has the change that wrote it, with the same
+//! image. No change of an entity that exists is newer than the entity, not even one that removed it. A
+//! single state cannot show that an entity was removed without a change.
 
 use crate::error::TableError;
 use crate::index::verify::{ComparedRow, Comparison, DisagreementKind, FEED};
@@ -18,14 +18,13 @@ use lazuli_service::{Rows, key_range, step};
 #[derive(Clone, Copy)]
 pub(crate) struct RecordedFeed {
     pub(crate) id: FeedId,
-    /// Entities written at this revision or later have a change. A copy of the store has changes
-    /// under their old revisions, and entities with new ones: the first change tells when it was
-    /// copied.
+    /// Entities written at this revision or later have a change. In a copy of the store, changes keep
+    /// their old revisions, but entities have new ones: the first change shows when it was copied.
     from: Revision,
 }
 
 impl TableService {
-    /// What is known of a feed in `view`.
+    /// What `view` shows of a feed.
     pub(crate) async fn recorded_feed(
         &self,
         view: &dyn View,
@@ -36,8 +35,8 @@ impl TableService {
         let mut first = None;
         let mut visit = |key: &[u8], _: &[u8], revision: Revision| {
             let (_, recorded, _) = Key::split_appended(key).ok_or(CorruptRecord("change key"))?;
-            // A copy stores many entries at one revision, and entities come before changes: those of
-            // the same revision are copied, too.
+            // A copy stores many entries at one revision, and entities come before changes: entities
+            // at that same revision are copied, too.
             first = Some(if recorded == revision { revision } else { after(revision) });
             Ok(Visit::Continue)
         };
@@ -54,7 +53,7 @@ fn after(revision: Revision) -> Revision {
 }
 
 impl Comparison {
-    /// Every entity has the change that wrote it.
+    /// Checks that every entity has the change that wrote it.
     pub(crate) async fn compare_recorded(
         &mut self,
         rows: &[ComparedRow],
@@ -70,8 +69,8 @@ impl Comparison {
         Ok(())
     }
 
-    /// Whether a change of the transaction that wrote an entity is that of the entity. The changes of
-    /// one transaction may be more than a step reads.
+    /// Whether the transaction that wrote an entity has a change with that entity's image. The
+    /// changes of one transaction may exceed what a step reads.
     async fn is_recorded(
         &self,
         id: FeedId,
@@ -100,7 +99,7 @@ impl Comparison {
         Ok(false)
     }
 
-    /// No change is newer than its entity.
+    /// Checks that no change is newer than its entity.
     pub(crate) async fn compare_changes(&mut self, rows: &[ComparedRow]) -> Result<(), TableError> {
         let changes: Vec<ChangeRecord<'_>> =
             rows.iter().map(|row| ChangeRecord::decode(&row.value)).collect::<Result<_, _>>()?;

@@ -5,6 +5,7 @@
 //! properties: then it selects no entity that the index lacks.
 
 use super::{IndexAccess, IndexUse};
+use crate::plan::conjuncts;
 use lazuli_layout::TableId;
 use lazuli_layout::key::index::with_prefix;
 use lazuli_layout::settings::{IndexState, TableIndex, TableSettings};
@@ -14,18 +15,22 @@ use std::ops::Range;
 
 mod conditions;
 
-use conditions::Conditions;
+use conditions::{Around, Conditions};
 
-/// Streams that one query merges, and combinations of the values of several properties. With more,
-/// entries are collected.
+/// Maximum streams that one query merges, and combinations of values of several properties. Beyond
+/// it, entries are collected.
 const STREAMS_MAX: usize = 1024;
+
+/// Conditions around an `or` that its branches may use: an index has at most four properties, and a
+/// filter may have thousands of `in`.
+const AROUND_MAX: usize = 32;
 
 /// How indexes serve a filter.
 #[derive(Debug)]
 pub(crate) enum Access<'s> {
     /// Entries in the order of their entities.
     Stream(Tree<'s>),
-    /// Ranges of entries in other orders: to be collected and sorted.
+    /// Ranges of entries in other orders, to be collected and sorted.
     Collect(Vec<Ranged<'s>>),
 }
 
@@ -91,7 +96,7 @@ impl<'s> Access<'s> {
         }
     }
 
-    /// The indexes, each once.
+    /// The names of the indexes, without duplicates.
     pub(crate) fn names(&self) -> Vec<IndexName> {
         let mut names = Vec::new();
         self.visit(&mut |index| {
@@ -102,7 +107,7 @@ impl<'s> Access<'s> {
         names
     }
 
-    /// What a query that read `entries` this way reports.
+    /// What a query reports that read `entries` entries this way.
     pub(crate) fn used(&self, entries: u64) -> IndexUse {
         let mut automatic = true;
         self.visit(&mut |index| automatic &= index.is_automatic);
@@ -133,7 +138,7 @@ impl<'s> Tree<'s> {
         }
     }
 
-    /// How many streams are read.
+    /// The number of streams read.
     pub(crate) fn leaves(&self) -> usize {
         match self {
             Self::Leaf(_) => 1,
@@ -156,6 +161,12 @@ impl<'s> Tree<'s> {
     }
 }
 
+fn are_of_one_index(whole: &[Ranged<'_>], parts: &[Ranged<'_>]) -> bool {
+    let index = |ranged: &Ranged<'_>| ranged.index.definition.name().clone();
+    let name = whole.first().map(index);
+    parts.iter().all(|part| Some(index(part)) == name)
+}
+
 /// How much of an index the conditions leave: values given, bounds, and ranges, of which fewer are
 /// better.
 type Score = (usize, usize, Reverse<usize>);
@@ -167,7 +178,7 @@ struct Finder<'s> {
 
 impl<'s> Finder<'s> {
     fn find(&self, filter: &Filter) -> Option<Access<'s>> {
-        match self.conjunction(filter)? {
+        match self.intersection(&conjuncts(filter), &Around::new(Vec::new(), STREAMS_MAX))? {
             Access::Stream(tree) if tree.leaves() > STREAMS_MAX => {
                 Some(Access::Collect(tree.into_ranges()))
             }
@@ -175,17 +186,10 @@ impl<'s> Finder<'s> {
         }
     }
 
-    fn conjunction(&self, filter: &Filter) -> Option<Access<'s>> {
-        match filter {
-            Filter::And(parts) => self.intersection(parts),
-            other => self.intersection(std::slice::from_ref(other)),
-        }
-    }
-
-    /// Every part must be served.
-    fn union(&self, parts: &[Filter]) -> Option<Access<'s>> {
-        let parts: Vec<_> =
-            parts.iter().map(|part| self.conjunction(part)).collect::<Option<_>>()?;
+    /// Every part must be served, by itself or together with what holds for all of them.
+    fn union(&self, parts: &[Filter], around: &Around<'_>) -> Option<Access<'s>> {
+        let part = |part| self.intersection(&conjuncts(part), around);
+        let parts: Vec<_> = parts.iter().map(part).collect::<Option<_>>()?;
         if !parts.iter().all(|part| matches!(part, Access::Stream(_))) {
             return Some(Access::Collect(
                 parts.into_iter().flat_map(Access::into_ranges).collect(),
@@ -198,26 +202,29 @@ impl<'s> Finder<'s> {
         Some(Access::Stream(Tree::Or(trees.collect())))
     }
 
-    /// One served part is enough; those in the order of entities reduce each other.
-    fn intersection(&self, parts: &[Filter]) -> Option<Access<'s>> {
-        let conditions = Conditions::of(parts);
+    /// One served part is enough; those in the order of entities reduce each other. What is `around`
+    /// holds too, and is served elsewhere.
+    fn intersection(&self, parts: &[&Filter], around: &Around<'_>) -> Option<Access<'s>> {
+        let conditions = Conditions::new(parts, around);
         let mut trees = self.exact(&conditions);
         let mut collected = None;
-        for part in parts {
-            let access = match part {
-                // One that only gives values to a property is among the conditions.
-                Filter::Or(_) if conditions::values_given(part).is_some() => None,
-                Filter::Or(parts) => self.union(parts),
-                Filter::And(parts) => self.intersection(parts),
-                _ => None,
-            };
-            match access {
+        for (place, part) in parts.iter().enumerate() {
+            let Filter::Or(branches) = part else { continue };
+            // One that only gives values to a property is among the conditions.
+            if conditions::values_given(part).is_some() {
+                continue;
+            }
+            let others = parts.iter().enumerate().filter(|(other, _)| *other != place);
+            let others = others.map(|(_, part)| part).chain(&around.parts).copied();
+            let values_max = around.values_max / branches.len().max(1);
+            let around = Around::new(others.take(AROUND_MAX).collect(), values_max.max(1));
+            match self.union(branches, &around) {
                 Some(Access::Stream(tree)) => trees.push(tree),
                 Some(Access::Collect(ranges)) => collected = Some(ranges),
                 None => {}
             }
         }
-        // What one stream costs is worth the reading of those that are too many.
+        // Trees with few streams come first; those beyond the limit are left out.
         trees.sort_by_key(Tree::leaves);
         let mut leaves = 0;
         trees.retain(|tree| {
@@ -231,15 +238,21 @@ impl<'s> Finder<'s> {
         if let Some(tree) = trees.pop() {
             return Some(Access::Stream(tree));
         }
-        self.ranged(&conditions).or(collected).map(Access::Collect)
+        let ranges = match (self.ranged(&conditions), collected) {
+            // Within one index, branches that use what is around them leave less than that alone.
+            (Some(whole), Some(parts)) if are_of_one_index(&whole, &parts) => Some(parts),
+            (whole, parts) => whole.or(parts),
+        };
+        ranges.map(Access::Collect)
     }
 
-    /// The indexes whose every property has values, without those that another one covers.
+    /// The indexes all of whose properties have values, except those that another one covers.
     fn exact(&self, conditions: &Conditions<'_>) -> Vec<Tree<'s>> {
         let mut served: Vec<(&'s TableIndex, Vec<Vec<u8>>)> = Vec::new();
         for index in &self.indexes {
             let (given, prefixes) = self.prefixes(index, conditions);
-            if given < index.definition.on().len() {
+            let on = index.definition.on();
+            if given < on.len() || !on.iter().any(|on| conditions.narrows(on)) {
                 continue;
             }
             let covers = |a: &TableIndex, b: &TableIndex| {
@@ -262,8 +275,8 @@ impl<'s> Finder<'s> {
         served.into_iter().map(tree).collect()
     }
 
-    /// How many of the first properties of an index are given values, and the beginnings of the
-    /// entries with every combination of these, sorted, none twice.
+    /// How many of the first properties of an index have given values, and the prefixes of the
+    /// entries with every combination of these, sorted, without duplicates.
     fn prefixes(&self, index: &TableIndex, conditions: &Conditions<'_>) -> (usize, Vec<Vec<u8>>) {
         let mut combinations = vec![Vec::new()];
         let mut given = 0;
@@ -288,8 +301,8 @@ impl<'s> Finder<'s> {
         (given, prefixes)
     }
 
-    /// The index of which the conditions leave the smallest part, as far as can be seen: most
-    /// values given, then most bounds, then fewest ranges.
+    /// The index that the conditions narrow the most, as far as can be seen: most values given,
+    /// then most bounds, then fewest ranges.
     fn ranged(&self, conditions: &Conditions<'_>) -> Option<Vec<Ranged<'s>>> {
         let mut best: Option<(Score, Vec<Ranged<'s>>)> = None;
         for &index in &self.indexes {
@@ -303,7 +316,7 @@ impl<'s> Finder<'s> {
             let bounds = next.map_or(0, |next| {
                 conditions.bounds(next).count() + conditions.beginnings(next).count()
             });
-            if given + bounds == 0 {
+            if given + bounds == 0 || !on.iter().take(given + 1).any(|on| conditions.narrows(on)) {
                 continue;
             }
             let range = |prefix: Vec<u8>| {
@@ -327,5 +340,55 @@ impl<'s> Finder<'s> {
             }
         }
         best.map(|(_, ranges)| ranges)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazuli_model::{IndexDefinition, Operator, Property, Timestamp, Value};
+
+    fn settings(on: [[&str; 2]; 2]) -> TableSettings {
+        let index = |(number, on): (u32, [&str; 2])| TableIndex {
+            number,
+            definition: IndexDefinition::new(&format!("index{number}"), &on, false).unwrap(),
+            state: IndexState::Ready,
+            since: Timestamp::UNIX_EPOCH,
+            examined: 0,
+            is_automatic: false,
+            is_cut_short: false,
+        };
+        TableSettings { indexes: (0..).zip(on).map(index).collect(), ..TableSettings::default() }
+    }
+
+    fn eq(name: &str, value: Value<'static>) -> Filter {
+        let property = Property::from_name(name);
+        Filter::Compare { property, operator: Operator::Eq, value }
+    }
+
+    /// what many branches use of what is around them does not multiply.
+    #[test]
+    fn branches_and_what_is_around_them_stay_within_bounds() {
+        let value = |number: i32| eq("C", number.into());
+        let branch = |number: i32| {
+            let name = if number % 2 == 0 { "A" } else { "B" };
+            eq(name, number.into())
+        };
+        let filter = |values, branches| {
+            let values = Filter::Or((0..values).map(value).collect());
+            Filter::And(vec![values, Filter::Or((0..branches).map(branch).collect())])
+        };
+        let [first, last] =
+            [settings([["C", "A"], ["C", "B"]]), settings([["A", "C"], ["B", "C"]])];
+        for settings in [&first, &last] {
+            let ranges = |values, branches| {
+                let access = find(TableId(1), settings, &filter(values, branches));
+                access.map(|access| access.into_ranges().len())
+            };
+            assert_eq!(ranges(1, 1500), Some(1500));
+            assert_eq!(ranges(16, 64), Some(1024));
+            let many = ranges(1000, 1500).unwrap_or_default();
+            assert!(many <= 4 * STREAMS_MAX, "{many} ranges");
+        }
     }
 }

@@ -1,13 +1,14 @@
-//! Builds indexes online, step by step, while writes go on.
+//! Builds indexes online, step by step, while writes continue.
 //!
-//! Writes maintain an index from the moment it is declared; the builder adds the entries of the
-//! entities that were there before. A step reads some entities and adds their entries in one commit,
-//! on the condition that these entities have not changed since, so that an entry never outlives the
-//! value it is for. Progress is part of the same commit.
+//! Writes maintain an index from the moment it is declared; the builder adds the entries of earlier
+//! entities. A step reads some entities and adds their entries in one commit, on the condition that
+//! these entities have not changed since, so that an entry never outlives the value it is for.
+//! Progress is part of the same commit.
 
 use super::fill::{Build, Filled, Gathered, Target};
 use crate::error::TableError;
 use crate::index::IndexConflict;
+use crate::scan::Timer;
 use crate::service::{TableService, opened};
 use crate::settings::drop_index;
 use bytes::Bytes;
@@ -25,19 +26,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Entities counted per step.
 const STEP_COUNTED_MAX: u64 = 64 * 1024;
-/// On a store with other writers a write may finish this long after the index was declared without
-/// knowing of it: it was guarded by the settings before. The rest is room for the clock of the store.
+/// On a store with other writers, a write guarded by the earlier settings may finish this long after
+/// the index was declared, without knowing of it. The rest is a margin for the store's clock.
 pub(crate) const SETTLES_MS: u64 = 2 * GUARD_AGE_MS_MAX + 10_000;
 /// Builds examined in one step.
 const BUILDS_PER_STEP: usize = 16;
 
-/// Where the round over all builds is.
+/// The position in the round over all builds.
 #[derive(Default)]
 pub(crate) struct Round(Mutex<RoundState>);
 
 #[derive(Default)]
 struct RoundState {
-    /// The first build of the next step; `None` is the first of all.
+    /// The first build of the next step; `None` means the first of all.
     next: Option<Vec<u8>>,
     builds: usize,
     did_work: bool,
@@ -51,6 +52,19 @@ impl Round {
 }
 
 impl TableService {
+    /// Builds until so many milliseconds are over, unless the store has other writers: there, those that
+    /// do not yet know of an index are waited for first.
+    pub async fn build_for(&self, ms_max: u64) {
+        if ms_max == 0 || self.store.nature().writers == Writers::Many {
+            return;
+        }
+        let mut timer = Timer::of_ms(&*self.store.clock, ms_max);
+        // An error of the store is shown with the index, which is tried again later.
+        while !timer.is_over() && matches!(self.build_some().await, Ok(Reclaimed::Partly)) {
+            timer.look();
+        }
+    }
+
     /// Takes one step of building a few of the indexes being built; the next call goes on with the
     /// next ones. Returns [`Reclaimed::Fully`] after a round over all of them that found nothing to
     /// do now. An index whose step fails waits for a while, and the others go on.
@@ -76,7 +90,7 @@ impl TableService {
                 continue;
             }
             if place > 0 {
-                // The step before took its time, and a view does not last.
+                // The last step took a while, and a view does not last.
                 view = self.store.engine.view().await?;
             }
             did_work |= self.build_one(&*view, id, found).await == Reclaimed::Partly;
@@ -93,7 +107,7 @@ impl TableService {
         Ok(if did_work { Reclaimed::Partly } else { Reclaimed::Fully })
     }
 
-    /// Takes one step of a build. One that failed waits.
+    /// Takes one step of a build. A build whose step fails waits.
     async fn build_one(&self, view: &dyn View, id: IndexId, found: Found) -> Reclaimed {
         let mut build = match self.open_build(view, id, found).await {
             Ok(Some(build)) => build,
@@ -115,7 +129,7 @@ impl TableService {
         }
     }
 
-    /// What is known of a build; `None` if it was no longer wanted, and its record is gone.
+    /// Reads the state of a build; `None` if it was no longer wanted, and its record has been removed.
     async fn open_build(
         &self,
         view: &dyn View,
@@ -154,8 +168,9 @@ impl TableService {
         }
     }
 
-    /// Whether every write that did not know of the index has finished. The store's clock tells: the
-    /// record is written again until its revision is late enough. So does the time that passes here.
+    /// Whether every write that did not know of the index has finished. Either the store's clock
+    /// decides: the record is rewritten until its revision is late enough. Or enough time passes on
+    /// our own clock.
     async fn has_settled(&self, build: &Build) -> Result<bool, TableError> {
         if self.nature().writers == Writers::Sole {
             return Ok(true);
@@ -228,13 +243,13 @@ impl TableService {
                 examined: build.record.done,
                 ..index.clone()
             };
-            // What it has is of no use: a later try has a number of its own.
+            // Its entries are useless: a later attempt gets its own number.
             drop_index(build.id, since).into()
         })
         .await
     }
 
-    /// Ends the building of an index that is still being built, and counts it as `ended`.
+    /// Ends the building of an index that is still being built, and counts it under `ended`.
     async fn end(
         &self,
         build: &Build,

@@ -7,17 +7,17 @@ use lazuli_engine::{KeyRange, Revision, ScanEnd, View, Visit};
 use lazuli_layout::key::index::entity_of_entry;
 use lazuli_service::{Rows, step};
 
-/// Entities collected for one page; with more, a scan of the table costs less.
+/// Maximum entities collected for one page; beyond that, a scan of the table costs less.
 pub(crate) const COLLECTED_MAX: usize = 10_000;
-/// Entries read for one page, including those of entities before the page.
+/// Maximum entries read for one page, including those of entities before the page.
 const ENTRIES_MAX: u64 = 100_000;
 
-/// Bytes of the keys collected for one page.
+/// Maximum bytes of the keys collected for one page.
 const BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// What the entries of some ranges name.
+/// The entities that the entries of some ranges name.
 pub(crate) enum Collected {
-    /// Keys of entities without their table, sorted, none twice, and the number of entries read.
+    /// Keys of entities without their table, sorted, without duplicates, and the number of entries read.
     All(Vec<Vec<u8>>, u64),
     /// More than the bounds allow, and the number of entries read.
     TooMany(u64),

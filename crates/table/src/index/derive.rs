@@ -71,7 +71,7 @@ pub(crate) fn entry_of(
     entry.into()
 }
 
-/// An entity whose indexed values are asked for.
+/// An entity whose indexed values are needed.
 pub(crate) struct Indexed<'e> {
     key: &'e [u8],
     record: EntityRecord<'e>,
@@ -85,7 +85,7 @@ impl<'e> Indexed<'e> {
     ) -> Result<Option<Self>, CorruptRecord> {
         let Some(value) = value else { return Ok(None) };
         let record = EntityRecord::parse(value)?;
-        // The names of a corrupt key would be indexed as if they were right.
+        // The names in a corrupt key would be indexed as if they were correct.
         key::decode_entity(key)?;
         Ok(Some(Self { key, record, partition: std::cell::OnceCell::new() }))
     }
@@ -110,7 +110,7 @@ impl<'e> Indexed<'e> {
     }
 }
 
-/// Who gives up and who takes unique values in one commit, by the key of the owner.
+/// Which entity gives up and which takes unique values in one commit, by the key of the owner.
 ///
 /// A commit is judged by the state it leaves: two entities may swap a value.
 #[derive(Default)]
@@ -161,7 +161,7 @@ impl<'c> Claims<'c> {
     }
 }
 
-/// Changes who owns unique values.
+/// Changes the owner of unique values.
 #[derive(Debug)]
 pub(crate) struct Ownership {
     pub(crate) table: TableId,

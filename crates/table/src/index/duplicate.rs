@@ -1,8 +1,8 @@
-//! What a builder does about two entities with the same unique values.
+//! What a builder does when two entities have the same unique values.
 //!
-//! The builder met them in a snapshot that may be some steps old. An index fails only over entities
-//! that a newer one shows, with values that are the same in it, and that are not expired: their
-//! values are free.
+//! The builder met them in a snapshot that may be some steps old. An index fails only if a newer
+//! snapshot still shows both with equal values, and neither has expired: the values of expired
+//! entities are free.
 
 use super::derive::Indexed;
 use super::fill::{Build, Duplicate, Target};
@@ -14,21 +14,21 @@ use lazuli_layout::key::index::{join_entity, owner};
 use lazuli_layout::settings::decode_owner;
 use lazuli_layout::{CorruptRecord, key};
 
-/// Duplicates named when an index cannot be unique.
+/// Maximum duplicates named when an index cannot be unique.
 const DUPLICATES_NAMED: usize = 3;
 /// Owners read at a time.
 const OWNERS_PER_READ: usize = 256;
 
-/// What becomes of two entities that had the same values.
+/// The outcome for two entities that had the same values.
 enum Outcome {
-    /// They still have.
+    /// They still have the same values.
     Stays,
-    /// One of them has other values, is gone, or was expired and is gone now.
+    /// One of them has other values, is gone, or had expired and has been deleted.
     IsOver,
 }
 
 impl TableService {
-    /// Ends the building of an index that cannot be unique, unless it can by now.
+    /// Ends the building of an index that cannot be unique, unless the conflict is gone by now.
     pub(super) async fn met_duplicate(
         &self,
         build: &Build,
@@ -36,7 +36,7 @@ impl TableService {
     ) -> Result<Reclaimed, TableError> {
         let view = self.store.engine.view().await?;
         let mut named = Vec::new();
-        // The one that was met comes first; the others of the step are named beside it.
+        // The one that was met comes first, followed by others of the step.
         let others = self.duplicates(&*view, build, &met).await?;
         for duplicate in [met].into_iter().chain(others) {
             match self.look_at(&*view, build, &duplicate).await? {
@@ -54,7 +54,7 @@ impl TableService {
         self.fail(build, reason).await
     }
 
-    /// The duplicates among the entities of the next step, without `known`.
+    /// The duplicates among the entities of the next step, except `known`.
     async fn duplicates(
         &self,
         view: &dyn View,
@@ -62,7 +62,7 @@ impl TableService {
         known: &Duplicate,
     ) -> Result<Vec<Duplicate>, TableError> {
         let gathered = self.gather(view, build, build.record.from.clone()).await?;
-        let mut duplicates: Vec<Duplicate> = gathered.duplicate.into_iter().collect();
+        let mut duplicates = gathered.duplicates;
         let owned: Vec<_> =
             gathered.owners.into_iter().map(|(key, (entity, _))| (key, entity)).collect();
         for owned in owned.chunks(OWNERS_PER_READ) {
@@ -79,7 +79,7 @@ impl TableService {
         Ok(duplicates)
     }
 
-    /// Deletes either entity if it is expired.
+    /// Deletes either entity if it has expired.
     async fn look_at(
         &self,
         view: &dyn View,
@@ -93,7 +93,7 @@ impl TableService {
         match owners {
             (Some(a), Some(b)) if a == b => {}
             (_, Some(theirs)) => {
-                // An owner without the values would never give them up.
+                // An owner that no longer has the values would never give them up.
                 let found = view.get(theirs.as_slice()).await?;
                 let owner = found.as_ref().map(|found| decode_owner(&found.value)).transpose()?;
                 return match owner {
@@ -125,7 +125,7 @@ fn owned(build: &Build, key: &Key, found: &Found) -> Result<Option<Key>, Corrupt
     Ok(values.and_then(|values| owner(build.id, values)).map(Key::from))
 }
 
-/// Two entities as an error names them.
+/// Two entities, as an error names them.
 fn names(build: &Build, (first, second): &Duplicate) -> Result<String, CorruptRecord> {
     Ok(format!("{} and {}", name(build, first)?, name(build, second)?))
 }

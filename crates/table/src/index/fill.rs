@@ -1,7 +1,7 @@
-//! One turn of building: entries for some entities that were there before the index.
+//! One turn of building: adds entries for some entities that are older than the index.
 //!
-//! While a step is committed the entities of the next one are read, from the same snapshot: what has changed
-//! since fails that step's own conditions.
+//! While a step is committed, the entities of the next one are read from the same snapshot: if they have
+//! changed since, that step's own conditions fail.
 
 use super::IndexConflict;
 use super::derive::{Indexed, Ownership, entry_of};
@@ -22,12 +22,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Entities per step. With the owner of unique values each needs two writes, and a check.
+/// Maximum entities per step. With the owner of unique values, each needs two writes and a check.
 const STEP_ENTITIES_MAX: usize = 2048;
-/// Entities per step at least, however many change while they are read.
+/// Minimum entities per step, however many change while they are read.
 const STEP_ENTITIES_MIN: usize = 16;
-/// Steps of a turn, at most. Other indexes, and newer snapshots, must get theirs.
+/// Maximum steps per turn. Other indexes must get their turn, and snapshots must be renewed.
 const STEPS_PER_TURN: usize = 16;
+
+/// Pairs of entities with the same unique values that a step remembers: more than an error names, because some
+/// may be over when they are looked at.
+const DUPLICATES_MAX: usize = 16;
 
 /// How many entities the next step reads: fewer after a step that met a change.
 pub(crate) struct Pace(AtomicUsize);
@@ -64,7 +68,7 @@ pub(super) struct Build {
     pub(super) target: Target,
 }
 
-/// What is built.
+/// What is being built.
 pub(super) enum Target {
     Index(TableIndex),
     /// The moments at which entities expire.
@@ -72,7 +76,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// What `settings` says is to be built under `number`.
+    /// What `settings` says is being built under `number`.
     pub(super) fn of(settings: &TableSettings, number: u32) -> Option<Self> {
         if let Some(expiry) = settings.expiry.as_ref().filter(|expiry| expiry.number == number) {
             return Some(Self::Moments(expiry.expiry.clone()));
@@ -91,19 +95,19 @@ pub(super) type Duplicate = (Box<[u8]>, Box<[u8]>);
 pub(super) struct Gathered {
     entities: Vec<Check>,
     entries: Vec<Write>,
-    /// The entities that own unique values, by the keys of the owners.
+    /// The entities that own unique values, by the owner's key.
     pub(super) owners: BTreeMap<Key, (Box<[u8]>, Write)>,
     /// Where the entities of the next step begin.
     next: Option<Vec<u8>>,
-    /// Two entities of this step with the same unique values.
-    pub(super) duplicate: Option<Duplicate>,
+    /// Entities of this step with the same unique values, two by two: the first few.
+    pub(super) duplicates: Vec<Duplicate>,
 }
 
-/// How a turn ended.
+/// How a turn of building ended.
 pub(super) enum Filled {
     /// There may be more to do.
     Partly,
-    /// The index has the entries of so many entities, which are all.
+    /// The index now has the entries of all entities; `examined` is their number.
     Whole { examined: u64 },
     /// Two entities had the same unique values when they were read: both in this step, or one in an
     /// earlier step or written since.
@@ -114,9 +118,9 @@ pub(super) enum Filled {
 pub(super) enum StepEnd {
     /// The record of the build has this revision now.
     Committed(Revision),
-    /// The table or an entity changed, or another process builds too: what was read is out of date.
+    /// The table or an entity changed, or another process builds too: what was read is outdated.
     MetChange,
-    /// The unique values of an entity of the step belong to another one.
+    /// Another entity owns the unique values of an entity of the step.
     Duplicate(Duplicate),
 }
 
@@ -129,7 +133,7 @@ impl TableService {
     ) -> Result<Filled, TableError> {
         let mut gathered = self.gather(view, build, build.record.from.clone()).await?;
         for steps_left in (0..STEPS_PER_TURN).rev() {
-            if let Some(duplicate) = gathered.duplicate {
+            if let Some(duplicate) = gathered.duplicates.first().cloned() {
                 return Ok(Filled::Duplicate(duplicate));
             }
             let found = gathered.entities.len();
@@ -137,7 +141,7 @@ impl TableService {
             if found == 0 && gathered.next.is_none() {
                 return Ok(Filled::Whole { examined });
             }
-            // The end of the range is where the last step finds nothing.
+            // The end of the range is reached when the last step finds nothing.
             let next = gathered.next.take();
             let end = key::table_range(build.id.table).end;
             let record = BuildRecord {
@@ -147,7 +151,7 @@ impl TableService {
                 ..build.record.clone()
             };
             let committed = self.commit_step(build, record.clone(), gathered);
-            // After a step that met a change the next one is small, and reads a newer snapshot.
+            // After a step that met a change, the next one is small, and reads a newer snapshot.
             let goes_on = steps_left > 0 && found >= STEP_ENTITIES_MAX;
             let (committed, ahead) = match next.filter(|_| goes_on) {
                 Some(next) => {
@@ -193,7 +197,7 @@ impl TableService {
         Ok(gathered)
     }
 
-    /// Commits a step, with what is to be remembered of the progress.
+    /// Commits a step, and records the progress.
     pub(super) async fn commit_step(
         &self,
         build: &Build,
@@ -203,7 +207,7 @@ impl TableService {
         let key = Key::from(build.id.build());
         let own = Check { key: key.clone(), expect: Expect::At(build.revision) };
         let added = gathered.entries.len();
-        // By the places of their writes, which follow the entries.
+        // By the positions of their writes, which follow the entries.
         let (owning, owners): (Vec<_>, Vec<_>) = gathered.owners.into_values().unzip();
         let writes = gathered.entries.into_iter().chain(owners);
         let commit = Commit {
@@ -284,8 +288,10 @@ impl Gathered {
         };
         let owner = Key::from(owner);
         let write = Write::Modify(owner.clone(), Arc::new(ownership));
-        if let Some((earlier, _)) = self.owners.insert(owner, (entity.into(), write)) {
-            self.duplicate.get_or_insert((earlier, entity.into()));
+        if let Some((earlier, _)) = self.owners.insert(owner, (entity.into(), write))
+            && self.duplicates.len() < DUPLICATES_MAX
+        {
+            self.duplicates.push((earlier, entity.into()));
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
-//! What is measured of building indexes.
+//! Metrics of building indexes.
 
 use lazuli_meter::{Counter, Family, Gauge, Value};
 
 /// The builds of this process.
 #[derive(Debug, Default)]
 pub(crate) struct BuildMeter {
-    /// At the last look.
+    /// As of the last step.
     pub(super) building: Gauge,
-    /// Since the start.
+    /// Since start-up.
     pub(super) ready: Counter,
     pub(super) failed: Counter,
     /// Entries that builds have added.

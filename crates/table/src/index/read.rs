@@ -15,7 +15,7 @@ use lazuli_layout::settings::TableSettings;
 use lazuli_layout::{CorruptRecord, TableId, key};
 use lazuli_model::Filter;
 
-/// How indexes serve a query: only where the keys alone would read much.
+/// How indexes serve a query; only where the keys alone would read much.
 pub(crate) fn index_access<'s>(
     table: TableId,
     settings: Option<&'s TableSettings>,
@@ -89,7 +89,7 @@ async fn follow(
             match stream.seek(view, &at).await? {
                 Place::At(entity) if entity < range.end => {
                     keys.push(Key::from(join_entity(table, &entity)));
-                    // The least key after it.
+                    // The smallest key after it.
                     at = entity;
                     at.push(0);
                 }
@@ -111,7 +111,7 @@ async fn follow(
             return Ok(true);
         }
         page.pause();
-        // With an entity at hand, the next one ends the page.
+        // If an entity has been found, the next step ends the page.
         if keys.is_empty() && page.timer.is_over() {
             page.next = Some(continuation(key::decode_entity(&join_entity(table, &at))?));
             return Ok(false);

@@ -8,44 +8,44 @@ use lazuli_service::{Rows, step};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Entries read at first; every further read of the same stream takes four times as many.
+/// Entries in the first read; each further read of the same stream fetches four times as many.
 const FIRST_ROWS: usize = 32;
 const ROWS_MAX: usize = 1024;
-/// Entries that all streams of a query hold together.
+/// Maximum entries that all streams of a query hold together.
 const BUFFERED_MAX: usize = 8 * ROWS_MAX;
-/// Places at which an intersection compares its streams before it lets the caller look at the
+/// Positions at which an intersection compares its streams before it lets the caller check the
 /// clock.
 const ROUNDS_MAX: usize = 256;
 
 /// An entity's key without its table.
 type Entity = Vec<u8>;
 
-/// Where a stream is.
+/// The position of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// At this entity.
     At(Entity),
-    /// No entity before this one; it may take longer to find the next.
+    /// No entity before this one; finding the next may take longer.
     NotBefore(Entity),
     End,
 }
 
-/// Entries, combined, in the order of their entities.
+/// Combined entries, in the order of their entities.
 pub(crate) enum Stream {
     Leaf(Cursor),
     And(Vec<Self>),
     Or(Merged),
 }
 
-/// Streams of which any is enough.
+/// A union of streams.
 pub(crate) struct Merged {
     parts: Vec<Stream>,
-    /// Where each part is that has not ended, by its number; the first comes first. Only the parts
-    /// before a place are moved to it: of many streams most stay where they are.
+    /// The position of each part that has not ended, by its number; the first position comes first.
+    /// Only parts before a position are moved to it: of many streams, most stay where they are.
     places: BinaryHeap<Reverse<Head>>,
 }
 
-/// The place of one part. A place that is not sure comes before the same one that is.
+/// The position of one part. An unsure position sorts before the same one that is sure.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
     entity: Entity,
@@ -58,7 +58,7 @@ pub(crate) struct Cursor {
     prefix: Vec<u8>,
     /// Entities read and not yet passed.
     read: VecDeque<Entity>,
-    /// What is left to read.
+    /// The range left to read.
     rest: Option<KeyRange>,
     rows: usize,
     rows_max: usize,
@@ -92,7 +92,7 @@ impl Merged {
         Self { places: (0..parts.len()).map(head).collect(), parts }
     }
 
-    /// The first entity, not before `at`, at which any part is.
+    /// The first entity, not before `at`, that any part is at.
     async fn seek(&mut self, view: &dyn View, at: &[u8]) -> Result<Place, TableError> {
         let is_before = |head: &Head| match head.is_sure {
             true => head.entity.as_slice() < at,
@@ -117,7 +117,7 @@ impl Merged {
             };
             let head = Head { entity, is_sure, part };
             if is_before(&head) {
-                // It takes longer; the caller goes on there.
+                // Finding it takes longer; the caller continues there.
                 let entity = head.entity.clone();
                 self.places.push(Reverse(head));
                 return Ok(Place::NotBefore(entity));
@@ -165,7 +165,7 @@ impl Stream {
     }
 }
 
-/// The first entity, not before `at`, at which all streams are.
+/// The first entity, not before `at`, that all streams are at.
 async fn seek_all(parts: &mut [Stream], view: &dyn View, at: &[u8]) -> Result<Place, TableError> {
     let mut at = at.to_vec();
     for _ in 0..ROUNDS_MAX {

@@ -1,8 +1,7 @@
 //! Builds whose last step failed: which error, and when they are tried again.
 //!
-//! An error of the store ends by itself: the build waits, longer after each failure, and says why it
-//! waits. What cannot end by itself, such as an entity that is corrupt, ends the build. Other builds
-//! go on either way.
+//! Store errors are temporary: the build waits, longer after each failure, and says why it waits. A
+//! lasting error, such as a corrupt entity, ends the build. Other builds continue either way.
 
 use super::fill::{Build, Target};
 use crate::error::TableError;
@@ -14,15 +13,15 @@ use lazuli_model::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How long a build waits after its first failure, and at most.
+/// Minimum and maximum time that a build waits after a failure.
 const WAIT_SECONDS_MIN: u64 = 1;
 const WAIT_SECONDS_MAX: u64 = 60;
-/// Builds whose failures are remembered; with one more, all are forgotten, and tried at once.
+/// Builds whose failures are remembered; one more, and all are forgotten and tried at once.
 const TROUBLES_MAX: usize = 1024;
-/// Characters of an error that a build keeps.
+/// Maximum characters of an error that a build keeps.
 const TEXT_CHARS_MAX: usize = 500;
 
-/// A build that failed for the first time, or for another reason than before.
+/// A build that failed for the first time, or for a different reason than before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildTrouble {
     /// The account and the table; empty if the record of the build cannot be read.
@@ -31,14 +30,14 @@ pub struct BuildTrouble {
     pub error: String,
 }
 
-/// The failures of builds that go on.
+/// The failures of builds that continue.
 #[derive(Default)]
 pub(crate) struct BuildTroubles(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     known: BTreeMap<IndexId, Trouble>,
-    /// Those nobody was told of.
+    /// Those not yet reported.
     untold: Vec<BuildTrouble>,
 }
 
@@ -49,7 +48,7 @@ struct Trouble {
 }
 
 impl BuildTroubles {
-    /// Also if its time is further away than any wait: then the clock was set back meanwhile.
+    /// Also true if its time is further away than any wait: then the clock was set back since.
     pub(super) fn is_due(&self, id: IndexId, now: Timestamp) -> bool {
         let soon = now..=now.plus_seconds(WAIT_SECONDS_MAX);
         self.state()
@@ -62,7 +61,7 @@ impl BuildTroubles {
         self.state().known.remove(&id);
     }
 
-    /// Returns whether it is news.
+    /// Returns whether this failure is new.
     fn note(&self, id: IndexId, now: Timestamp, trouble: &BuildTrouble) -> bool {
         let mut state = self.state();
         if state.known.len() >= TROUBLES_MAX && !state.known.contains_key(&id) {
@@ -95,7 +94,7 @@ impl TableService {
         std::mem::take(&mut self.build_troubles.state().untold)
     }
 
-    /// Ends a build that cannot go on, or has it wait.
+    /// Ends a build that cannot continue, or makes it wait.
     pub(super) async fn note_trouble(
         &self,
         id: IndexId,
@@ -103,7 +102,7 @@ impl TableService {
         error: &TableError,
     ) {
         let text: String = error.to_string().chars().take(TEXT_CHARS_MAX).collect();
-        // Nothing of the store is wrong: the same step would fail again, however often it is tried.
+        // The store is not at fault: the same step would always fail again.
         let is_final = matches!(error, TableError::Corrupt(_) | TableError::TooLarge { .. });
         if let Some(build) =
             build.filter(|build| is_final && matches!(build.target, Target::Index(_)))
@@ -123,8 +122,8 @@ impl TableService {
         }
     }
 
-    /// Has the record of a build say why it waits, if the store takes it; the next step that goes
-    /// well removes it.
+    /// Makes the record of a build say why it waits, if the store takes it; the next successful step
+    /// removes the reason.
     async fn keep_trouble(&self, build: &Build, error: String) {
         let key = Key::from(build.id.build());
         let record = BuildRecord { trouble: Some(error), ..build.record.clone() };
@@ -133,7 +132,7 @@ impl TableService {
             checks: vec![Check { key: key.clone(), expect: Expect::At(build.revision) }],
             ..Commit::new(self.store.now(), vec![Write::Put(key, record.encode().into())])
         };
-        // It tells what is wrong, and changes nothing.
+        // It only reports the error, and changes nothing.
         let _ = self.store.engine.commit(commit).await;
     }
 }

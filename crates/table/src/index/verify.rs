@@ -1,10 +1,10 @@
-//! Compares the indexes of a table with its entities, in both directions, while writes go on
+//! Compares the indexes of a table with its entities, in both directions, while writes continue
 //!
 //!
 //! A page is one snapshot, in which entities and entries agree or do not, whatever changes between
-//! two pages. The entities come first: each must have its entries. Then the entries of each index:
-//! each must be that of its entity. Then the owners of unique values. Then the changes of the feed:
-//! none may be newer than its entity (`feed/verify.rs`).
+//! two pages. First the entities: each must have its entries. Then the entries of each index: each
+//! must belong to its entity. Then the owners of unique values. Then the changes of the feed: none
+//! may be newer than its entity (`feed/verify.rs`).
 
 use super::derive::{Indexed, entry_of};
 use crate::error::TableError;
@@ -25,14 +25,14 @@ use std::sync::Arc;
 const STEP_ROWS: usize = 256;
 /// Entities read by their keys at a time: each may be as large as 1 MiB.
 const FETCHED_MAX: usize = 16;
-/// Disagreements named in one page.
+/// Maximum disagreements named in one page.
 const NAMED_MAX: usize = 100;
 
-/// Where a verification goes on.
+/// Where a verification continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyPlace {
-    /// 0 for the entities; then two for each number of an index, for its entries and for its owners,
-    /// so that it means the same when other indexes come and go; the greatest number for the feed.
+    /// 0 for the entities; then two for each index number, for its entries and for its owners, so
+    /// that it means the same when other indexes are added or dropped; the greatest number for the feed.
     pub part: u32,
     /// The first key not compared.
     pub from: Vec<u8>,
@@ -48,7 +48,7 @@ pub struct VerifyPage {
     pub next: Option<VerifyPlace>,
 }
 
-/// An index, the feed or the expiry, that disagrees with an entity.
+/// A disagreement of an index, the feed or the expiry with an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disagreement {
     /// The name of the index, or [`FEED`] or [`EXPIRY`].
@@ -58,18 +58,18 @@ pub struct Disagreement {
     pub kind: DisagreementKind,
 }
 
-/// What stands for the feed where an index is named. No index has such a name.
+/// Names the feed in place of an index. No index has this name.
 pub const FEED: &str = "change feed";
-/// What stands for the index of moments.
+/// Names the index of moments.
 pub const EXPIRY: &str = "expiry of entities";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DisagreementKind {
     /// The entity has no entry.
     Missing,
-    /// The entry is not that of its entity, or its entity does not exist.
+    /// The entry does not match its entity, or its entity does not exist.
     Surplus,
-    /// The unique values of the entity belong to another one, or to none.
+    /// Another entity owns the unique values of the entity, or none does.
     NotOwner,
 }
 
@@ -84,8 +84,8 @@ impl DisagreementKind {
 }
 
 impl TableService {
-    /// Compares some of the entries of every index that is ready, and of the feed, with the entities,
-    /// for as long as a query may run.
+    /// Compares some of the entries of every ready index, and of the feed, with the entities, for as
+    /// long as a query may run.
     pub async fn verify_indexes(
         &self,
         account: &AccountName,
@@ -125,7 +125,7 @@ pub(crate) struct Comparison {
     pub(crate) page: VerifyPage,
 }
 
-/// A row as it was read.
+/// A row as read.
 pub(crate) struct ComparedRow {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
@@ -136,7 +136,7 @@ pub(crate) struct ComparedRow {
 #[derive(Clone, Copy)]
 enum Part {
     Entities,
-    /// By its place among the indexes.
+    /// By the position of the index.
     Entries(usize),
     Owners(usize),
     Changes,
@@ -159,7 +159,7 @@ impl Comparison {
         self.indexes.sort_by_key(|index| index.number);
         let mut place = from.unwrap_or(VerifyPlace { part: 0, from: Vec::new() });
         while let Some((number, part)) = self.part(place.part) {
-            // The part where it was to go on may be gone.
+            // The part where it was to continue may be gone.
             let from = if number == place.part { place.from } else { Vec::new() };
             let whole = self.range(part);
             let range = KeyRange::new(from.max(whole.start), whole.end);
@@ -182,7 +182,7 @@ impl Comparison {
         Ok(self.page)
     }
 
-    /// The first part at `number` or later, and its number.
+    /// The first part numbered `number` or higher, and its number.
     fn part(&self, number: u32) -> Option<(u32, Part)> {
         let indexes = self.indexes.iter().enumerate().flat_map(|(place, index)| {
             let number = entries_part(index);
@@ -212,7 +212,7 @@ impl Comparison {
         KeyRange::new(range.start, range.end)
     }
 
-    /// Compares some rows; returns where to go on in the same part.
+    /// Compares some rows; returns where to continue in the same part.
     async fn step(&mut self, part: Part, range: KeyRange) -> Result<Option<Vec<u8>>, TableError> {
         let mut rows: Vec<ComparedRow> = Vec::new();
         let mut visit = |key: &[u8], value: &[u8], revision: Revision| {
@@ -242,7 +242,7 @@ impl Comparison {
         })
     }
 
-    /// Every entity has its entries, and owns its unique values.
+    /// Checks that every entity has its entries and owns its unique values.
     async fn compare_entities(&mut self, rows: &[ComparedRow]) -> Result<(), TableError> {
         let (mut expected, mut keys) = (Vec::new(), Vec::new());
         for (row, ComparedRow { key, value, .. }) in rows.iter().enumerate() {
@@ -281,7 +281,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Every entry is the one that its entity has.
+    /// Checks that every entry matches its entity.
     async fn compare_entries(
         &mut self,
         place: usize,
@@ -307,7 +307,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Every owner has the values that it owns.
+    /// Checks that every owner has the values that it owns.
     async fn compare_owners(
         &mut self,
         place: usize,

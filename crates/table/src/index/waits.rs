@@ -1,17 +1,17 @@
-//! How long this process has waited for the writes that do not know of a new index.
+//! How long this process has waited for writes that do not know of a new index.
 //!
-//! The store's clock tells how long ago an index was declared, unless that clock was set back since:
-//! then the revisions grow by single ticks until it has caught up, which may take days. So the time that
-//! passes here counts too.
+//! The store's clock shows how long ago an index was declared, unless that clock was set back since:
+//! then the revisions grow by single ticks until it has caught up, which may take days. So time that
+//! passes on our own clock counts too.
 
 use lazuli_layout::IndexId;
 use lazuli_model::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-/// What one look adds at most, in milliseconds: a step of our own clock is no time that passed.
+/// The most that one call adds, in milliseconds: a jump of our own clock is not elapsed time.
 const LOOK_MS_MAX: u64 = 5_000;
-/// Builds that are remembered; with one more, all of them wait from the beginning.
+/// Builds that are remembered; one more, and all of them wait from the beginning.
 const WAITS_MAX: usize = 1024;
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Wait {
 }
 
 impl Waits {
-    /// Looks at a build `now`. Returns for how many milliseconds it has been looked at.
+    /// Notes that the build still waits `now`. Returns the milliseconds counted since the first call.
     pub(super) fn look(&self, id: IndexId, now: Timestamp) -> u64 {
         let mut waits = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if waits.len() >= WAITS_MAX && !waits.contains_key(&id) {

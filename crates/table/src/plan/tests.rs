@@ -64,7 +64,7 @@ fn key_of(partition: &str, row: &str) -> Vec<u8> {
     key::row_range(TABLE, partition, Bound::Included(row), Bound::Unbounded).start
 }
 
-/// Checks the kind of a plan and in how many pieces it reads.
+/// Checks the kind of a plan and how many points or ranges it reads.
 #[track_caller]
 fn check(filter: Filter, kind: PlanKind, len: usize) {
     let plan = plan(&filter);
@@ -136,7 +136,7 @@ fn bounded_partitions_are_a_range() {
     );
     let overlapping = or(&[partition("gt", "b"), partition("lt", "c")]);
     check(overlapping, PlanKind::PartitionRange, 1);
-    // How clients resume on their own: the rest of one partition, and the partitions after it.
+    // How clients themselves resume: the rest of one partition, and the partitions after it.
     let resumed = or(&[partition("gt", "p"), and(&[partition("eq", "p"), row("gt", "r")])]);
     check(resumed, PlanKind::PartitionRange, 2);
 }
@@ -249,7 +249,7 @@ fn the_number_of_blocks_is_bounded() {
         let parts: Vec<_> = (0..65).map(|i| make("eq", &i.to_string())).collect();
         Filter::Or(parts)
     };
-    // 65 × 65 points are too many: the partitions alone are read.
+    // 65 × 65 points are too many: only the partitions restrict the reads.
     check(and(&[all(partition), all(row)]), PlanKind::Partition, 65);
     let many: Vec<_> = (0..=BLOCKS_MAX).map(|i| partition("eq", &i.to_string())).collect();
     check(or(&many), PlanKind::Table, 1);

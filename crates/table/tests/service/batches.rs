@@ -1,10 +1,12 @@
 //! Entity group transactions: the rules of a batch, and all or nothing.
 
-use crate::fixture::{Fixture, mutation, version};
+use crate::fixture::{Fixture, mutation, store, version};
+use lazuli_engine::Writers;
 use lazuli_model::{IfMatch, TableName, Timestamp, Value};
 use lazuli_table::MutationKind::{self, Delete, Insert, InsertOrMerge, InsertOrReplace};
 use lazuli_table::MutationKind::{Merge, Replace};
 use lazuli_table::{Batch, BatchFailure, Mutation, TableError};
+use lazuli_testkit::message_histories;
 
 fn operation(table: &str, partition: &str, row: &str) -> (TableName, Mutation<'static>) {
     let table = TableName::parse(table).unwrap();
@@ -189,4 +191,12 @@ async fn a_hundred_large_operations_fit() {
         .collect();
     fixture.transact(batch).await.unwrap();
     assert_eq!(fixture.pages(Default::default()).await.len(), 100);
+}
+
+///
+#[test]
+fn messages_come_with_their_entities() {
+    for writers in [Writers::Sole, Writers::Many] {
+        message_histories::messages_come_with_their_entities(&|| store(writers), 20);
+    }
 }

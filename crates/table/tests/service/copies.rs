@@ -1,5 +1,5 @@
-//! What is derived from entities, after the store was copied to another engine (O-12): all of it is
-//! there, or is built again without anybody's help.
+//! What is derived from entities, after the store was copied to another engine (O-12): all of it
+//! exists, or is rebuilt without help.
 
 use crate::fixture::{Fixture, mutation};
 use lazuli_engine::{Engine, MemoryEngine, MemoryOptions, Reclaimed, Writers};
@@ -19,7 +19,7 @@ fn hash(key: &[u8], value: &[u8]) -> u128 {
     key.iter().chain(value).fold(1, |sum, byte| sum * 31 % (1 << 100) + u128::from(*byte))
 }
 
-/// A store with all that can be derived: `rows` entities, some of them older than the settings.
+/// A store with everything that can be derived: `rows` entities, some older than the settings.
 async fn source(rows: i32, expiry: Expiry) -> Fixture {
     let fixture = Fixture::new().await;
     let fixture = Fixture { service: fixture.service.clone().with_index_settles_ms(0), ..fixture };
@@ -95,7 +95,7 @@ async fn survives_a_copy(rows: i32, writers: Writers, expiry: Expiry) {
 
     let service = TableService::new(to.clone(), clock).with_index_settles_ms(0);
     let all = rows as usize + 1;
-    // At once, and after what is to be built is built.
+    // Both at once and after the builds are done.
     assert_eq!(disagreements(&fixture, &service).await, 0);
     let text = Filter::compare(Property::from_name("T"), Operator::Eq, "text");
     assert_eq!(found(&fixture, &service, Some(text.clone())).await, (all, PlanKind::Index));
@@ -103,7 +103,7 @@ async fn survives_a_copy(rows: i32, writers: Writers, expiry: Expiry) {
     assert_eq!(disagreements(&fixture, &service).await, 0);
     let states = service.indexes(account, table).await.unwrap();
     assert!(states.iter().all(|index| index.state == IndexState::Ready));
-    // Unique values have their owners, and the feed goes on where a reader was.
+    // Unique values have their owners, and the feed continues where a reader was.
     let taken = mutation(MutationKind::Insert, ("q", "r"), &[("N", Value::Int32(-1))]);
     let taken = service.mutate(account, table, &taken).await;
     assert!(matches!(taken, Err(TableError::IndexConflict(_))), "{taken:?}");
@@ -114,9 +114,9 @@ async fn survives_a_copy(rows: i32, writers: Writers, expiry: Expiry) {
     assert_eq!(rows, ["r"]);
     assert_eq!(disagreements(&fixture, &service).await, 0);
 
-    // Entities expire, and the sweeper finds them without further ado.
+    // Entities expire, and the sweeper finds them without help.
     let left = match expiry {
-        // Their last write is the copy.
+        // The copy is their last write.
         Expiry::Seconds(_) => all + 1,
         Expiry::Property(_) => 1,
     };

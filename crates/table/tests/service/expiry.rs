@@ -1,18 +1,16 @@
-//! Expiry: what is gone, what may take its place, and how its space comes back.
+//! Expiry: which entities are gone, what may replace them, and how their space is reclaimed.
 
-use crate::fixture::{Fixture, mutation};
-use lazuli_engine::{MemoryEngine, MemoryOptions, Reclaimed, Writers};
+use crate::fixture::{Fixture, mutation, store};
+use lazuli_engine::{Reclaimed, Writers};
 use lazuli_model::{
     Clock, ETag, EntityKey, Expiry, Feed, FeedRetention, IfMatch, Images, IndexDefinition,
     IndexDefinitions, Value,
 };
 use lazuli_table::{After, Batch, EntityQuery, EntityRef, IndexState, MutationKind, TableError};
-use lazuli_testkit::engine_suite::Fixture as Store;
 use lazuli_testkit::expiry_histories;
 
 const SECOND_MS: u64 = 1000;
-/// Commits at a clock that stands still have revisions some ticks after it: entities expire so much
-/// later.
+/// Commits at a clock that stands still have revisions some ticks after it: entities expire that much later.
 const TICKS_MS: u64 = 1;
 
 impl Fixture {
@@ -91,7 +89,7 @@ async fn an_expired_entity_is_gone_at_once() {
     ] {
         assert!(matches!(mutate(kind).await, Err(TableError::EntityNotFound)), "{kind:?}");
     }
-    // Conditions on others hold as always.
+    // Conditions on other entities are unaffected.
     let stale = IfMatch::Version(ETag(lazuli_model::Timestamp::UNIX_EPOCH));
     let refused = fixture.mutate(MutationKind::Merge(stale), ("p", "2"), &[]).await;
     assert!(matches!(refused, Err(TableError::ConditionNotMet)));
@@ -99,12 +97,12 @@ async fn an_expired_entity_is_gone_at_once() {
     assert!(matches!(refused, Err(TableError::EntityAlreadyExists)));
     let current = IfMatch::Version(ETag(written));
     fixture.mutate(MutationKind::Merge(current), ("p", "2"), &[]).await.unwrap();
-    // A write begins another life.
+    // A write starts a new life.
     fixture.insert("p", "1").await;
     assert_eq!(fixture.rows().await, "1 2");
 }
 
-/// a merge into an expired entity begins with nothing.
+/// a merge into an expired entity starts from nothing.
 #[tokio::test]
 async fn a_merge_does_not_bring_back_properties() {
     let fixture = Fixture::expiring(Expiry::Seconds(10)).await;
@@ -115,7 +113,7 @@ async fn a_merge_does_not_bring_back_properties() {
     assert_eq!(fixture.properties("p", "1").await.unwrap(), "B=Int32(2)");
 }
 
-/// by a property, and its types.
+/// expiry by a property, and its types.
 #[tokio::test]
 async fn entities_expire_by_a_property() {
     let fixture = Fixture::expiring(Expiry::Property("At".into())).await;
@@ -149,7 +147,7 @@ async fn entities_expire_by_a_property() {
     assert_eq!(fixture.disagreement_count().await, 0);
 }
 
-/// the sweeper deletes what is expired, records it, and leaves a new life alone.
+/// the sweeper deletes expired entities, records the deletions, and leaves new lives alone.
 #[tokio::test]
 async fn the_sweeper_gives_the_space_back() {
     let fixture = Fixture::expiring(Expiry::Seconds(10)).await;
@@ -172,7 +170,7 @@ async fn the_sweeper_gives_the_space_back() {
     assert_eq!((fixture.stored(b'e').await, fixture.stored(b'x').await), (0, 0));
 }
 
-/// an insert over an expired entity records its end first, in the same commit.
+/// an insert over an expired entity first records its end, in the same commit.
 #[tokio::test]
 async fn an_insert_over_an_expired_entity_records_its_end() {
     let fixture = Fixture::expiring(Expiry::Seconds(10)).await;
@@ -210,7 +208,7 @@ async fn unique_values_of_expired_entities_are_free() {
     assert_eq!(fixture.disagreement_count().await, 0);
 }
 
-/// nor do they keep a unique index from being built.
+/// nor do they prevent a unique index from being built.
 #[tokio::test]
 async fn expired_duplicates_do_not_fail_an_index() {
     let fixture = Fixture::expiring(Expiry::Seconds(10)).await;
@@ -226,7 +224,7 @@ async fn expired_duplicates_do_not_fail_an_index() {
     assert_eq!(states[0].state, IndexState::Ready);
 }
 
-/// it holds for entities written before, and lengthening it brings back what is not swept.
+/// the setting applies to entities written before, and lengthening it restores what is not yet swept.
 #[tokio::test]
 async fn the_setting_in_force_judges() {
     let fixture = Fixture::new().await;
@@ -291,15 +289,11 @@ async fn a_batch_names_what_is_expired() {
 #[test]
 fn expired_entities_do_not_exist() {
     for writers in [Writers::Sole, Writers::Many] {
-        let make = || {
-            let options = MemoryOptions { writers, ..MemoryOptions::default() };
-            Store::new(MemoryEngine::new(options), ())
-        };
-        expiry_histories::expired_entities_do_not_exist(&make, 64);
+        expiry_histories::expired_entities_do_not_exist(&|| store(writers), 64);
     }
 }
 
-/// a table that cannot be swept keeps no other one waiting.
+/// a table that cannot be swept does not block others.
 #[tokio::test]
 async fn a_table_that_cannot_be_swept_holds_up_no_other() {
     let fixture = Fixture::expiring(Expiry::Seconds(10)).await;
@@ -317,7 +311,7 @@ async fn a_table_that_cannot_be_swept_holds_up_no_other() {
     fixture.clock.advance_ms(60 * SECOND_MS);
     assert_eq!(fixture.service.sweep_some().await.unwrap(), Reclaimed::Partly);
     assert_eq!(fixture.stored(b'e').await, 1);
-    // With nothing else to do, the error is told.
+    // With nothing else to do, the error is returned.
     let told = fixture.service.sweep_some().await;
     assert!(matches!(told, Err(TableError::Corrupt(_))), "{told:?}");
 }

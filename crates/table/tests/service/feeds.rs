@@ -1,7 +1,7 @@
 //! The change feed: what it records, how it is read, and what is dropped.
 
-use crate::fixture::{Fault, Fixture, mutation};
-use lazuli_engine::{Engine, MemoryEngine, MemoryOptions, Reclaimed, Write, Writers};
+use crate::fixture::{Fault, Fixture, mutation, store};
+use lazuli_engine::{Engine, Reclaimed, Write, Writers};
 use lazuli_layout::{FeedId, TableId};
 use lazuli_model::{
     ChangeOperation, Clock, Feed, FeedRetention, IfMatch, Images, Timestamp, Value,
@@ -9,7 +9,6 @@ use lazuli_model::{
 use lazuli_table::{
     After, ChangesPage, DisagreementKind, FEED, FeedToken, MutationKind, TableError,
 };
-use lazuli_testkit::engine_suite::Fixture as Store;
 use lazuli_testkit::feed_histories;
 
 const SECOND_MS: u64 = 1000;
@@ -91,7 +90,7 @@ async fn every_change_is_recorded_with_its_operation_and_images() {
     }
 }
 
-/// the revision is the entity's own, and one transaction has one.
+/// the revision is that of the entity, and one transaction has one revision.
 #[tokio::test]
 async fn changes_of_one_transaction_share_a_revision() {
     let fixture = Fixture::recorded(Images::New).await;
@@ -122,12 +121,12 @@ async fn a_page_cuts_no_transaction() {
     let second = fixture.changes(After::Token(first.next)).await.unwrap();
     assert_eq!(second.changes.len(), 99);
     assert!(fixture.changes(After::Token(second.next)).await.unwrap().changes.is_empty());
-    // The same token gives the same again.
+    // The same token returns the same page.
     let again = fixture.changes(After::Token(first.next)).await.unwrap();
     assert_eq!(shown(&again), shown(&second));
 }
 
-/// what is larger than a page is still whole.
+/// a transaction larger than a page is still whole.
 #[tokio::test]
 async fn a_page_ends_after_some_bytes() {
     let fixture = Fixture::recorded(Images::New).await;
@@ -161,20 +160,20 @@ async fn tokens_of_other_tables_and_tables_without_a_feed_are_refused() {
     assert!(matches!(refused, Err(TableError::TokenOfOtherFeed)));
     fixture.service.drop_feed(&fixture.account, &fixture.table).await.unwrap();
     assert!(matches!(fixture.changes(After::Token(token)).await, Err(TableError::NoFeed)));
-    // A feed that is turned on again is another one.
+    // A feed that is turned on again is a new one.
     fixture.record(Images::Keys).await;
     fixture.insert("p", "1").await;
     let refused = fixture.changes(After::Token(token)).await;
     let Err(TableError::ChangesDropped { oldest }) = refused else { panic!("{refused:?}") };
     assert_eq!(shown(&fixture.changes(After::Token(oldest)).await.unwrap()), ["insert 1"]);
-    // A second PUT counts from then on, and keeps what there is.
+    // A second PUT applies from then on, and keeps what exists.
     fixture.record(Images::New).await;
     fixture.insert("p", "2").await;
     let all = fixture.changes(After::Oldest).await.unwrap();
     assert_eq!(shown(&all), ["insert 1", "insert 2+0"]);
 }
 
-/// what is older than retention goes in ranges, and its readers are told.
+/// changes older than retention are dropped in ranges, and their readers get an error.
 #[tokio::test]
 async fn old_changes_are_dropped_and_their_readers_are_told() {
     let fixture = Fixture::recorded(Images::Keys).await;
@@ -196,7 +195,7 @@ async fn old_changes_are_dropped_and_their_readers_are_told() {
     }
     assert_eq!(shown(&fixture.changes(After::Token(recent)).await.unwrap()), ["insert 2"]);
     assert_eq!(shown(&fixture.changes(After::Oldest).await.unwrap()), ["insert 2"]);
-    // A reader that has asked within the hour goes on, however old the last change is.
+    // A reader that asked within the hour continues, however old the last change is.
     fixture.clock.advance_ms(HOUR_MS);
     drop_old().await;
     assert!(fixture.changes(After::Oldest).await.unwrap().changes.is_empty());
@@ -241,7 +240,7 @@ impl Fixture {
     }
 }
 
-/// what the feed lacks, and what it has too much, is found.
+/// missing and surplus changes are found.
 #[tokio::test]
 async fn a_damaged_feed_is_found() {
     let fixture = Fixture::recorded(Images::New).await;
@@ -278,7 +277,7 @@ async fn a_damaged_feed_is_found() {
     assert_eq!(fixture.disagreements().await, [surplus]);
 }
 
-/// A commit whose answer is lost is recorded once, whether it happened or not.
+/// A commit whose answer is lost is recorded once if it happened, and not at all otherwise.
 #[tokio::test]
 async fn a_lost_answer_is_recorded_once() {
     let fixture = Fixture::recorded(Images::Both).await;
@@ -292,7 +291,7 @@ async fn a_lost_answer_is_recorded_once() {
     assert_eq!(shown(&page), ["insert 1+0", "merge 1+0-0", "merge 1+0-0"]);
 }
 
-/// a listener hears of a commit that came after it began to listen.
+/// a listener notices a commit made after it began to listen.
 #[tokio::test]
 async fn a_listener_hears_of_changes() {
     let fixture = Fixture::recorded(Images::Keys).await;
@@ -304,17 +303,12 @@ async fn a_listener_hears_of_changes() {
     assert!(!early.has_news().await.unwrap());
     let mut waiting = listen().await.unwrap();
     let ((), _) = tokio::join!(waiting.changed(), fixture.insert("p", "2"));
-    // Other processes are heard of by looking.
+    // Changes by other processes are noticed by polling.
     let elsewhere = fixture.elsewhere();
     let insert = mutation(MutationKind::Insert, ("p", "3"), &[]);
     early.has_news().await.unwrap();
     elsewhere.mutate(&fixture.account, &fixture.table, &insert).await.unwrap();
     assert!(early.has_news().await.unwrap());
-}
-
-fn store(writers: Writers) -> Store {
-    let options = MemoryOptions { writers, ..MemoryOptions::default() };
-    Store::new(MemoryEngine::new(options), ())
 }
 
 ///

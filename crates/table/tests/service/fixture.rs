@@ -1,5 +1,5 @@
-//! What the tests of the service share: a service on the memory engine, a clock to turn, an engine
-//! that fails on demand, and short words for entities.
+//! What the tests of the service share: a service on the memory engine, a manual clock, an engine
+//! that fails on demand, and shorthands for entities.
 
 use lazuli_engine::{
     BoxFuture, ClockSource, Commit, CommitError, Engine, EngineError, Found, Key, MemoryEngine,
@@ -13,11 +13,18 @@ use lazuli_table::{
     Batch, BatchFailure, Continuation, EntityQuery, Mutation, MutationKind, QueryEnd, TableError,
     TableService,
 };
+use lazuli_testkit::engine_suite;
 use lazuli_testkit::layer::{Layer, Layered};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+
+/// A memory engine for random histories.
+pub(crate) fn store(writers: Writers) -> engine_suite::Fixture {
+    let options = MemoryOptions { writers, ..MemoryOptions::default() };
+    engine_suite::Fixture::new(MemoryEngine::new(options), ())
+}
 
 /// A clock that stands still unless a test turns it, or makes it move at each look.
 pub(crate) struct ManualClock {
@@ -60,7 +67,7 @@ pub(crate) enum Fault {
     After(BoxFuture<'static, ()>),
 }
 
-/// The memory engine, with a list of faults for the commits to come.
+/// The memory engine, with a list of faults for the next commits.
 pub(crate) struct FaultyEngine {
     inner: Arc<MemoryEngine>,
     faults: Mutex<VecDeque<Fault>>,
@@ -182,7 +189,7 @@ impl Fixture {
         Self { service, engine, memory, clock, account, table }
     }
 
-    /// The same store, seen by another process: it knows none of the faults.
+    /// The same store, seen by another process, without the faults.
     pub(crate) fn elsewhere(&self) -> TableService {
         TableService::new(self.memory.clone(), self.clock.clone())
     }
@@ -227,7 +234,7 @@ impl Fixture {
         self.service.get(&self.account, &self.table, &key).await.unwrap().timestamp
     }
 
-    /// One page: the keys it shows, and how it ended.
+    /// One page: its keys, and how it ended.
     pub(crate) async fn page(&self, query: EntityQuery) -> (Vec<(String, String)>, QueryEnd) {
         let mut keys = Vec::new();
         let mut sink = |entity: lazuli_table::EntityRef<'_>| {
@@ -238,7 +245,7 @@ impl Fixture {
         (keys, end)
     }
 
-    /// Counts, and passes no entity on.
+    /// Counts entities without passing them on.
     pub(crate) async fn count(&self, query: EntityQuery) -> QueryEnd {
         let mut sink = |entity: lazuli_table::EntityRef<'_>| panic!("{entity:?}");
         self.service.query(&self.account, &self.table, query, &mut sink).await.unwrap()

@@ -1,4 +1,4 @@
-//! What the service remembers of tables that others may drop: hints, which every use proves.
+//! What the service remembers about tables that others may drop: hints, which every use verifies (K-4.1).
 
 use crate::fixture::{Fault, Fixture, mutation};
 use lazuli_engine::retry::give_way;
@@ -13,7 +13,7 @@ use lazuli_testkit::layer::{Layer, Layered};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Drops the table elsewhere and makes it again, with one entity that says so.
+/// Drops the table elsewhere and recreates it, with one entity as a marker.
 async fn replace_table(fixture: &Fixture) {
     let (elsewhere, account, table) = (fixture.elsewhere(), &fixture.account, &fixture.table);
     elsewhere.delete_table(account, table).await.unwrap();
@@ -22,6 +22,7 @@ async fn replace_table(fixture: &Fixture) {
     elsewhere.mutate(account, table, &second).await.unwrap();
 }
 
+/// K-4.2.
 #[tokio::test]
 async fn a_point_read_of_a_known_table_is_one_round_trip() {
     let fixture = Fixture::new().await;
@@ -34,6 +35,7 @@ async fn a_point_read_of_a_known_table_is_one_round_trip() {
     assert_eq!(fixture.engine.trips.load(Ordering::SeqCst) - before, 6);
 }
 
+/// K-4.4.
 #[tokio::test]
 async fn a_write_to_a_known_table_is_one_round_trip() {
     let fixture = Fixture::new().await;
@@ -79,7 +81,7 @@ async fn a_dropped_table_is_not_found_though_it_is_remembered() {
     assert!(matches!(wrote, Err(TableError::TableNotFound)));
     let policies = fixture.service.access_policies(account, table).await;
     assert!(matches!(policies, Err(TableError::TableNotFound)));
-    // Nor does it stand in the way of a new one.
+    // Nor does the hint prevent a new table.
     fixture.service.create_table(account, table).await.unwrap();
 }
 
@@ -96,8 +98,8 @@ async fn of_two_deletions_at_once_one_finds_no_table() {
     assert!(matches!(deleted, Err(TableError::TableNotFound)));
 }
 
-/// Where the store stamps by its own clock, an old revision proves nothing about a commit that named
-/// the caller's: only the engine can find out, and it did not.
+/// Where the store stamps by its own clock, an old revision proves nothing about a commit stamped by
+/// the caller's clock: only the engine can find out, and it could not.
 #[tokio::test]
 async fn a_lost_answer_of_a_store_with_its_own_clock_is_unknown() {
     let fixture = Fixture::with_clock(ClockSource::Store).await;
@@ -148,8 +150,8 @@ impl Layer for Watched {
     }
 }
 
-/// K-4.3: the catalog record is read beside the first entities, and whichever comes first, no entity
-/// is shown before the table is verified, and none twice.
+/// K-4.3: the catalog record is read in parallel with the first entities. Whichever arrives first, no
+/// entity is shown before the table is verified, and none is shown twice.
 #[tokio::test]
 async fn a_query_reads_the_catalog_beside_the_first_entities() {
     for (is_slow, trips) in [(false, (1, 1)), (true, (2, 2))] {
@@ -175,7 +177,7 @@ async fn a_query_reads_the_catalog_beside_the_first_entities() {
         assert_eq!(rows(service.clone()).await, "abc");
         let seen = || (watched.gets.load(Ordering::SeqCst), watched.scans.load(Ordering::SeqCst));
         assert_eq!(seen(), trips);
-        // Another table of the same name: what was read of the first is thrown away.
+        // Another table of the same name: what was read of the first is discarded.
         replace_table(&fixture).await;
         assert_eq!(rows(service).await, "r");
     }
@@ -183,7 +185,7 @@ async fn a_query_reads_the_catalog_beside_the_first_entities() {
 
 #[tokio::test]
 async fn a_query_whose_view_expires_may_be_tried_again() {
-    // Time passes whenever the engine looks.
+    // Time passes whenever the engine reads it.
     let looks = AtomicU64::new(0);
     let clock: ViewClock = Arc::new(move || looks.fetch_add(60_000, Ordering::SeqCst));
     let options = MemoryOptions { view_clock: Some(clock), ..MemoryOptions::default() };
@@ -201,7 +203,7 @@ impl Clock for Standing {
     }
 }
 
-/// The sole writer believes what it remembers: a point read does not look at the catalog.
+/// A sole writer trusts its cache: a point read does not read the catalog.
 #[tokio::test]
 async fn a_sole_writer_takes_what_it_remembers_for_a_fact() {
     use lazuli_engine::{Commit, Write};
@@ -216,7 +218,7 @@ async fn a_sole_writer_takes_what_it_remembers_for_a_fact() {
     memory.commit(Commit::new(Revision(0), vec![forget])).await.unwrap();
     let key = EntityKey::parse("p", "r").unwrap();
     assert!(service.get(account, table, &key).await.is_ok());
-    // Only reads believe it: a write is guarded all the same.
+    // Only reads trust it: a write is still guarded.
     let wrote = service.mutate(account, table, &mutation(Insert, ("p", "s"), &[])).await;
     assert!(matches!(wrote, Err(TableError::TableNotFound)));
 }

@@ -1,10 +1,10 @@
-//! Secondary indexes: what a query finds through them, what they refuse, how they are built.
+//! Secondary indexes: what a query finds through them, what they reject, how they are built.
 
 mod building;
 mod plans;
 
-use crate::fixture::{Fault, Fixture, mutation};
-use lazuli_engine::{KeyRange, MemoryEngine, MemoryOptions, Reclaimed, Writers};
+use crate::fixture::{Fault, Fixture, mutation, store};
+use lazuli_engine::{KeyRange, MemoryOptions, Reclaimed, Writers};
 use lazuli_layout::TableId;
 use lazuli_meter::{Source, Value as Measured};
 use lazuli_model::{
@@ -14,7 +14,6 @@ use lazuli_table::{
     DisagreementKind, EntityQuery, IndexAccess, IndexState, Mutation, MutationKind, PlanKind,
     TableError, VerifyPage,
 };
-use lazuli_testkit::engine_suite::Fixture as Store;
 use lazuli_testkit::index_histories::an_index_changes_no_answer as an_index_changes_no_answer_on;
 use std::sync::atomic::Ordering;
 
@@ -168,10 +167,10 @@ async fn a_unique_value_has_one_owner() {
     let refused = fixture.put(("q", "2"), &email("x")).await.unwrap_err();
     let TableError::IndexConflict(conflict) = refused else { panic!("{refused}") };
     assert_eq!(conflict.index.as_str(), "byEmail");
-    // A conflict of keys comes first.
+    // A key conflict is reported first.
     let refused = fixture.mutate(MutationKind::Insert, ("p", "1"), &email("x")).await;
     assert!(matches!(refused, Err(TableError::EntityAlreadyExists)));
-    // Writing the same value again is no conflict, and a value that is given up is free.
+    // Writing the same value again is no conflict, and a value that was given up is free.
     fixture.put(("p", "1"), &email("x")).await.unwrap();
     fixture.put(("p", "1"), &email("y")).await.unwrap();
     fixture.put(("q", "2"), &email("x")).await.unwrap();
@@ -253,7 +252,7 @@ async fn while_a_unique_index_is_built_it_refuses_the_values_it_knows() {
     fixture.declare(&[index("byN", &["N"], true)]).await;
     fixture.put(("p", "new"), &number(2.0)).await.unwrap();
     assert!(fixture.put(("p", "other"), &number(2.0)).await.is_err());
-    // Nothing is known of the old entity yet; its twin goes before building gets there.
+    // The old entity is not indexed yet; its twin is deleted before the build gets there.
     fixture.put(("p", "twin"), &number(1.0)).await.unwrap();
     fixture.delete(("p", "twin")).await;
     fixture.build().await;
@@ -278,7 +277,7 @@ async fn writes_go_on_while_an_index_is_built() {
     }
     fixture.declare(&[index("byA", &["A"], false)]).await;
     assert_eq!(fixture.states().await, [IndexState::Building]);
-    // Counts, then reads; before the commit others write.
+    // Counts, then reads; other clients write before the commit.
     fixture.service.build_some().await.unwrap();
     let elsewhere = fixture.clone();
     let service = fixture.elsewhere();
@@ -352,7 +351,7 @@ async fn the_builder_waits_for_writes_that_do_not_know_the_index() {
         assert_eq!(fixture.service.build_some().await.unwrap(), Reclaimed::Fully);
     }
     fixture.clock.advance_ms(60_000);
-    // Once more, to see by the store's clock that the time is over.
+    // One more step, to see by the store's clock that the wait is over.
     fixture.service.build_some().await.unwrap();
     fixture.build().await;
     assert_eq!(fixture.states().await, [IndexState::Ready]);
@@ -411,7 +410,7 @@ async fn a_dropped_index_gives_its_space_back() {
     fixture.put(("p", "1"), &[("A", Value::Int32(2))]).await.unwrap();
     fixture.reclaim().await;
     assert_eq!((fixture.stored(b'i').await, fixture.stored(b'u').await), (0, 0));
-    // Declared again, it has a number of its own and starts from nothing.
+    // Declared again, it gets its own number and starts from nothing.
     fixture.declare_and_build(&[index("byA", &["A"], true)]).await;
     assert_eq!(fixture.pages(query(eq("A", 1))).await, []);
     fixture.service.delete_table(&fixture.account, &fixture.table).await.unwrap();
@@ -432,7 +431,7 @@ async fn verification_finds_what_is_wrong_and_rebuilding_mends_it() {
     }
     let page = fixture.verify().await;
     assert_eq!((page.entities, page.entries, page.found.len()), (4, 8, 0));
-    // Beneath the service: one entry goes, one entity goes, one owner changes.
+    // Below the service: one entry and one entity are removed, one owner changes.
     let index = |number| lazuli_layout::IndexId { table: TableId(1), number };
     let int = |n| lazuli_model::ValueRef::Int32(n);
     let entry = |number, n, row: &str| {
@@ -480,7 +479,7 @@ async fn verification_finds_what_is_wrong_and_rebuilding_mends_it() {
     assert_eq!((page.entities, page.entries, page.found.len()), (3, 6, 0));
 }
 
-/// what a token names stays the same when other indexes are dropped between two pages.
+/// a token keeps its meaning when other indexes are dropped between two pages.
 #[tokio::test]
 async fn verification_goes_on_when_an_index_is_dropped() {
     let fixture = Fixture::quick().await;
@@ -490,7 +489,7 @@ async fn verification_goes_on_when_an_index_is_dropped() {
         let pairs = [("A", Value::Int32(row)), ("B", Value::Int32(row))];
         fixture.put(("p", &format!("{row:03}")), &pairs).await.unwrap();
     }
-    // Beneath the service, two more entries of the second index, at the end.
+    // Below the service, two more entries of the second index, at the end.
     let id = lazuli_layout::IndexId { table: TableId(1), number: 1 };
     let entry = [&id.entries().start[..], b"\x60zzz\0p\x00000"].concat();
     let owner = [&id.owners().start[..], &[0xFE; 32]].concat();
@@ -527,7 +526,5 @@ async fn verification_goes_on_when_an_index_is_dropped() {
 /// on the memory engine; the crates of the other engines run it too.
 #[test]
 fn an_index_changes_no_answer() {
-    let options = MemoryOptions { writers: Writers::Many, ..MemoryOptions::default() };
-    let make = || Store::new(MemoryEngine::new(options.clone()), ());
-    an_index_changes_no_answer_on(&make, 192);
+    an_index_changes_no_answer_on(&|| store(Writers::Many), 192);
 }

@@ -6,6 +6,7 @@ mod batches;
 mod copies;
 mod expiry;
 mod feeds;
+mod fetches;
 mod fixture;
 mod hints;
 mod indexes;

@@ -1,10 +1,12 @@
-//! What each change of an entity does, and under which condition.
+//! What each mutation does, and under which condition.
 
-use crate::fixture::{Fault, Fixture, mutation, properties, version};
-use lazuli_model::{EntityError, EntityKey, IfMatch, Properties, Timestamp, Value};
+use crate::fixture::{Fault, Fixture, compare, mutation, properties, version};
+use lazuli_model::{
+    Clock, EntityError, EntityKey, IfMatch, Operator, Properties, Timestamp, Value,
+};
 use lazuli_table::MutationKind::{self, Delete, Insert, InsertOrMerge, InsertOrReplace};
 use lazuli_table::MutationKind::{Merge, Replace};
-use lazuli_table::{Mutation, TableError};
+use lazuli_table::{DeleteWhere, KeyBounds, Mutation, TableError};
 use std::borrow::Cow;
 
 const KEY: (&str, &str) = ("p", "r");
@@ -196,7 +198,7 @@ async fn a_lost_answer_is_neither_success_nor_failure() {
 
 #[tokio::test]
 async fn an_outcome_that_cannot_be_read_back_stays_unknown() {
-    // The failed look at the store was once passed on, as if the write had failed.
+    // The failed read of the store was once returned as if the write had failed.
     let fixture = Fixture::new().await;
     fixture.insert("p", "r").await;
     fixture.engine.plan([Fault::LoseStore]);
@@ -234,4 +236,38 @@ async fn a_mutation_shows_what_it_will_store() {
     };
     assert_eq!(names(Insert), ["b", "a"]);
     assert_eq!(names(InsertOrReplace), ["a", "b"]);
+}
+
+/// X-4.4: no commit begins that would end after the time is over, as far as the one before tells.
+#[tokio::test]
+async fn a_deletion_by_filter_ends_within_its_time() {
+    const MS_MAX: u64 = 1500;
+    let fixture = Fixture::new().await;
+    for row in 0..600 {
+        fixture.mutate(Insert, ("p", &format!("{row:03}")), &[]).await.unwrap();
+    }
+    let (mut from, mut deleted, mut calls) = (None, 0, 0);
+    loop {
+        let request = DeleteWhere {
+            filter: compare("PartitionKey", Operator::Eq, "p"),
+            from,
+            bounds: KeyBounds::default(),
+            rows_read_max: u64::MAX,
+            ms_max: MS_MAX,
+            explain: false,
+        };
+        fixture.clock.advance_ms_per_look(150);
+        let began = fixture.clock.now();
+        let done = fixture.service.delete_where(&fixture.account, &fixture.table, request).await;
+        fixture.clock.advance_ms_per_look(0);
+        assert!(fixture.clock.now().millis_since(began) <= MS_MAX);
+        let done = done.unwrap();
+        assert!(done.deleted > 0);
+        (deleted, calls) = (deleted + done.deleted, calls + 1);
+        match done.next {
+            Some(next) => from = Some(next),
+            None => break,
+        }
+    }
+    assert!(deleted == 600 && calls > 1, "{deleted} in {calls}");
 }

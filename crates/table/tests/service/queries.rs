@@ -324,7 +324,7 @@ async fn a_page_is_one_snapshot() {
     assert_eq!(rows(&fixture.pages(top(9)).await), ["1", "2", "2a"]);
 }
 
-/// Keys that come close to each other, some where orders part.
+/// Keys that are close to each other, some where the orders differ.
 fn texts() -> Vec<String> {
     let texts = ["", "a", "a ", "aa", "b", "é", "\u{D7FF}", "\u{E000}", "\u{FFFD}", "🦀", "🦀🦀"];
     texts.map(str::to_owned).to_vec()
@@ -409,7 +409,7 @@ proptest! {
                 ..EntityQuery::default()
             };
             assert_eq!(fixture.pages(query.clone()).await, expect);
-            // the same backwards.: as many as there are.
+            // the same backwards.: a count of all entities.
             let counted = EntityQuery { count_only: true, ..query.clone() };
             let end = fixture.count(counted).await;
             assert_eq!((end.rows_returned, end.next), (expect.len() as u64, None));
@@ -419,7 +419,7 @@ proptest! {
     }
 }
 
-/// How a bound lies to a key, a missing row of the bound being `open`.
+/// How a bound compares with a key; a bound without a row counts as `open`.
 fn order(
     (bound, bound_row): &(String, Option<String>),
     partition: &str,

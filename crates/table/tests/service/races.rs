@@ -110,8 +110,7 @@ async fn an_acknowledged_insert_is_lost_only_to_a_drop_after_it() {
     let is_stored = |row: &str| stored.iter().any(|(_, stored)| stored == row);
     let total = drops[1].load(Ordering::SeqCst);
     for (row, done_before, begun_after) in &acknowledged {
-        // Begun when every drop was done: it must be there. Ended before the last drop began: it
-        // must not.
+        // Begun after every drop was done: it must exist. Ended before the last drop began: it must not.
         if *done_before == total {
             assert!(is_stored(row), "{row} was acknowledged and is lost");
         }

@@ -138,7 +138,7 @@ async fn the_list_is_filtered_by_name_without_regard_to_case() {
     let either = vec![named(Operator::Eq, "zzz"), named(Operator::Le, "abc")];
     assert_eq!(lists(Filter::Or(either)).await, "abc Zzz");
     assert_eq!(lists(Filter::Not(Box::new(named(Operator::Lt, "abd")))).await, "abd Zzz");
-    // Tables have no other property: no comparison holds, its negation does.
+    // Tables have no other property: no comparison on it holds, but its negation does.
     let other = compare("PartitionKey", Operator::Ge, "");
     assert_eq!(lists(other.clone()).await, "");
     assert_eq!(lists(Filter::Not(Box::new(other))).await, "abc ABCD abd Zzz");
@@ -237,7 +237,7 @@ async fn the_space_of_a_dropped_table_comes_back_when_nobody_can_read_it() {
     assert_eq!(service.reclaim_some(now(&fixture)).await.unwrap(), Reclaimed::Fully);
     assert_eq!(stored(&fixture).await, 29);
 
-    // A restart forgets nothing: another service finds the mark.
+    // A restart loses nothing: another service finds the mark.
     fixture.clock.advance_ms(90_001);
     let service = fixture.elsewhere();
     let mut calls = 0;
@@ -253,7 +253,7 @@ async fn the_space_of_a_dropped_table_comes_back_when_nobody_can_read_it() {
 
 #[tokio::test]
 async fn many_processes_creating_many_tables_never_share_an_id() {
-    // Were an id given out twice, a table would show the entity of another.
+    // If an id were assigned twice, one table would show the entity of another.
     let fixture = with_tables(&[]).await;
     let services: Vec<_> = (0..4).map(|_| fixture.elsewhere()).collect();
     let mut tasks = Vec::new();

@@ -28,7 +28,7 @@ async fn table() -> Fixture {
     fixture
 }
 
-/// `eq` and `in` on the first properties merge streams, with a range behind them the ranges.
+/// `eq` and `in` on the first properties merge streams; followed by a range, they merge ranges.
 #[tokio::test]
 async fn the_first_properties_of_an_index_serve_eq_and_in() {
     let fixture = table().await;
@@ -66,7 +66,7 @@ async fn the_first_properties_of_an_index_serve_eq_and_in() {
         assert_eq!((used.access, used.names[0].as_str()), (access, "byAB"), "{filter:?}");
         let pages = fixture.pages(EntityQuery { top: 5, ..query(filter.clone()) }).await;
         assert_eq!(pages, before, "{filter:?}");
-        // Conditions on what is not in the index are left to the filter.
+        // Conditions on properties outside the index are left to the filter.
         if access != IndexAccess::Range && expected > 8 {
             assert_eq!(end.rows_read, expected as u64, "{filter:?}");
         }
@@ -76,6 +76,47 @@ async fn the_first_properties_of_an_index_serve_eq_and_in() {
     assert_eq!((keys.len(), end.plan), (61, PlanKind::Table));
     let (_, end) = fixture.page(query(eq("A", 1).and(!eq("B", 3)))).await;
     assert_eq!(end.plan, PlanKind::Table);
+}
+
+/// the branches of an `or` use what is around it.
+#[tokio::test]
+async fn branches_are_served_together_with_what_is_around_them() {
+    let fixture = table().await;
+    let partition = || eq("PartitionKey", "p".to_owned());
+    let range = || compare("C", Operator::Gt, 1);
+    let inner = || eq("A", 2).and(eq("C", 0).or(eq("B", 4).and(one_of("C", [1, 2]))));
+    let cases = [
+        (partition().and(eq("A", 1).or(eq("B", 3))), IndexAccess::Union, 49),
+        (eq("B", 3).or(eq("A", 1)).and(partition()), IndexAccess::Union, 49),
+        (partition().and(eq("A", 1).or(inner())), IndexAccess::Union, 45),
+        (eq("C", 1).and(eq("A", 1).or(eq("A", 3).and(eq("B", 2)))), IndexAccess::Union, 24),
+        // Of each branch a range: 12 entities and 32, some of them in both.
+        (eq("A", 1).and(eq("B", 1).or(range())), IndexAccess::Range, 44),
+    ];
+    let mut before = Vec::new();
+    for (filter, ..) in &cases {
+        let (keys, end) = fixture.page(query(filter.clone())).await;
+        assert!(end.plan >= PlanKind::Partition, "{filter:?}");
+        before.push(keys);
+    }
+    let indexes = [
+        index("inPA", &["PartitionKey", "A"], false),
+        index("inPB", &["PartitionKey", "B"], false),
+        index("inPC", &["PartitionKey", "C"], false),
+        index("byCA", &["C", "A"], false),
+        index("byAB", &["A", "B"], false),
+        index("byAC", &["A", "C"], false),
+    ];
+    fixture.declare_and_build(&indexes).await;
+    for ((filter, access, read), before) in cases.into_iter().zip(before) {
+        let (keys, end) = fixture.page(query(filter.clone())).await;
+        assert_eq!((keys, end.rows_read), (before, read), "{filter:?}");
+        assert_eq!(end.index.map(|used| used.access), Some(access), "{filter:?}");
+    }
+    // A branch that no index serves needs the scan.
+    let filter = partition().and(eq("A", 1).or(eq("D", 3)));
+    let (_, end) = fixture.page(query(filter)).await;
+    assert_eq!((end.plan, end.index), (PlanKind::Partition, None));
 }
 
 /// `PartitionKey` may come first.
@@ -93,7 +134,7 @@ async fn an_index_within_partitions_serves_several_partitions() {
     assert_eq!(end.plan, PlanKind::Table);
 }
 
-/// The number of streams is bounded: what is more is collected.
+/// The number of streams is bounded: beyond that, entries are collected.
 #[tokio::test]
 async fn many_values_are_served_within_bounds() {
     let fixture = table().await;
@@ -134,13 +175,13 @@ async fn a_range_that_is_too_long_is_told() {
     let (_, end) = fixture.page(filter(1)).await;
     let report = end.report.unwrap();
     assert_eq!((report.kind, report.fell_back), (PlanKind::Index, None));
-    // Behind a continuation the range is shorter.
+    // After a continuation, the range is shorter.
     let (_, end) = fixture.page(filter(0)).await;
     let (_, end) = fixture.page(EntityQuery { from: end.next, ..filter(0) }).await;
     assert_eq!(end.plan, PlanKind::Index);
 }
 
-/// the longest entry fits into a key of the stores that several gateways share.
+/// the longest entry fits into a key of the shared stores.
 #[tokio::test]
 async fn four_long_texts_fit_into_the_shortest_key() {
     let limits = Limits { key_bytes_max: 4096, ..Limits::DEFAULT };
