@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 /// Ticks per slot: a hundredth of a second.
 const TICKS_PER_SLOT: u64 = 100_000;
 
-/// Counts of messages by when they expire. Slots in the past do not count, so the count lags by at
-/// most one slot, and is never too low (Q-4.10, TQ-23). Messages put in one burst share an entry;
-/// at worst there is an entry for each message.
+/// Counts of messages by when they expire. Past slots do not count, so the count lags by at most
+/// one slot, and is never too low (Q-4.10, TQ-23). Messages put in one burst share an entry; at
+/// worst there is an entry for each message.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     by_slot: BTreeMap<u64, u64>,
@@ -54,7 +54,7 @@ impl Tally {
     }
 }
 
-/// What this process knows about the count of a queue of which it is the only writer.
+/// What this process knows about the count of a queue whose only writer it is.
 #[derive(Debug, Default)]
 pub(crate) enum Count {
     #[default]
@@ -71,7 +71,7 @@ pub(crate) enum Delta {
 }
 
 impl Count {
-    /// A load is abandoned if more than `changes_max` changes happen meanwhile.
+    /// A load is abandoned if more than `changes_max` changes happen during it.
     pub(crate) fn change(&mut self, delta: Delta, changes_max: usize) {
         match self {
             Self::Unknown => {}
@@ -81,7 +81,7 @@ impl Count {
         }
     }
 
-    /// Whether it is known to be `count`, including expired messages that were not dropped yet.
+    /// Whether it is known to be `count`, including expired messages that have not been dropped yet.
     pub(crate) fn is_known_to_be(&self, count: u64) -> bool {
         matches!(self, Self::Known(tally) if tally.total == count)
     }

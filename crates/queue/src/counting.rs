@@ -48,7 +48,7 @@ impl QueueService {
         while let Some(range) = next.take() {
             let mut visit = |_: &[u8], value: &[u8], _| {
                 let expires = MessageRecord::decode_expires(value)?;
-                // Same rule as in the tally: the removal of each counted message is reported.
+                // Same rule as in the tally: a removal is reported for each counted message.
                 if Tally::counts(expires, now) {
                     tally.add(expires);
                 }

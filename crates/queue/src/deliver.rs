@@ -1,4 +1,4 @@
-//! Get Messages and Peek Messages: what both ways of finding messages share.
+//! Get Messages and Peek Messages: the part that both ways of finding messages share.
 
 use crate::dispenser::{Dispenser, Stored, Taken, next_tick};
 use crate::error::QueueError;
@@ -137,7 +137,7 @@ impl QueueService {
         Ok(texts)
     }
 
-    /// A message without its text was changed meanwhile, or is corrupt.
+    /// A message without its text was changed since, or is corrupt.
     async fn without_text(
         &self,
         generation: Generation,
@@ -194,8 +194,8 @@ pub(crate) struct Gathered {
     pub(crate) reached: Option<Position>,
 }
 
-/// Collects unexpired messages from `range` at `now`, until there are `wanted` or no more. The first step
-/// reads `rows` messages, so there may be more than `wanted`.
+/// Collects unexpired messages from `range` at `now`, until it has `wanted` or there are no more. The
+/// first step reads `rows` messages, so there may be more than `wanted`.
 pub(crate) async fn gather(
     view: &dyn View,
     range: Range<Vec<u8>>,
@@ -232,8 +232,8 @@ pub(crate) async fn gather(
     Ok(Gathered { taken, reached })
 }
 
-/// `tick`, or the first after it that none of the messages has or had: a receipt names a message by
-/// its tick, so an old receipt must not become valid again.
+/// `tick`, or the first later tick that none of the messages has or had: a receipt names a message by its
+/// tick, so an old receipt must not become valid again.
 pub(crate) fn free_tick<'r>(
     mut tick: Timestamp,
     messages: impl IntoIterator<Item = (Position, &'r MessageRecord)> + Clone,
@@ -250,7 +250,7 @@ pub(crate) fn free_tick<'r>(
     tick
 }
 
-/// How far a clock may step back while the server is stopped, or lag behind that of another server,
+/// How far a clock may step back while the server is stopped, or lag behind another server's,
 /// without reissuing a void receipt, in seconds.
 const CLOCK_ERROR_SECONDS: u64 = 60;
 
@@ -264,7 +264,7 @@ pub(crate) fn revoid(
     record.voided.push(position.next_visible);
     record.voided.retain(|voided| voided.plus_seconds(CLOCK_ERROR_SECONDS) > now);
     if record.voided.len() > VOIDED_MAX {
-        // The earliest is the first that cannot recur.
+        // The earliest is the first that can no longer recur.
         record.voided.sort_unstable();
         record.voided.remove(0);
     }

@@ -84,7 +84,7 @@ impl QueueService {
         max: usize,
     ) -> Result<Option<Vec<PeekedMessage>>, QueueError> {
         self.settle_doubts(dispenser).await?;
-        // Take the floor before the view: messages that move later are ahead of it.
+        // Take the floor before opening the view: messages that move later are ahead of it.
         let floor = dispenser.floor();
         let view = self.store.engine.view().await?;
         let record = view.get(queue.lives.key.as_slice()).await?;
@@ -98,7 +98,7 @@ impl QueueService {
         Ok(Some(self.peeked(&*view, queue.generation, taken).await?))
     }
 
-    /// Returns no messages, if the queue still exists. Then it existed when none was found: its
+    /// Returns no messages if the queue still exists. Then it also existed when none was found: its
     /// record has not changed in between.
     async fn empty_if_it_lives<T: Default>(
         &self,
@@ -118,9 +118,9 @@ impl QueueService {
         if claim.taken().len() < max {
             let _turn = dispenser.refilling.lock().await;
             let now = dispenser.now(self.clock());
-            // Another request may have scanned meanwhile.
+            // Another request may have scanned since.
             claim.top_up(max, now);
-            // Again if others have claimed what a scan found: behind that there may be more.
+            // Scan again if others have claimed what a scan found: there may be more after it.
             while claim.taken().len() < max && self.refill(dispenser, &mut claim, max, now).await? {
             }
         }

@@ -15,8 +15,8 @@
 //! exact: a message that is taken twice fails the check of the second commit, and is dropped there.
 //!
 //! If the engine has lost acknowledged commits ([`Losses`]), messages may be back where they were
-//! before: the dispenser forgets what it knew, and begins again with a scan of the whole queue. What
-//! requests hold from before is then worth nothing, and what they wrote is in doubt.
+//! before: the dispenser forgets what it knew, and starts over with a scan of the whole queue. What
+//! requests hold from before is then void, and what they wrote is in doubt.
 
 mod buffer;
 mod holds;
@@ -55,7 +55,7 @@ pub(crate) struct Taken {
     pub(crate) stored: Stored,
 }
 
-/// [`Engine::losses`](lazuli_engine::Engine::losses) of the engine that has the messages.
+/// [`Engine::losses`](lazuli_engine::Engine::losses) of the engine that stores the messages.
 pub(crate) type Losses = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 pub(crate) struct Dispenser {
@@ -73,7 +73,7 @@ pub(crate) struct Dispenser {
 
 struct State {
     bounds: QueueBounds,
-    /// The losses of the engine when all this was learned.
+    /// The losses of the engine when this state was learned.
     losses: u64,
     /// The last tick issued.
     last: Timestamp,
@@ -101,11 +101,17 @@ struct Doubt {
 /// messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hint {
+    /// No message is before it. Only a scan that looked back, from the `start` before, moves it, and leaves a
+    /// minute for those that were on their way: not what a later scan calls a minute.
     pub(crate) start: Timestamp,
-    /// When a scan last began at the beginning.
+    /// The first visible message that the last scan found, or the time of the scan if it found none.
+    pub(crate) first: Timestamp,
+    /// When a scan last looked for messages that were put late, by the clock.
+    pub(crate) looked_back: Timestamp,
+    /// When a scan last began at the beginning, by the clock.
     pub(crate) full_scan: Timestamp,
     pub(crate) width: usize,
-    /// A count, and when it was taken. What this process adds and removes is counted at once.
+    /// A count, and when it was taken. This process's own changes are added at once.
     pub(crate) counted: Option<(Timestamp, u64)>,
     /// How many messages this process has added.
     pub(crate) added: u64,
@@ -119,7 +125,7 @@ impl Hint {
         if let Some((at, count)) = &mut self.counted {
             match delta {
                 Delta::Added(_) => *count += 1,
-                // A message that was expired when the others were counted was not counted.
+                // A message that had expired when the others were counted was not counted.
                 Delta::Removed(expires) if !Tally::counts(expires, *at) => {}
                 Delta::Removed(_) => *count = count.saturating_sub(1),
             }
@@ -131,6 +137,8 @@ impl Dispenser {
     pub(crate) fn new(generation: Generation, memory: Arc<BufferMemory>, losses: Losses) -> Self {
         let hint = Hint {
             start: Timestamp::MIN,
+            first: Timestamp::MIN,
+            looked_back: Timestamp::MIN,
             full_scan: Timestamp::MIN,
             width: 0,
             counted: None,
@@ -165,8 +173,8 @@ impl Dispenser {
         self.state().last.max(clock)
     }
 
-    /// A tick after all issued ones, and not before the clock. So messages put one after another
-    /// are in order, even within one clock tick.
+    /// A tick after all issued ones, and not before the clock, so that messages put one after
+    /// another are in order, even within one clock tick.
     pub(crate) fn tick(&self, clock: Timestamp) -> Timestamp {
         let mut state = self.state();
         state.last = next_tick(state.last).max(clock);
@@ -216,7 +224,7 @@ impl Dispenser {
         self.state().buffer.remove(&position);
     }
 
-    /// The count has changed by an acknowledged commit.
+    /// An acknowledged commit has changed the count.
     pub(crate) fn counted(&self, delta: Delta) {
         self.state().change_count(delta);
     }
@@ -231,7 +239,7 @@ impl Dispenser {
         due.map(|(position, _)| *position).take(DOUBTS_PER_LOOK).collect()
     }
 
-    /// A doubt was looked up: the message exists, or not yet, or never will.
+    /// A doubt was looked up: the message exists, does not exist yet, or never will.
     pub(crate) fn looked_up(&self, position: Position, found: Option<Stored>, clock: Timestamp) {
         let mut state = self.state();
         match found {
@@ -284,8 +292,8 @@ impl Dispenser {
 }
 
 impl State {
-    /// Forgets everything but the time. Commits that were in doubt are in the store by now, where the
-    /// next scan finds them, or never will be.
+    /// Forgets everything but the time. Commits in doubt have reached the store by now, where the
+    /// next scan finds them, or never will.
     fn begin_again(&mut self, losses: u64) {
         self.losses = losses;
         self.cursor = Position::first_at(Timestamp::MIN);
@@ -306,9 +314,20 @@ impl State {
         self.hint.change_count(delta);
     }
 
-    /// A commit has written messages.
-    fn happened(&mut self, written: Vec<(Position, MessageRecord)>, revision: Revision) {
-        let is_alone = self.count.is_known_to_be(1) && self.doubts.is_empty();
+    fn has_one(&self) -> bool {
+        self.count.is_known_to_be(1) && self.doubts.is_empty()
+    }
+
+    /// A commit has written messages. `alone`: no other message was live when it was sent, and this many had
+    /// been added. If more have been since, the one that is live now may be another, because what was written
+    /// has expired meanwhile.
+    fn happened(
+        &mut self,
+        written: Vec<(Position, MessageRecord)>,
+        revision: Revision,
+        alone: Option<u64>,
+    ) {
+        let is_alone = alone == Some(self.hint.added) && self.has_one();
         if let ([(first, _)], true) = (&written[..], is_alone) {
             // The only message. If it has a delay, it is far ahead, and the next one may come
             // before it.
@@ -328,7 +347,7 @@ impl State {
         }
     }
 
-    /// Leaves the last messages of a full buffer to a later scan.
+    /// Leaves the last messages of an overfull buffer to a later scan.
     fn trim(&mut self) {
         while self.buffer.is_too_full() {
             if let Some(position) = self.buffer.pop_last() {

@@ -8,7 +8,7 @@ use lazuli_service::StoreError;
 pub enum QueueError {
     #[error("the queue does not exist")]
     QueueNotFound,
-    /// It exists, with other metadata.
+    /// The queue exists, with other metadata.
     #[error("the queue already exists")]
     QueueAlreadyExists,
     /// The message is gone or expired, or the receipt is not its current one.

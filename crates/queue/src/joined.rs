@@ -17,16 +17,16 @@ pub struct NewMessage {
     pub times: PutTimes,
 }
 
-/// Why messages and what came with them were not committed.
+/// Why messages and the rest of their commit were not committed.
 #[derive(Debug)]
 pub enum PutFailure {
-    /// The message of this number cannot be put.
+    /// The message with this index cannot be put.
     Message(usize, QueueError),
     Commit(CommitError),
 }
 
 impl QueueService {
-    /// Adds messages to `commit`, guarded by their queues, and commits it: once, without a retry.
+    /// Adds messages to `commit`, guarded by their queues, and commits it once, without a retry.
     pub async fn put_with(
         &self,
         account: &AccountName,
@@ -42,7 +42,7 @@ impl QueueService {
             opened.iter().map(|queue| (queue.generation, queue)).collect();
         let dispensers: BTreeMap<_, _> =
             queues.keys().map(|generation| (*generation, self.dispenser(*generation))).collect();
-        // In one order everywhere: two transactions that wait for each other's gates would wait for ever.
+        // In one global order: two transactions that wait for each other's gates would wait forever.
         let mut gates = Vec::with_capacity(dispensers.len());
         for dispenser in dispensers.values() {
             gates.push(dispenser.gate.read().await);
@@ -62,7 +62,7 @@ impl QueueService {
         sendings.into_iter().for_each(|sending| sending.ended(&outcome));
         let revision = match (outcome, first) {
             (Ok(revision), _) => revision,
-            // No other message has this key: if it is there, all of it happened.
+            // No other message has this key: if it exists, the whole commit happened.
             (Err(error @ CommitError::Undetermined(_)), Some(stored)) => {
                 match self.store.read_one(&stored).await {
                     Ok(Some(found)) => found.revision,

@@ -28,7 +28,7 @@ impl Default for ListQueues {
     }
 }
 
-/// A queue of a list.
+/// A queue in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueItem {
     pub name: QueueName,

@@ -104,7 +104,7 @@ impl QueueService {
         sending.ended(&outcome);
         match outcome {
             Ok(_) => Attempt::Done(Ok(put)),
-            // No other message has this key: if it is there, it was put.
+            // No other message has this key: if it exists, it was put.
             Err(CommitError::Undetermined(_)) => match self.store.read_one(&stored).await {
                 Ok(Some(_)) => Attempt::Done(Ok(put)),
                 _ => Attempt::Done(Err(StoreError::Undetermined.into())),
@@ -113,7 +113,7 @@ impl QueueService {
         }
     }
 
-    /// A new message, about to be sent to its queue, whose gate is passed.
+    /// A new message, about to be sent to its queue, whose gate has been passed.
     pub(crate) fn prepare(
         &self,
         dispenser: &Arc<Dispenser>,
@@ -308,7 +308,7 @@ impl QueueService {
         }
     }
 
-    /// What to do after a failed commit: look again if something has changed meanwhile.
+    /// What to do after a failed commit: look again if something has changed.
     pub(crate) fn after_failure<T>(
         &self,
         queue: &OpenQueue,

@@ -11,7 +11,7 @@ use lazuli_model::{AccountName, QueueName};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A queue as it was found in the catalog.
+/// A queue as found in the catalog.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenQueue {
     pub(crate) generation: Generation,
@@ -25,7 +25,7 @@ impl OpenQueue {
         Ok(Self { generation, lives: Check { key: catalog, expect: Expect::At(found.revision) } })
     }
 
-    /// Whether `found`, read at the catalog key, is the record with which the queue was opened.
+    /// Whether `found`, read at the catalog key, is the record that this queue was opened with.
     pub(crate) fn is_proven_by(&self, found: Option<&Found>) -> bool {
         self.lives.expect.holds(found.map(|found| found.revision))
     }
@@ -88,7 +88,7 @@ impl OpenQueues {
         let uses = in_use.uses;
         let queues_max = self.memory.bounds.active_queues_max;
         if in_use.dispensers.len() >= queues_max && !in_use.dispensers.contains_key(&generation) {
-            // Several at once, because it looks at all of them.
+            // Forget several at once, because this examines all of them.
             in_use.forget_idle(queues_max.div_ceil(4));
         }
         let new = || {
@@ -126,7 +126,7 @@ impl InUse {
 }
 
 impl QueueService {
-    /// Finds a queue as it is now, or was: the caller must verify it.
+    /// Finds a queue as it is now, or was; the caller must verify it.
     pub(crate) async fn open(
         &self,
         account: &AccountName,

@@ -77,7 +77,7 @@ impl QueueService {
             Ok(_) => Ok(Created::Created),
             Err(CommitError::CheckFailed { .. }) => {
                 match self.compare_metadata(catalog, &record.metadata).await {
-                    // Deleted again meanwhile.
+                    // It has been deleted again.
                     Err(QueueError::QueueNotFound) => return Attempt::Again,
                     other => other,
                 }
@@ -117,7 +117,7 @@ impl QueueService {
     ) -> Result<(), QueueError> {
         self.commit_under(account, name, |queue, record| {
             let Generation { queue: id, epoch } = queue.generation;
-            // When the number wraps around, the first epochs are long reclaimed.
+            // When the number wraps around, the first epochs have long been reclaimed.
             let generation = Generation { queue: id, epoch: epoch.wrapping_add(1) };
             let record = QueueRecord { generation, ..record };
             vec![
@@ -192,8 +192,8 @@ impl QueueService {
     }
 
     /// Commits `writes` for a queue and its record, on the condition that the record is unchanged
-    /// at that very point: a guard would let two deletions both succeed, and policies outlive their
-    /// queue.
+    /// at the point of the commit: with a guard, two deletions could both succeed, and policies
+    /// could outlive their queue.
     async fn commit_under(
         &self,
         account: &AccountName,

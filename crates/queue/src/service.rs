@@ -19,7 +19,7 @@ use lazuli_model::{AccountName, Clock, ServiceProperties, ServicePropertiesPatch
 use lazuli_service::Store;
 use std::sync::Arc;
 
-/// The source of the random part of message ids: each call returns another number.
+/// The source of the random part of message ids; each call returns a different number.
 pub type Random = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The queue service of every account, on one engine. Cheap to clone.
@@ -51,13 +51,14 @@ impl QueueService {
         }
     }
 
-    /// The same service, which waits with `pace` before it retries a commit. Engines with other
-    /// writers need a real one.
+    /// The same service, waiting with `pace` before it retries a commit. Engines with other writers
+    /// need a real pace.
     pub fn with_pace(self, pace: Arc<dyn Pace>) -> Self {
         Self { store: self.store.with_pace(pace), ..self }
     }
 
-    /// The same service within other bounds. It has no clones yet: they would not share its memory.
+    /// The same service with other bounds. It must have no clones yet, because they would not share
+    /// its memory.
     pub fn with_bounds(self, bounds: QueueBounds) -> Self {
         let known = Arc::new(KnownQueues::new(bounds));
         let losses = losses_of(&self.store.engine);
@@ -78,7 +79,7 @@ impl QueueService {
         Ok(self.store.service_properties(key).await?)
     }
 
-    /// Set Queue Service Properties: sections that the patch lacks keep their values.
+    /// Set Queue Service Properties: sections missing from the patch keep their values.
     pub async fn set_service_properties(
         &self,
         account: &AccountName,
@@ -100,8 +101,8 @@ impl QueueService {
         Ok(Reclaimed::Partly)
     }
 
-    /// Whether the in-memory state of messages is complete. It is also if acknowledged commits may be
-    /// lost: a dispenser notices, and forgets what it knew.
+    /// Whether the in-memory state of messages is complete. This holds even if acknowledged commits
+    /// may be lost: a dispenser notices, and forgets what it knew.
     pub(crate) fn only_we_write(&self) -> bool {
         self.nature().writers == Writers::Sole
     }

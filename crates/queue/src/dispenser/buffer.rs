@@ -1,4 +1,4 @@
-//! Messages in memory, and the memory that those of all queues share.
+//! Messages in memory, and the memory that all queues share for them.
 
 use super::Stored;
 use crate::bounds::QueueBounds;
@@ -10,11 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What a message takes in addition to its text and void receipts; nodes of the map are half empty at
-/// worst.
+/// The memory of a message in addition to its text and void receipts; map nodes are at worst half empty.
 const ENTRY_BYTES: usize = 2 * size_of::<(Position, Stored)>();
 
-/// The memory for messages in memory, all queues together.
+/// The memory for buffered messages of all queues together.
 #[derive(Debug, Default)]
 pub(crate) struct BufferMemory {
     pub(crate) bounds: QueueBounds,
@@ -51,8 +50,8 @@ impl Buffer {
         self.messages.len()
     }
 
-    /// Whether there are more than may stay; the rest is left to the next scan. One request's worth of
-    /// messages stays in any case.
+    /// Whether there are more messages than may stay; the rest is left to the next scan. Enough for
+    /// one request always stays.
     pub(super) fn is_too_full(&self) -> bool {
         let QueueBounds { ready_bytes_max, ready_messages_max, .. } = self.memory.bounds;
         let is_out_of_memory = self.memory.bytes() > ready_bytes_max;

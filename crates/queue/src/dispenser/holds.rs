@@ -1,4 +1,4 @@
-//! What a request holds of a [`Dispenser`], and releases when it is dropped at any point.
+//! What a request holds of a [`Dispenser`], and releases whenever it is dropped.
 
 use super::{DOUBT_MS, Dispenser, State, Taken};
 use crate::count::{Count, Delta, Tally};
@@ -32,7 +32,7 @@ impl Claim {
         self.fill(&mut dispenser.state(), max, now);
     }
 
-    /// Takes what it lacks. What was taken before a loss is worth nothing after it.
+    /// Takes what it lacks. What was taken before a loss is void after it.
     fn fill(&mut self, state: &mut State, max: usize, now: Timestamp) {
         if self.losses != state.losses {
             self.losses = state.losses;
@@ -79,7 +79,7 @@ impl Drop for Claim {
     }
 }
 
-/// A scan for more messages. If it is dropped before it finishes, the next one begins at the same
+/// A scan for more messages. If it is dropped before it finishes, the next one starts at the same
 /// position.
 pub(crate) struct Refill<'d> {
     dispenser: &'d Dispenser,
@@ -100,10 +100,10 @@ impl<'d> Refill<'d> {
         Self { dispenser, start, now, losses, is_finished: false }
     }
 
-    /// The scan found `found`, and all messages before `reached`; all that are visible if `None`.
-    /// `claim` is filled up to `max` in the same step: if other requests could come between, they might
-    /// take all that was found, and the request that scanned would take the queue for empty.
-    /// Returns false if the engine has lost commits meanwhile: then the scan found nothing.
+    /// The scan found `found`, and covered all positions before `reached`, or everything visible if
+    /// `None`. `claim` is filled up to `max` in the same step: otherwise other requests might take
+    /// everything found in between, and the scanning request would consider the queue empty. Returns
+    /// false if the engine has lost commits since: then the result is discarded.
     pub(crate) fn finish(
         mut self,
         found: Vec<Taken>,
@@ -118,7 +118,7 @@ impl<'d> Refill<'d> {
         }
         state.scanning = None;
         for Taken { position, stored } in found {
-            // A claim that ends without delivery returns its messages itself.
+            // A claim that ends without delivery puts its messages back itself.
             if !state.claimed.contains_key(&position) {
                 state.buffer.insert(position, stored);
             }
@@ -135,7 +135,7 @@ impl<'d> Refill<'d> {
 impl Drop for Refill<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
-            // After a loss, the cursor is at the beginning.
+            // After a loss, the cursor is back at the start.
             let mut state = self.dispenser.state();
             state.scanning = None;
             state.cursor = state.cursor.min(self.start);
@@ -174,6 +174,8 @@ pub(crate) struct Sending {
     written: Vec<(Position, MessageRecord)>,
     delta: Option<Delta>,
     clock: Timestamp,
+    /// How many messages had been added when it was sent, if no other was live then.
+    alone: Option<u64>,
     /// The losses of the engine before it was sent.
     losses: u64,
     is_known: bool,
@@ -187,24 +189,26 @@ impl Sending {
         clock: Timestamp,
     ) -> Self {
         let mut state = dispenser.state();
-        // Added before it can be removed, so that the count is never too low.
+        // Count the addition before its removal is possible, so that the count is never too low.
         if let Some(added @ Delta::Added(_)) = delta {
             state.change_count(added);
         }
+        let alone = state.has_one().then_some(state.hint.added);
         let losses = state.losses;
         drop(state);
-        Self { dispenser: Arc::clone(dispenser), written, delta, clock, losses, is_known: false }
+        let dispenser = Arc::clone(dispenser);
+        Self { dispenser, written, delta, clock, alone, losses, is_known: false }
     }
 
-    /// The commit ended this way. Writes that may have happened anyway stay in doubt, and so do those
-    /// that happened before or after a loss.
+    /// The commit ended with `outcome`. Writes that may have happened anyway stay in doubt, and so do
+    /// those around a loss.
     pub(crate) fn ended(mut self, outcome: &Result<Revision, CommitError>) {
         let mut state = self.dispenser.state();
         let is_current = self.losses == state.losses;
         match (outcome, self.delta) {
             (Ok(revision), delta) if is_current => {
                 self.is_known = true;
-                state.happened(std::mem::take(&mut self.written), *revision);
+                state.happened(std::mem::take(&mut self.written), *revision, self.alone);
                 if let Some(removed @ Delta::Removed(_)) = delta {
                     state.change_count(removed);
                 }
@@ -220,7 +224,7 @@ impl Sending {
     }
 }
 
-/// Whether a commit with this error has not happened and will not.
+/// Whether this error means that the commit has not happened and never will.
 fn did_not_happen(error: &CommitError) -> bool {
     matches!(
         error,

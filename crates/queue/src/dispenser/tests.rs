@@ -41,7 +41,7 @@ fn refill(dispenser: &Arc<Dispenser>, now: u64, found: &[u64]) {
     finish(dispenser, dispenser.begin_refill(at(now)), found, None);
 }
 
-/// Ends a scan for nobody.
+/// Finishes a scan without a waiting request.
 fn finish(
     dispenser: &Arc<Dispenser>,
     refill: Refill<'_>,
@@ -83,8 +83,8 @@ fn a_dropped_claim_goes_back_without_what_was_stale() {
 }
 
 /// A commit of unknown outcome had written a message; a scan found it, and a get claimed it. Then the
-/// same get looked the message up, wanted more, and claimed it again: its one commit delivered it, and
-/// the answer showed it twice.
+/// same get looked the message up, needed more, and claimed it again: one commit delivered it, but the
+/// answer showed it twice.
 #[test]
 fn a_claimed_message_that_is_looked_up_is_not_claimed_again() {
     let dispenser = dispenser();
@@ -114,7 +114,7 @@ fn a_scan_goes_on_where_the_last_one_ended() {
     assert_eq!(next.start, Position::first_at(next_tick(at(9))));
     finish(&dispenser, next, Vec::new(), Some(position(15)));
     assert_eq!(dispenser.begin_refill(at(20)).start, position(15));
-    // That one was dropped before it was finished.
+    // That scan was dropped before it finished.
     assert_eq!(dispenser.begin_refill(at(20)).start, position(15));
 }
 
@@ -136,7 +136,7 @@ fn a_message_written_during_a_scan_is_handed_over() {
     let scan = dispenser.begin_refill(at(9));
     sending.ended(&Ok(Revision(5)));
     assert_eq!(claimed(&dispenser.claim(1, at(9))), [at(5)]);
-    // The scan may have seen it too: it is there once.
+    // The scan may have seen it too: it is buffered only once.
     finish(&dispenser, scan, vec![taken(5)], None);
     assert_eq!(claimed(&dispenser.claim(9, at(9))), [at(5)]);
 }
@@ -219,6 +219,32 @@ fn the_cursor_of_an_empty_queue_follows_the_clock() {
     assert!(dispenser.is_empty(at(10_001)));
 }
 
+/// A message that is gone by the time its put is known to have been done. The one that is left is another.
+#[test]
+fn a_message_that_expires_while_it_is_put_hides_no_other() {
+    let dispenser = dispenser();
+    dispenser.begins_empty();
+    send(&dispenser, 20, 0).ended(&Ok(Revision(1)));
+    dispenser.tick(at(30));
+    let put = send(&dispenser, 30, 30);
+    dispenser.counted(Delta::Removed(at(10_000)));
+    put.ended(&Ok(Revision(2)));
+    assert!(dispenser.begin_refill(at(40)).start <= position(20));
+}
+
+/// The one that is left was put later, and is before the one that expired: that had a delay.
+#[test]
+fn a_message_that_expires_while_it_is_put_hides_none_that_was_put_after_it() {
+    let dispenser = dispenser();
+    dispenser.begins_empty();
+    let delayed = send(&dispenser, 25, 20);
+    send(&dispenser, 21, 21).ended(&Ok(Revision(1)));
+    dispenser.tick(at(30));
+    dispenser.counted(Delta::Removed(at(10_000)));
+    delayed.ended(&Ok(Revision(2)));
+    assert!(dispenser.begin_refill(at(40)).start <= position(21));
+}
+
 #[test]
 fn ticks_only_grow() {
     let dispenser = dispenser();
@@ -255,7 +281,7 @@ fn after_a_loss_everything_is_found_again() {
     let scan = dispenser.begin_refill(at(30));
     lose();
     assert_eq!((dispenser.floor(), dispenser.known_count(at(30))), (beginning, None));
-    // The scan of the store as it was, its message and the one of the claim are worth nothing.
+    // The scan of the old store, its message and that of the claim are all void.
     assert!(!scan.finish(vec![taken(9)], None, &mut dispenser.claim(0, at(0)), 0));
     drop(claim);
     assert!(dispenser.claim(9, at(30)).taken().is_empty());

@@ -6,7 +6,7 @@ use lazuli_model::{Clock, Metadata, QueueName};
 use lazuli_queue::Reclaimed;
 use std::sync::Arc;
 
-/// How many keys of a kind the store holds.
+/// The number of keys of a kind in the store.
 async fn keys(engine: &Arc<dyn Engine>, kind: u8) -> usize {
     let view = engine.view().await.unwrap();
     let mut keys = 0;
@@ -56,7 +56,7 @@ async fn expired_messages_are_deleted_with_their_texts() {
     }
 }
 
-/// A count that others may change is kept for a second. It does not hold expired messages, so that
+/// A count that others may change is kept for a second. It does not include expired messages, so
 /// their deletion must not lower it: it fell below the number of messages.
 #[tokio::test]
 async fn the_deletion_of_expired_messages_does_not_lower_a_count_without_them() {

@@ -1,4 +1,4 @@
-//! An engine that watches what goes through it, and fails on demand.
+//! An engine that records what passes through it, and fails on demand.
 
 use lazuli_engine::{
     BoxFuture, Commit, CommitError, Engine, EngineError, Key, KeyRange, Revision, Scan, ScanEnd,
@@ -29,12 +29,12 @@ pub(crate) enum Fault {
     Before(BoxFuture<'static, ()>),
 }
 
-/// Counts what an engine shows and takes.
+/// Counts what an engine returns and receives.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// Entries shown to scans.
     pub(crate) shown: AtomicU64,
-    /// Deleted keys that scans passed over.
+    /// Deleted keys that scans skipped.
     pub(crate) passed: AtomicU64,
     pub(crate) scans: AtomicU64,
     pub(crate) commits: AtomicU64,
@@ -83,7 +83,7 @@ impl Seen {
     }
 }
 
-/// An engine, with faults for the commits to come, and a nature that tests choose.
+/// An engine, with faults for the next commits, and a nature chosen by the test.
 pub(crate) struct Watched {
     pub(crate) inner: Arc<dyn Engine>,
     pub(crate) seen: Arc<Seen>,
@@ -100,7 +100,7 @@ impl Watched {
         self.faults.lock().unwrap().extend(faults);
     }
 
-    /// Lets the commits happen that were held, as far as their checks hold now; returns how many did.
+    /// Applies the held commits whose checks hold now; returns how many there were.
     pub(crate) async fn release(&self) -> usize {
         let held = std::mem::take(&mut *self.held.lock().unwrap());
         let mut happened = 0;

@@ -1,4 +1,4 @@
-//! Commits that fail, whose answers are lost, or for which nobody waits any more.
+//! Commits that fail, whose answers are lost, or whose callers have stopped waiting.
 
 use crate::engines::Fault;
 use crate::fixture::{Fixture, memory, text, visible_in};
@@ -52,8 +52,8 @@ async fn an_abandoned_put_that_never_happens_is_forgotten() {
     assert_eq!(fixture.count().await, 1);
 }
 
-/// Too many commits of unknown outcome send the next scan back to messages that others are about to
-/// deliver; it goes on behind them.
+/// Too many commits of unknown outcome make the next scan start again at messages that others are about
+/// to deliver; it continues after them.
 #[tokio::test]
 async fn a_get_finds_what_lies_behind_the_messages_of_others() {
     let mut fixture = Fixture::new().await;
@@ -75,7 +75,7 @@ async fn a_get_finds_what_lies_behind_the_messages_of_others() {
     assert_eq!(fixture.get_texts().await, ["last"]);
 }
 
-/// The cursor has long passed the place of a commit that the engine finishes late.
+/// The cursor has long passed the position of a commit that the engine finishes late.
 #[tokio::test]
 async fn an_abandoned_put_that_happens_later_is_delivered() {
     let fixture = Fixture::new().await;
@@ -96,8 +96,7 @@ async fn an_abandoned_put_that_happens_later_is_delivered() {
     assert_eq!(fixture.get_texts().await, ["late"]);
 }
 
-/// Of an abandoned delivery and one that came after it, one happens, whichever the engine finishes
-/// first.
+/// Of an abandoned delivery and a later one, exactly one happens, whichever the engine finishes first.
 #[tokio::test]
 async fn an_abandoned_get_that_happens_later_does_not_deliver_twice() {
     let fixture = Fixture::new().await;
@@ -167,7 +166,7 @@ async fn abandoned_updates_and_deletes_lose_nothing() {
     }
 }
 
-/// A request dropped at any point of its way: before, in or after its scan and its commit.
+/// A request dropped at any point: before, during or after its scan and its commit.
 #[tokio::test]
 async fn a_get_dropped_at_any_point_locks_nothing() {
     for polls in 0..8 {
@@ -193,7 +192,7 @@ async fn a_get_dropped_at_any_point_locks_nothing() {
 }
 
 /// A removal was counted before the addition, and found nothing to remove: the count stayed at 1, and a
-/// queue that was taken for empty hid the next message.
+/// queue considered empty hid the next message.
 #[tokio::test]
 async fn a_message_deleted_before_its_put_was_answered_is_counted_out() {
     let fixture = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! What the tests of the service share: a service with one queue, a clock to turn, and short words
+//! What the tests of the service share: a service with one queue, a manual clock, and shorthands
 //! for messages.
 
 use crate::engines::Watched;
@@ -13,7 +13,7 @@ use lazuli_testkit::layer::Layered;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A clock that stands still unless it is turned.
+/// A clock that stands still unless it is advanced.
 pub(crate) struct ManualClock(AtomicU64);
 
 impl ManualClock {
@@ -62,7 +62,7 @@ impl Pace for CountedPace {
     }
 }
 
-/// Numbers that look random, no two the same.
+/// Numbers that look random, without repeats.
 pub(crate) fn numbers() -> Random {
     static STATE: AtomicU64 = AtomicU64::new(1);
     Arc::new(|| {
@@ -110,7 +110,7 @@ impl Fixture {
         fixture
     }
 
-    /// A service over what is stored.
+    /// A service on existing data.
     pub(crate) fn over(engine: Arc<dyn Engine>, clock: Arc<ManualClock>) -> Self {
         let engine = Arc::new(Layered::new(Watched::new(engine)));
         let service = QueueService::new(engine.clone(), clock.clone(), numbers())

@@ -82,7 +82,7 @@ impl<'o> History<'o> {
         assert_eq!(peeked, expect);
     }
 
-    /// A receipt, most often one of the last.
+    /// A receipt, most often a recent one.
     fn receipt(&mut self) -> Option<(MessageId, PopReceipt)> {
         let back = if self.choose.one_in(4) { self.given.len() } else { 6 };
         let index = self.given.len().checked_sub(1 + self.choose.below(back))?;
@@ -147,7 +147,7 @@ impl<'o> History<'o> {
     async fn count(&mut self) {
         let count = self.fixture.count().await;
         let expect = self.naive.counts(self.clock());
-        // Where others write too, a count may be a second old.
+        // With other writers, a count may be a second old.
         if self.fixture.service.nature().only_we_change_it() {
             assert!(expect.contains(&count), "{count} not in {expect:?}");
         }
@@ -165,7 +165,7 @@ impl<'o> History<'o> {
         service.set_metadata(account, queue, &metadata).await.unwrap();
     }
 
-    /// What was expired is gone for good, also when the clock steps back.
+    /// What has expired is gone for good, even if the clock steps back.
     async fn expire(&mut self) {
         while self.fixture.service.expire_some().await.unwrap() == Reclaimed::Partly {}
         let clock = self.clock();
@@ -180,7 +180,7 @@ impl<'o> History<'o> {
     async fn reopen(&mut self) {
         let clock: Arc<ManualClock> = self.fixture.clock.clone();
         let inner = self.fixture.engine.inner.clone();
-        // The engine of before is closed, as far as it can be, before the next is opened.
+        // The previous engine is closed, as far as possible, before the next is opened.
         let placeholder = Fixture::over(memory(Writers::Sole), clock.clone());
         self.fixture = placeholder;
         drop(inner);

@@ -1,5 +1,5 @@
-//! A store with one writer that loses its last acknowledged commits when it is reopened: no message
-//! that is still in the store is lost, and none is delivered twice within a visibility that is.
+//! A store with one writer that loses its last acknowledged commits when it is reopened: no stored
+//! message is lost, and none is delivered twice within a stored visibility timeout.
 
 use crate::engines::Fault;
 use crate::fixture::{Fixture, texts};
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// A memory engine that can be set back.
+/// A memory engine that can be rolled back.
 #[derive(Default)]
 struct Forgetful {
     current: Mutex<Arc<MemoryEngine>>,
-    /// What has happened.
+    /// The commits so far.
     commits: Mutex<Vec<(Commit, Revision)>>,
     losses: AtomicU64,
 }
@@ -143,7 +143,7 @@ async fn messages_whose_put_is_lost_are_not_delivered() {
     assert_eq!(fixture.get_texts().await, ["a", "b"]);
 }
 
-/// The commit happens in the store that was reopened, behind what has been read of it.
+/// The commit happens in the reopened store, behind what has already been read of it.
 #[tokio::test]
 async fn message_that_is_put_during_a_loss_is_delivered() {
     let (fixture, engine) = forgetful().await;
@@ -161,7 +161,7 @@ async fn message_that_is_put_during_a_loss_is_delivered() {
     assert_eq!(fixture.count().await, 2);
 }
 
-/// A get holds messages of the lost store, and those of the reopened one come all the same.
+/// A get holds messages of the lost store; those of the reopened one still arrive.
 #[tokio::test]
 async fn message_that_is_taken_during_a_loss_is_delivered_once() {
     let (fixture, engine) = forgetful().await;
@@ -200,11 +200,11 @@ async fn deleted_messages_are_not_read_again() {
     assert!(passed <= 400, "{passed} deleted keys were read again");
 }
 
-/// What is in the queue: each message with the second from which it is visible.
+/// The content of the queue: each message with the second from which it is visible.
 type Model = BTreeMap<String, u64>;
 
 const VISIBILITY_SECONDS: u64 = 30;
-/// No multiple of it is a multiple of the visibility before the end of a history.
+/// No multiple of this is a multiple of the visibility before the end of a history.
 const STEP_SECONDS: u64 = 7;
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn random_histories_with_losses_match_the_store() {
                 }
                 5..7 if !held.is_empty() => {
                     let received = held.swap_remove(random.below(held.len()));
-                    // It fails if another has it, or if its delivery was lost.
+                    // It fails if another consumer has the message, or if its delivery was lost.
                     if fixture.delete(&received).await.is_ok() {
                         let text = received.message.text.as_str();
                         assert!(model.remove(text).is_some(), "seed {seed}, step {step}");

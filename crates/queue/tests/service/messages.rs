@@ -25,7 +25,7 @@ async fn delete(fixture: &Fixture, (id, receipt): (MessageId, PopReceipt)) -> bo
     }
 }
 
-/// also for many messages of one tick of the clock.
+/// also for many messages within one tick of the clock.
 #[tokio::test]
 async fn messages_come_in_the_order_of_insertion() {
     for writers in [Writers::Sole, Writers::Many] {
@@ -40,7 +40,7 @@ async fn messages_come_in_the_order_of_insertion() {
             got.extend(texts(&fixture.get(7, 30).await));
         }
         assert_eq!(got, expect);
-        // Messages of one get come back at one tick, and still in the order of insertion.
+        // Messages of one get reappear at one tick, and still in the order of insertion.
         fixture.clock.advance_seconds(31);
         assert_eq!(fixture.peek_texts().await, expect[..32]);
     }
@@ -99,7 +99,7 @@ async fn gets_count_and_peeks_and_updates_do_not() {
     }
 }
 
-/// TQ-38: the receipt of Put serves until the message is dequeued.
+/// TQ-38: the receipt of Put is valid until the message is dequeued.
 #[tokio::test]
 async fn the_receipt_of_put_serves_until_the_message_is_got() {
     let fixture = Fixture::new().await;
@@ -129,7 +129,7 @@ async fn an_update_voids_the_receipt_before() {
     assert!(delete(&fixture, (id, updated.receipt)).await);
 }
 
-/// with a clock that stands, and whatever the way to the same time.
+/// with a stopped clock, and however the same time is reached.
 #[tokio::test]
 async fn a_receipt_never_becomes_good_again() {
     let fixture = Fixture::new().await;
@@ -138,7 +138,7 @@ async fn a_receipt_never_becomes_good_again() {
     let held = (first.message.id, first.receipt);
     fixture.clock.advance_seconds(10);
     update(&fixture, held, 0, None).await.unwrap();
-    // Ten seconds later, twenty seconds end when the first thirty did.
+    // Ten seconds later, a timeout of twenty seconds ends when the first thirty did.
     for _ in 0..20 {
         let again = fixture.get(1, 20).await.remove(0);
         assert_ne!(again.receipt, first.receipt);
@@ -148,7 +148,7 @@ async fn a_receipt_never_becomes_good_again() {
     assert!(!delete(&fixture, held).await);
 }
 
-/// TQ-27: a receipt outlives its visibility until someone else gets the message.
+/// TQ-27: a receipt outlives its visibility until another consumer gets the message.
 #[tokio::test]
 async fn a_receipt_serves_after_its_time_unless_the_message_was_got() {
     let fixture = Fixture::new().await;
@@ -160,7 +160,7 @@ async fn a_receipt_serves_after_its_time_unless_the_message_was_got() {
     assert!(fixture.get_texts().await.is_empty());
 }
 
-/// and a receipt whose count is not the message's.
+/// and a receipt with another dequeue count than the message's.
 #[tokio::test]
 async fn other_ids_and_counts_find_no_message() {
     let fixture = Fixture::new().await;
@@ -205,7 +205,7 @@ async fn the_count_follows_expiry_at_once() {
     assert_eq!(fixture.count().await, 1);
 }
 
-/// the count is never below the truth, also where it is taken once a second.
+/// the count is never too low, even where it is taken once a second.
 #[tokio::test]
 async fn the_count_follows_what_the_process_itself_does() {
     for writers in [Writers::Sole, Writers::Many] {
@@ -246,7 +246,7 @@ async fn times_of_a_put_message() {
     assert_eq!(fixture.put_with("m", times(30, -1)).await.expires, Timestamp::MAX);
 }
 
-/// texts of every length, as they were, and replaced.
+/// texts of every length, unchanged and replaced.
 #[tokio::test]
 async fn texts_are_kept_exactly_wherever_they_lie() {
     for writers in [Writers::Sole, Writers::Many] {
@@ -272,7 +272,7 @@ async fn texts_are_kept_exactly_wherever_they_lie() {
     }
 }
 
-/// A clock that steps back makes nothing visible twice, and hides nothing that was put.
+/// A clock that steps back makes no message visible twice, and hides none.
 #[tokio::test]
 async fn a_clock_that_steps_back_changes_no_order() {
     let fixture = Fixture::new().await;

@@ -1,4 +1,4 @@
-//! The queue as anybody would write it first: a list of messages, looked through from end to end.
+//! The simplest possible queue: a list of messages, searched from end to end.
 
 use lazuli_model::{MessageId, PopReceipt, PutTimes, Timestamp, VisibilityTimeout};
 use lazuli_queue::{PutMessage, ReceivedMessage};
@@ -10,14 +10,14 @@ pub(crate) struct NaiveMessage {
     pub(crate) dequeue_count: u32,
     pub(crate) text: String,
     pub(crate) receipt: PopReceipt,
-    /// Receipts that must never be good again.
+    /// Receipts that must never be valid again.
     pub(crate) void: Vec<PopReceipt>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Naive {
     pub(crate) messages: Vec<NaiveMessage>,
-    /// The last tick that was given out.
+    /// The last tick issued.
     pub(crate) last: u64,
 }
 
@@ -86,7 +86,7 @@ impl Naive {
         }
     }
 
-    /// Gives a message a new receipt, about at the time expected.
+    /// Gives a message a new receipt, at about the expected time.
     pub(crate) fn replace(
         &mut self,
         mut message: NaiveMessage,
@@ -123,8 +123,7 @@ impl Naive {
         self.messages.retain(|message| message.id != id);
     }
 
-    /// The least and the most that a count may say: messages count until their hundredth of
-    /// a second is over.
+    /// The lowest and the highest allowed count: messages count until their hundredth of a second is over.
     pub(crate) fn counts(&self, clock: Timestamp) -> std::ops::RangeInclusive<u64> {
         let now = self.now(clock);
         let live = self.messages.iter().filter(|message| message.expires > now).count();

@@ -158,7 +158,7 @@ async fn more_queues_than_a_step_of_a_scan_are_listed() {
     assert_eq!((names.len(), names[1499].as_str(), next), (1500, "many-1499", None));
 }
 
-/// and one small commit whatever the queue holds.
+/// and one small commit, however much the queue holds.
 #[tokio::test]
 async fn clear_and_delete_are_one_small_commit() {
     let fixture = Fixture::new().await;

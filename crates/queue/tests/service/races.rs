@@ -14,8 +14,8 @@ use std::task::Poll;
 
 const CONSUMERS: usize = 100;
 
-/// Consumers of all `processes` get and delete until every message was got; returns how often a
-/// service was busy.
+/// Consumers in all `processes` get and delete until every message has been received; returns how often
+/// a service was busy.
 async fn consume(processes: &[Fixture], messages: usize) -> u64 {
     let got = Arc::new(Mutex::new(BTreeMap::<String, u32>::new()));
     let (left, busy) = (Arc::new(AtomicUsize::new(messages)), Arc::new(AtomicU64::new(0)));
@@ -62,7 +62,7 @@ async fn race(engine: Arc<dyn Engine>, messages: usize) -> u64 {
     if fixture.service.nature().writers == Writers::Many {
         processes.extend((0..3).map(|_| fixture.elsewhere()));
     }
-    // So that all see all messages, whatever ticks the first has given out.
+    // So that everyone sees all messages, whatever ticks the first has issued.
     fixture.clock.advance_seconds(1);
     let busy = consume(&processes, messages).await;
     assert!(fixture.get_texts().await.is_empty());
@@ -90,9 +90,9 @@ async fn a_hundred_consumers_of_many_processes_get_each_message_once() {
     assert!(busy <= 20, "{busy}");
 }
 
-/// Every get finds messages: those of all gets together are as many as there are. The memory for
-/// messages is too small for more than one get, so that each scan finds no more than its own request
-/// and one other could take.
+/// Every get finds messages: together, the gets ask for exactly as many as exist. The message memory is
+/// too small for more than one get, so that each scan finds no more than its own request and one other
+/// could take.
 async fn no_get_is_empty(engine: Arc<dyn Engine>, gets: usize) {
     let mut fixture = Fixture::on(engine).await;
     let bounds = QueueBounds { ready_bytes_max: 0, ..QueueBounds::default() };
@@ -127,8 +127,8 @@ async fn a_get_is_not_empty_while_messages_are_visible() {
     no_get_is_empty(memory(Writers::Sole), 400).await;
 }
 
-/// Producers, consumers and a monitor at once: nothing is lost, nothing comes twice, and the count is
-/// exact at the end.
+/// Producers, consumers and a monitor at once: nothing is lost, nothing is delivered twice, and the
+/// count is exact at the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn puts_gets_and_counts_at_once() {
     let fixture = Fixture::new().await;
@@ -160,7 +160,7 @@ async fn puts_gets_and_counts_at_once() {
     assert_eq!(fixture.count().await, 0);
 }
 
-/// Polls a request so many times at most, and drops it then.
+/// Polls a request at most `polls` times, then drops it.
 async fn within<T>(polls: usize, request: impl Future<Output = T>) -> Option<T> {
     let mut request = std::pin::pin!(request);
     let mut polled = 0;
@@ -176,7 +176,7 @@ async fn within<T>(polls: usize, request: impl Future<Output = T>) -> Option<T> 
 }
 
 /// Clients that hang up at any moment, on an engine that finishes what it was sent: every message whose
-/// put was answered comes until its deletion was answered, and none after.
+/// put was answered is delivered until its deletion is answered, and never after.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn dropped_requests_lose_nothing_and_bring_nothing_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -224,7 +224,7 @@ async fn dropped_requests_lose_nothing_and_bring_nothing_back() {
     assert!(!rest.is_empty() && deleted.len() > 100, "{} and {}", rest.len(), deleted.len());
 }
 
-/// All messages of the queue, once those on their way have come back.
+/// All messages of the queue, once those in flight are visible again.
 async fn drain(fixture: &Fixture) -> BTreeSet<String> {
     let mut rest = BTreeSet::new();
     let mut rounds_without = 0;
@@ -239,7 +239,7 @@ async fn drain(fixture: &Fixture) -> BTreeSet<String> {
     rest
 }
 
-/// A put that races the deletion or the clearing of its queue is before it or finds it gone.
+/// A put that races with the deletion or clearing of its queue happens before it or finds the queue gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn puts_race_clears() {
     let fixture = Fixture::new().await;
