@@ -52,7 +52,7 @@ impl Collector for Families {
         let mut names = BTreeSet::new();
         for family in &self.0 {
             let Some(first) = family.samples.first() else { continue };
-            // OpenMetrics allows a name once. The counter that comes second has no type there.
+            // OpenMetrics allows a name once, so a counter that comes second has no type there.
             if !names.insert(family.name) && family.is_counter() {
                 encode_untyped(&mut encoder, family)?;
                 continue;

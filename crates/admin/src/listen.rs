@@ -22,9 +22,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 
-/// Maximum connections; further ones wait in the backlog.
+/// Maximum connections; any more wait in the backlog.
 const CONNECTIONS_MAX: usize = 64;
-/// Bytes of a request line and its headers.
+/// Maximum bytes of a request line and its headers.
 const HEADER_BYTES_MAX: usize = 16 * 1024;
 /// How long a connection may be idle, or take for the TLS handshake or its headers.
 const IDLE_MAX: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// What the listener serves.
 #[derive(Debug)]
 pub struct AdminOptions {
-    /// Names under which it is addressed, besides `localhost` and its own address.
+    /// Names under which it may be addressed, besides `localhost` and its own address.
     pub names: Vec<String>,
     /// Serves HTTPS with this certificate, once it is loaded; `None` serves plain HTTP.
     pub tls: Option<Arc<Tls>>,

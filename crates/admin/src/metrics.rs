@@ -32,8 +32,8 @@ impl Metrics {
         text.trim_end().to_owned()
     }
 
-    /// What all sources report, by name. What two of them measured under the same labels, as services
-    /// do that share a metric, is one sample: no form allows two.
+    /// All families reported by the sources, by name. Samples of two sources with the same labels,
+    /// such as services that share a metric, are merged: no format allows two.
     pub(crate) fn families(&self) -> Vec<Family> {
         let sources = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut families = BTreeMap::<(&'static str, bool), Joined>::new();

@@ -6,7 +6,7 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 
-/// CPU time, memory and descriptors of the process, read from `/proc` when asked.
+/// CPU time, memory and descriptors of the process, read from `/proc` on demand.
 #[derive(Debug)]
 pub struct ProcessMeter {
     pub started: Timestamp,

@@ -11,7 +11,7 @@ lazuli_meter::label! {
     pub enum Reason {
         /// The store is being opened.
         Starting => "starting",
-        /// A signal asked the server to stop; it drains.
+        /// A signal asked the server to stop; it is draining.
         Stopping => "stopping",
         /// A write failed, and the store has not been reopened yet.
         StoreRefusesWrites => "store-refuses-writes",
@@ -36,7 +36,7 @@ struct Held {
 }
 
 impl Readiness {
-    /// Not ready: a server begins by starting.
+    /// Not ready yet: a server begins in the starting state.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         let readiness = Self { clock, reasons: Mutex::default() };
         readiness.set(Reason::Starting, Some("the store is being opened".to_owned()));

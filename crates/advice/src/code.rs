@@ -1,28 +1,28 @@
-//! What can be found, and what to do about it.
+//! The codes of findings, and what to do about each.
 
 use std::fmt;
 
-/// What is said of a code.
+/// The texts of a code.
 struct Words {
     /// A chapter of `docs/spec/patterns.md`.
     pattern: &'static str,
-    /// The pattern as the guide names it.
+    /// The name of the pattern in the guide.
     title: &'static str,
     /// Its page in `docs/patterns`.
     page: &'static str,
-    /// What one occurrence weighs.
+    /// The weight of one occurrence.
     severity: u64,
-    /// Why it costs on this server.
+    /// Why it is costly on this server.
     here: &'static str,
-    /// Why it costs on Azure.
+    /// Why it is costly on Azure.
     azure: &'static str,
     /// What to do: `{}` stands for the subject.
     advice: &'static str,
-    /// The command, request or key design that does it: `{}` for the subject, `{table}` for the table.
+    /// The command, request or key design that implements it: `{}` for the subject, `{table}` for the table.
     command: &'static str,
 }
 
-/// Declares the codes with their numbers and words.
+/// Declares the codes with their numbers and texts.
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $words:expr;)*) => {
         /// What was found.
@@ -46,7 +46,7 @@ macro_rules! codes {
 }
 
 impl Code {
-    /// The pattern that helps: a chapter of `docs/spec/patterns.md`.
+    /// The recommended pattern: a chapter of `docs/spec/patterns.md`.
     pub const fn pattern(self) -> &'static str {
         self.words().pattern
     }
@@ -61,17 +61,17 @@ impl Code {
         self.words().page
     }
 
-    /// Why it costs on a Lazuli server.
+    /// Why it is costly on a Lazuli server.
     pub const fn cost_here(self) -> &'static str {
         self.words().here
     }
 
-    /// Why it costs on Azure.
+    /// Why it is costly on Azure.
     pub const fn cost_on_azure(self) -> &'static str {
         self.words().azure
     }
 
-    /// What one occurrence weighs; more is worse.
+    /// The weight of one occurrence; more is worse.
     pub const fn severity(self) -> u64 {
         self.words().severity
     }
@@ -81,8 +81,7 @@ impl Code {
         self.words().advice.replace("{}", subject)
     }
 
-    /// The command, request or key design that does it. The name of an index is made of what index names
-    /// may hold.
+    /// The command, request or key design that implements it. Index names are reduced to valid characters.
     pub(crate) fn command(self, table: &str, subject: &str) -> String {
         let name: String = subject.chars().filter(char::is_ascii_alphanumeric).take(60).collect();
         let text = self.words().command.replace("{table}", table);
@@ -108,7 +107,7 @@ codes! {
         advice: "Begin the partition key with a bucket, so that new rows spread over the table.",
         command: "PartitionKey = {bucket of the id}-{date}",
     };
-    /// ADV-2: row keys only grow, under one hot partition.
+    /// ADV-2: row keys only grow, in one hot partition.
     AppendRows = 2, Words {
         pattern: "P-13",
         title: "Prepend/append anti-pattern",
@@ -174,7 +173,7 @@ codes! {
         advice: "Give the partition key too: a row key alone scans the table all the same.",
         command: "$filter=PartitionKey eq '..' and RowKey eq '..'",
     };
-    /// ADV-8: whole entities are read, and few of their properties used.
+    /// ADV-8: whole entities are read, but few of their properties are used.
     UnusedProperties = 8, Words {
         pattern: "P-17",
         title: "Server-side projection",
@@ -218,7 +217,7 @@ codes! {
         advice: "Give rows that are written together one partition key: they can be one transaction.",
         command: "POST /$batch with one PartitionKey",
     };
-    /// ADV-12: an index that nobody reads.
+    /// ADV-12: an index that is never read.
     UnreadIndex = 12, Words {
         pattern: "P-1",
         title: "Intra-partition secondary index pattern",
@@ -251,7 +250,7 @@ codes! {
         advice: "Keep a table per day or month and delete the table.",
         command: "DELETE /Tables('Logs202611')",
     };
-    /// ADV-15: a small table is read again and again.
+    /// ADV-15: a small table is read repeatedly.
     Rereads = 15, Words {
         pattern: "P-12",
         title: "Modelling relationships: joins in the client",
@@ -262,7 +261,7 @@ codes! {
         advice: "Keep the table in memory and read it again when it has changed.",
         command: "patterns::relations",
     };
-    /// ADV-16: a read whose result gives the key of another read, always.
+    /// ADV-16: the result of a read always gives the key of the next read.
     ReadThenRead = 16, Words {
         pattern: "P-5",
         title: "Denormalization pattern",
@@ -273,7 +272,7 @@ codes! {
         advice: "Copy what the second read looks up into the first row ({}).",
         command: "patterns::summary",
     };
-    /// ADV-17: neighbouring rows are read one by one.
+    /// ADV-17: adjacent rows are read one by one.
     ReadsInARow = 17, Words {
         pattern: "P-9",
         title: "Data series pattern",
@@ -284,7 +283,7 @@ codes! {
         advice: "Put the rows of a series into one row, or read them with one query.",
         command: "$filter=PartitionKey eq '..' and RowKey ge '..' and RowKey lt '..'",
     };
-    /// ADV-18: an entity is replaced though one property changed.
+    /// ADV-18: an entity is replaced although only one property changed.
     ReplaceForOne = 18, Words {
         pattern: "P-18",
         title: "Updating an entity: merge",
@@ -339,7 +338,7 @@ codes! {
         advice: "Keep both types in one table ({}): then their rows can be one transaction.",
         command: "POST /$batch with one table and PartitionKey",
     };
-    /// ADV-23: the newest rows are wanted, and found by reading to the end.
+    /// ADV-23: the newest rows are wanted, but found by reading to the end.
     ReadToTheEnd = 23, Words {
         pattern: "P-7",
         title: "Log tail pattern",

@@ -1,4 +1,4 @@
-//! The detectors: what each sees of a table's traffic.
+//! The detectors, and the traffic that each of them watches.
 
 mod keys;
 mod pace;
@@ -15,18 +15,18 @@ pub(crate) use writes::Totals;
 use crate::stored::Stored;
 use crate::{Findings, Sample, Thresholds};
 
-/// How much is kept of one table.
+/// Limits of what is kept for one table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// Partitions that are counted one by one.
+    /// Partitions that are counted individually.
     pub(crate) partitions: usize,
-    /// Places in keys where numbers are looked for.
+    /// Positions in keys where numbers are looked for.
     pub(crate) places: usize,
     /// Properties that are counted.
     pub(crate) names: usize,
     /// Rows with conditional writes that are counted.
     pub(crate) rows: usize,
-    /// Filters without their literals.
+    /// Distinct filters without their literals.
     pub(crate) shapes: usize,
 }
 
@@ -34,12 +34,12 @@ impl Sizes {
     pub(crate) const FULL: Self =
         Self { partitions: 64, places: 64, names: 64, rows: 64, shapes: 64 };
 
-    /// Together at most 64 KiB, if texts are short.
+    /// At most 64 KiB in all, if texts are short.
     pub(crate) const COMPACT: Self =
         Self { partitions: 64, places: 24, names: 24, rows: 24, shapes: 64 };
 }
 
-/// Everything that is watched of one table.
+/// The state of all detectors for one table.
 #[derive(Debug)]
 pub(crate) struct TableWatch {
     /// When it was first and last seen, in seconds.
@@ -79,7 +79,7 @@ impl TableWatch {
         self.writes.observe(sample, thresholds, findings);
     }
 
-    /// Closes the periods that are over at the time of `sample`, which is no traffic.
+    /// Closes the periods that have ended by the time of `sample`, which does not count as traffic.
     pub(crate) fn pass(
         &mut self,
         sample: &Sample<'_>,
@@ -90,7 +90,7 @@ impl TableWatch {
         self.pace.pass(sample, thresholds, findings);
     }
 
-    /// Notes that an index was read, or kept by a write; `sample` is no traffic.
+    /// Notes that an index was read, or updated by a write; `sample` does not count as traffic.
     pub(crate) fn note_index(
         &mut self,
         name: &str,

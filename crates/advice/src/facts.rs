@@ -1,22 +1,22 @@
-//! What the filter of a query says, as far as advice needs it.
+//! The facts about a query's filter that advice needs.
 
 use lazuli_model::{Filter, Operator, Property, Value};
 
-/// What a filter says.
+/// Facts about a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FilterFacts {
-    /// A property, not a key, that is compared.
+    /// A property, not a key, that the filter compares.
     pub property: Option<String>,
-    /// A property, not a key, that every entity has to equal something in: an index could serve it.
+    /// A property, not a key, that every match must equal a value in: an index could serve it.
     pub lookup: Option<String>,
     /// The partition, if there is one.
     pub partition: Option<String>,
-    /// Whether a time is compared.
+    /// Whether it compares a time.
     pub is_on_time: bool,
     /// Whether there is an `or` of keys.
     pub has_or_of_keys: bool,
-    /// Whether a row key is compared, and no partition key.
+    /// Whether it compares a row key, but no partition key.
     pub has_row_alone: bool,
 }
 
@@ -69,7 +69,7 @@ impl FilterFacts {
     }
 }
 
-/// Whether a part of an `or` names a key, alone or with the other one.
+/// Whether a part of an `or` names a key, possibly both.
 fn names_a_key(part: &Filter) -> bool {
     match part {
         Filter::Compare { property, operator: Operator::Eq, .. } => {

@@ -1,4 +1,4 @@
-//! Advice that declarations alone allow, before there is any traffic (P-20.1).
+//! Advice from declarations alone, before there is any traffic (P-20.1).
 
 use crate::{Code, Finding};
 
@@ -15,12 +15,12 @@ pub struct KeyShape<'a> {
     pub numbers: &'a [&'a str],
 }
 
-/// Specs that write a time so that later ones come later.
+/// Formats of times in which later times sort later.
 const GROWING: [&str; 6] = ["ticks", "date", "month", "hour", "minute", "iso"];
-/// The spec that writes a time so that later ones come earlier.
+/// The format of times in which later times sort earlier.
 const SHRINKING: &str = "rev";
 
-/// What the keys of a type will lead to.
+/// Findings that the keys of a type will lead to.
 pub fn check(shape: &KeyShape<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut report = |code: Code, subject: &str, evidence: String| {
@@ -34,7 +34,7 @@ pub fn check(shape: &KeyShape<'_>) -> Vec<Finding> {
     if let Some(&(name, spec)) = partition.first() {
         let is_time = GROWING.contains(&spec) || (spec == SHRINKING && !is_number(name));
         let is_counted = is_number(name) && (spec == "pad" || is_width(spec));
-        // A type has one partition at a time only if nothing before the time tells them apart.
+        // All current rows go to one partition only if nothing before the time separates them.
         if is_time || (is_counted && partition.len() == 1 && shape.row.is_empty()) {
             report(
                 Code::AppendPartitions,
@@ -67,7 +67,7 @@ fn fields(template: &str) -> Vec<(&str, &str)> {
     let mut rest = template;
     while let Some(open) = rest.find('{') {
         let after = rest.get(open + 1..).unwrap_or_default();
-        // Two braces are a brace.
+        // A doubled brace is a literal brace.
         if let Some(after) = after.strip_prefix('{') {
             rest = after;
             continue;

@@ -1,8 +1,8 @@
-//! Finds designs of tables that will be slow or dear, from samples of traffic (P-20).
+//! Finds table designs that will be slow or expensive, from samples of traffic (P-20).
 //!
-//! [`Advisor`] is a pure function of the samples it has seen: it has no clock, no threads, and bounded memory. A
-//! client feeds it its own traffic, a server the traffic of all, a test a workload. [`layout::check`] gives the advice
-//! that declarations alone allow.
+//! [`Advisor`] is a pure function of the samples it has seen: it has no clock, no threads, and bounded memory. A client
+//! feeds it its own traffic, a server all traffic, a test a workload. [`layout::check`] gives advice from declarations
+//! alone.
 //!
 //! ```
 //! use lazuli_advice::{Advisor, Class, Code, QueryFacts, Sample, Verb};
@@ -41,44 +41,44 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use stored::Stored;
 
-/// Tables that are watched at most; the traffic of others is not looked at.
+/// The most tables that are watched; traffic on others is ignored.
 const TABLES_MAX: usize = 64;
-/// Findings that are kept.
+/// The most findings that are kept.
 const FINDINGS_MAX: usize = 1000;
-/// Seconds without traffic after which a table may lose its place to another.
+/// Seconds without traffic after which a table may be replaced by another.
 const IDLE_SECONDS: u64 = 3600;
-/// Seconds after which a finding that did not recur is forgotten.
+/// Seconds after which a finding that did not recur is dropped.
 const FINDING_SECONDS: u64 = 7 * 24 * 3600;
-/// Bytes of a key, a name and a filter that a compact advisor keeps.
+/// The longest key, name and filter that a compact advisor keeps.
 const KEY_BYTES_MAX: usize = 40;
 const NAME_BYTES_MAX: usize = 64;
 const SHAPE_BYTES_MAX: usize = 160;
-/// The first byte of what is kept over a restart.
+/// The first byte of the state stored across restarts.
 const STORED_VERSION: u8 = 1;
 
-/// When something is worth saying. The defaults are those of the table in P-20.
+/// Limits above which findings are reported. The defaults are those of the table in P-20.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Thresholds {
     /// Percent of a minute's inserts that go to the newest partition (ADV-1).
     pub append_percent: u64,
-    /// Minutes in a row (ADV-1).
+    /// Consecutive minutes (ADV-1).
     pub append_minutes: u32,
-    /// Writes a second to one partition that are a problem (ADV-2, ADV-3, ADV-13).
+    /// Writes per second to one partition that are a problem (ADV-2, ADV-3, ADV-13).
     pub hot_per_second: u32,
     /// Percent of a table's traffic (ADV-3).
     pub hot_percent: u64,
     /// Percent of queries that scan the table (ADV-4).
     pub scan_percent: u64,
-    /// Entities read for each that is returned (ADV-4).
+    /// Entities read for each one returned (ADV-4).
     pub read_per_returned: u64,
     /// Scans of a partition by one property (ADV-5).
     pub partition_scans: u64,
-    /// Rows (ADV-8), percent of their bytes that nobody uses.
+    /// Rows read, and the percentage of their bytes that is unused (ADV-8).
     pub unused_rows: u64,
     /// See `unused_rows`.
     pub unused_percent: u64,
-    /// Failed conditions on one row in a minute (ADV-9), and their percent of its conditional writes.
+    /// Failed conditions on one row in a minute (ADV-9), and their percentage of its conditional writes.
     pub conflicts: u32,
     /// See `conflicts`.
     pub conflict_percent: u64,
@@ -88,15 +88,15 @@ pub struct Thresholds {
     pub single_partition_rows: u64,
     /// Deletions in an hour (ADV-14).
     pub deletions: u32,
-    /// Reads of a whole small table in a minute (ADV-15), and its rows.
+    /// Reads of a whole small table in a minute (ADV-15), and the most rows of a small table.
     pub rereads: u32,
     /// See `rereads`.
     pub small_rows: u32,
-    /// Times that a habit is seen before it is one (ADV-11, ADV-16 to ADV-18, ADV-22 to ADV-24).
+    /// How often a pattern must be seen to count as a habit (ADV-11, ADV-16 to ADV-18, ADV-22 to ADV-24).
     pub habit: u64,
-    /// Single inserts a second (ADV-19).
+    /// Single inserts per second (ADV-19).
     pub single_inserts: u32,
-    /// Times the median minute (ADV-20).
+    /// Multiple of the median minute (ADV-20).
     pub spike: u64,
 }
 
@@ -126,21 +126,21 @@ impl Default for Thresholds {
     }
 }
 
-/// Something to change.
+/// Something that could be improved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// What was found.
+    /// The code of the finding.
     pub code: Code,
-    /// Where.
+    /// The table.
     pub table: String,
     /// What it is about within the table: a partition, a property, an index; may be empty.
     pub subject: String,
-    /// The numbers it rests on.
+    /// The numbers it is based on.
     pub evidence: String,
-    /// What to do: a sentence to act on.
+    /// What to do, as a sentence.
     pub advice: String,
-    /// The command, request or key design that does it.
+    /// The command, request or key design that implements it.
     pub command: String,
     /// The seconds in which it was first and last seen.
     pub first: Timestamp,
@@ -151,13 +151,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// How much it matters: what one occurrence weighs, and the magnitude of their number.
+    /// How much it matters: the weight of one occurrence, and the magnitude of their number.
     pub fn weight(&self) -> u64 {
         self.code.severity() * u64::from(64 - self.times.leading_zeros())
     }
 }
 
-/// Looks at samples of traffic and says what could be better.
+/// Examines samples of traffic and reports what could be improved.
 #[derive(Debug)]
 pub struct Advisor {
     thresholds: Thresholds,
@@ -177,7 +177,7 @@ impl Default for Advisor {
 }
 
 impl Advisor {
-    /// An advisor with thresholds of your own.
+    /// An advisor with custom thresholds.
     pub fn new(thresholds: Thresholds) -> Self {
         Self {
             thresholds,
@@ -191,19 +191,19 @@ impl Advisor {
         }
     }
 
-    /// An advisor that keeps at most 64 KiB of each table, whatever is sent: long keys and filters are cut,
-    /// and a table without traffic for an hour gives its place to one that has some.
+    /// An advisor that keeps at most 64 KiB for each table, whatever is sent: long keys and filters are truncated,
+    /// and a table without traffic for an hour may be replaced by an active one.
     pub fn compact(thresholds: Thresholds) -> Self {
         Self { sizes: Sizes::COMPACT, is_compact: true, ..Self::new(thresholds) }
     }
 
-    /// The same, which watches no more than so many tables, and never more than 64.
+    /// Limits the number of tables that are watched, to at most 64.
     pub fn with_tables_max(self, tables_max: usize) -> Self {
         Self { tables_max: tables_max.min(TABLES_MAX), ..self }
     }
 
-    /// Looks at one sample. Samples come in the order of their times, more or less: one that is late by some
-    /// seconds is counted with the present ones.
+    /// Examines one sample. Samples should come roughly in the order of their times: one that is a few seconds late is
+    /// counted with the current ones.
     pub fn observe(&mut self, sample: &Sample<'_>) {
         match self.is_compact {
             false => self.observe_short(sample),
@@ -217,7 +217,7 @@ impl Advisor {
         let query = sample.query.map(|query| QueryFacts {
             property: query.property.map(name),
             shape: query.shape.map(|shape| cut(shape, SHAPE_BYTES_MAX)),
-            // An index on the beginning of a name would be one on another property.
+            // A truncated name would name another property.
             lookup: query.lookup.filter(|lookup| lookup.len() <= NAME_BYTES_MAX),
             ..query
         });
@@ -239,7 +239,7 @@ impl Advisor {
         self.pairs.observe(sample, &self.thresholds, &mut self.findings);
     }
 
-    /// Forgets the table that had no traffic for the longest time, if that is long enough.
+    /// Drops the table that has been idle for the longest time, if that is long enough.
     fn drop_idle(&mut self, now: u64) -> bool {
         let idle = self.tables.iter().min_by_key(|(_, watch)| watch.last());
         let idle = idle.filter(|(_, watch)| watch.last() + IDLE_SECONDS < now);
@@ -247,8 +247,8 @@ impl Advisor {
         self.tables.remove(&name).is_some()
     }
 
-    /// Lets time pass without traffic: what a second or a minute showed that is over is reported, and
-    /// findings that did not recur for a week are forgotten.
+    /// Advances time without traffic: reports the seconds and minutes that have ended, and drops findings that did not
+    /// recur for a week.
     pub fn pass(&mut self, now: Timestamp) {
         for (table, watch) in &mut self.tables {
             let sample = Sample::new(now, table, Verb::Get);
@@ -258,7 +258,7 @@ impl Advisor {
         self.findings.0.retain(is_recent);
     }
 
-    /// Notes that queries read an index that the server keeps, or that writes kept it.
+    /// Notes that queries read an index of the server, or that writes updated it.
     pub fn note_index(&mut self, at: Timestamp, table: &str, index: &str, is_read: bool) {
         let Some(watch) = self.tables.get_mut(table) else { return };
         let verb = if is_read { Verb::Query } else { Verb::Insert };
@@ -266,25 +266,24 @@ impl Advisor {
         watch.note_index(index, &sample, &self.thresholds, &mut self.findings);
     }
 
-    /// When queries last read an index, as far as that is known.
+    /// When queries last read an index, if known.
     pub fn last_read_of_index(&self, table: &str, index: &str) -> Option<Timestamp> {
         let second = self.tables.get(table)?.last_read_of_index(index)?;
         Some(Timestamp::from_unix_seconds(second))
     }
 
-    /// Forgets a table, and what was found of it: it was dropped.
+    /// Drops a table and its findings, after the table was deleted.
     pub fn forget(&mut self, table: &str) {
         self.tables.remove(table);
         self.findings.0.retain(|known| known.finding.table != table);
     }
 
-    /// What is known of each table.
+    /// Statistics of each table.
     pub fn tables(&self) -> impl Iterator<Item = TableSummary<'_>> {
         self.tables.iter().map(|(table, watch)| TableSummary::new(table, watch))
     }
 
-    /// The tables that are watched, each with what is known of it as bytes, and under the empty name what
-    /// is known of all together.
+    /// The state of each watched table as bytes, and under the empty name the state of all tables together.
     pub fn save(&self) -> Vec<(String, Vec<u8>)> {
         let mut shared = vec![STORED_VERSION];
         self.together.write(&mut shared);
@@ -302,8 +301,8 @@ impl Advisor {
         saved
     }
 
-    /// Takes back what [`Advisor::save`] gave of one table. Returns whether it could be read; if not,
-    /// nothing changes.
+    /// Restores the state of one table from [`Advisor::save`]. Returns whether it could be read; if not, nothing
+    /// changes.
     pub fn restore(&mut self, table: &str, bytes: &[u8]) -> bool {
         match table {
             "" => self.restore_shared(bytes).is_some(),
@@ -336,30 +335,30 @@ impl Advisor {
         Some(())
     }
 
-    /// What was found so far, by code and table.
+    /// The findings so far, by code and table.
     pub fn findings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.0.iter().map(|known| &known.finding)
     }
 
-    /// Forgets what was found, and keeps what was counted.
+    /// Discards the findings, but keeps the counts.
     pub fn clear(&mut self) {
         self.findings.0.clear();
     }
 
-    /// Bytes of memory in use, as far as they depend on the traffic.
+    /// Memory in use, as far as it depends on the traffic.
     pub fn bytes(&self) -> usize {
         let tables: usize = self.tables.values().map(TableWatch::bytes).sum();
         tables + self.together.bytes() + self.pairs.bytes()
     }
 }
 
-/// The beginning of a text, at most so many bytes.
+/// The beginning of a text, at most this many bytes.
 fn cut(text: &str, bytes_max: usize) -> &str {
     let end = (0..=bytes_max.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
-/// A key, or the beginning of a long one and a hash of it.
+/// A key; if it is long, its beginning and a hash of it.
 fn cut_key(key: &str) -> Cow<'_, str> {
     match key.len() <= KEY_BYTES_MAX {
         true => Cow::Borrowed(key),
@@ -370,19 +369,19 @@ fn cut_key(key: &str) -> Cow<'_, str> {
     }
 }
 
-/// What was found, each thing once, by code, table and subject.
+/// The findings, without duplicates, by code, table and subject.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(Vec<Known>);
 
 #[derive(Debug)]
 struct Known {
     finding: Finding,
-    /// The second in which it was reported last.
+    /// The second in which it was last reported.
     second: u64,
 }
 
 impl Known {
-    /// Advice and command are words of the code.
+    /// Advice and command are not written: they follow from the code.
     fn write(&self, out: &mut Vec<u8>) {
         let Finding { code, subject, evidence, first, times, .. } = &self.finding;
         (*code as u64).write(out);
@@ -422,8 +421,8 @@ impl Finding {
 }
 
 impl Findings {
-    /// Reports something. What is known gets new evidence once a second, and when it has been reported
-    /// twice as often: it is reported with every sample that shows it.
+    /// Reports a finding. A known one gets new evidence once a second, and whenever its count has doubled: it is
+    /// reported for every sample that shows it.
     pub(crate) fn report(
         &mut self,
         code: Code,
@@ -450,7 +449,7 @@ impl Findings {
         }
     }
 
-    /// Where a finding is, or belongs.
+    /// The position of a finding, or where to insert it.
     fn place(&self, code: Code, table: &str, subject: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|known| {
             let finding = &known.finding;
@@ -458,7 +457,7 @@ impl Findings {
         })
     }
 
-    /// Takes back a finding that was kept.
+    /// Restores a stored finding.
     fn restore(&mut self, known: Known) {
         let Finding { code, table, subject, .. } = &known.finding;
         if let Err(at) = self.place(*code, table, subject)

@@ -1,23 +1,23 @@
-//! What is known of one request.
+//! What is known about one request.
 
 use lazuli_model::Timestamp;
 
-/// What was asked for.
+/// The kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// One entity by its keys.
+    /// Reads one entity by its keys.
     Get,
-    /// Entities by a filter.
+    /// Reads entities by a filter.
     Query,
-    /// A new entity.
+    /// Inserts an entity.
     Insert,
-    /// An entity in place of another.
+    /// Replaces an entity.
     Replace,
-    /// Some properties of an entity.
+    /// Changes some properties of an entity.
     Merge,
-    /// An entity, whether or not there is one.
+    /// Writes an entity, whether or not it exists.
     Upsert,
-    /// The end of an entity.
+    /// Deletes an entity.
     Delete,
 }
 
@@ -31,7 +31,7 @@ impl Verb {
 /// What a query reads to find its entities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// One entity, or some, by both keys.
+    /// One entity, or several, by both keys.
     Point,
     /// A range of row keys.
     Range,
@@ -41,7 +41,7 @@ pub enum Class {
     PartitionRange,
     /// The whole table.
     TableScan,
-    /// A secondary index that the server keeps.
+    /// A secondary index maintained by the server.
     Index,
 }
 
@@ -56,7 +56,7 @@ impl Class {
         Self::Index,
     ];
 
-    /// The guide's word for it.
+    /// The table design guide's name for it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Point => "point",
@@ -69,46 +69,45 @@ impl Class {
     }
 }
 
-/// What is known of a query.
+/// What is known about a query.
 #[derive(Clone, Copy, Debug)]
 pub struct QueryFacts<'a> {
     /// What it reads.
     pub class: Class,
-    /// A property, not a key, that its filter compares.
+    /// A property, not a key, that the filter compares.
     pub property: Option<&'a str>,
-    /// Whether its filter compares a time.
+    /// Whether the filter compares a time.
     pub is_on_time: bool,
-    /// Whether its filter has an `or` of keys.
+    /// Whether the filter has an `or` of keys.
     pub has_or_of_keys: bool,
-    /// Whether its filter names a row key and no partition key.
+    /// Whether the filter names a row key but no partition key.
     pub has_row_alone: bool,
-    /// Entities that were returned.
+    /// The number of entities returned.
     pub returned: u32,
-    /// Entities that were read for them, if that is known: a server knows.
+    /// The number of entities read for them, if known (by a server).
     pub read: Option<u32>,
-    /// Whether there is more than was returned: a page, and not the last.
+    /// Whether there are more results: this is a page, and not the last.
     pub has_more: bool,
-    /// Pages without entities, one after the other.
+    /// Consecutive empty pages.
     pub empty_pages: u32,
-    /// Empty pages in a row that earlier samples of the same query told of.
+    /// Those of the empty pages that earlier samples of the same query have reported.
     pub empty_pages_before: u32,
-    /// Bytes of the properties that were returned, and of those that were used: a typed client knows.
+    /// Bytes of the properties that were returned, and of those that were used, if known (by a typed client).
     pub bytes: u64,
     /// See `bytes`.
     pub bytes_used: Option<u64>,
-    /// Properties of all entities that were returned, if whole entities were asked for: a server knows.
+    /// Properties of all returned entities, if whole entities were requested and this is known (by a server).
     pub whole_properties: Option<u64>,
-    /// The filter without its literals, and a property that it compares with `eq`: a server keeps count
-    /// of them.
+    /// The filter without its literals, and a property that it compares with `eq`, for a server's statistics.
     pub shape: Option<&'a str>,
     /// See `shape`.
     pub lookup: Option<&'a str>,
-    /// Whether only the last rows of those that were read were used.
+    /// Whether only the last of the rows that were read were used.
     pub used_last_only: bool,
 }
 
 impl QueryFacts<'_> {
-    /// A query of which nothing is known but its class.
+    /// A query of which only the class is known.
     pub const fn new(class: Class) -> Self {
         Self {
             class,
@@ -131,21 +130,20 @@ impl QueryFacts<'_> {
     }
 }
 
-/// The size of an entity that was written.
+/// The size of a written entity.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SizeFacts {
-    /// Bytes of the entity.
+    /// Size of the entity.
     pub entity_bytes: usize,
-    /// Bytes of its largest property.
+    /// Size of its largest property.
     pub property_bytes: usize,
-    /// How many properties it has.
+    /// The number of its properties.
     pub properties: usize,
-    /// Percent of its limit that a list in it has reached; zero if it has none.
+    /// How full a list in it is, in percent of the limit; zero if it has no list.
     pub list_percent: u8,
 }
 
-/// Numbers that stand for the properties of an entity: two of its versions differ in as many places as
-/// properties have changed, or fewer.
+/// Hashes of an entity's properties: two versions differ in as many places as properties have changed, or fewer.
 pub type Fingerprint = [u32; FINGERPRINT_PLACES];
 
 /// See [`Fingerprint`].
@@ -154,11 +152,11 @@ pub const FINGERPRINT_PLACES: usize = 64;
 /// One request, or one operation of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
-    /// When.
+    /// The time.
     pub at: Timestamp,
-    /// Where.
+    /// The table.
     pub table: &'a str,
-    /// What.
+    /// The operation.
     pub verb: Verb,
     /// The partition, if the request names one.
     pub partition: Option<&'a str>,
@@ -166,32 +164,32 @@ pub struct Sample<'a> {
     pub row: Option<&'a str>,
     /// The status of the response.
     pub status: u16,
-    /// Who: any number that tells callers apart.
+    /// The client: any number that distinguishes clients.
     pub client: u64,
     /// Whether it was part of a batch.
     pub is_batched: bool,
-    /// Whether it depends on the version of the entity.
+    /// Whether it is conditional on the entity's version.
     pub is_conditional: bool,
     /// The type of the entity.
     pub kind: Option<&'a str>,
-    /// The type of the entity that was read before and gave the key of this read.
+    /// The type of the entity read before, which gave the key of this read.
     pub key_from: Option<&'a str>,
-    /// The index that a read uses, or a write keeps.
+    /// The index that a read uses, or a write updates.
     pub index: Option<&'a str>,
-    /// Properties that a replacement changed: a typed client knows.
+    /// The number of properties that a replacement changed, if known (by a typed client).
     pub changed_properties: Option<u32>,
-    /// What a large entity was replaced with: a server knows.
+    /// The new content of a large entity that was replaced, if known (by a server).
     pub fingerprint: Option<&'a Fingerprint>,
-    /// Hashes of texts in the entity that was read: a server knows.
+    /// Hashes of string values in the entity that was read, if known (by a server).
     pub values: &'a [u64],
-    /// Of a query.
+    /// For a query.
     pub query: Option<QueryFacts<'a>>,
-    /// Of a write.
+    /// For a write.
     pub size: Option<SizeFacts>,
 }
 
 impl<'a> Sample<'a> {
-    /// A request that succeeded, of which nothing more is known.
+    /// A successful request, of which nothing more is known.
     pub const fn new(at: Timestamp, table: &'a str, verb: Verb) -> Self {
         Self {
             at,
@@ -214,13 +212,13 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// With keys.
+    /// Sets the keys.
     #[must_use]
     pub const fn with_keys(self, partition: &'a str, row: &'a str) -> Self {
         Self { partition: Some(partition), row: Some(row), ..self }
     }
 
-    /// With what is known of a query.
+    /// Sets the facts about a query.
     #[must_use]
     pub const fn with_query(self, query: QueryFacts<'a>) -> Self {
         Self { query: Some(query), ..self }

@@ -1,13 +1,13 @@
-//! Counts of the most frequent and the most recent, in bounded memory.
+//! Counts the most frequent and the most recent items in bounded memory.
 
 use crate::stored::{Stored, stored};
 use lazuli_model::key_text::fnv1a;
 
-/// The most frequent texts and something about each. A text that is not among them takes the place of the least
-/// frequent one, and its count: what is really frequent stays (the algorithm is known as Space-Saving).
+/// The most frequent texts, with a value for each. A new text takes the place of the least frequent one, and its count,
+/// so that truly frequent texts stay (the Space-Saving algorithm).
 #[derive(Debug)]
 pub(crate) struct Top<S> {
-    /// A few dozen at most: to look at all of them costs less than to hash well.
+    /// A few dozen at most: a linear search is faster than a good hash.
     entries: Vec<Entry<S>>,
     entries_max: usize,
 }
@@ -25,7 +25,7 @@ impl<S: Default> Top<S> {
         Self { entries: Vec::new(), entries_max: entries_max.max(1) }
     }
 
-    /// Counts a text; returns what is kept about it.
+    /// Counts a text; returns its value.
     pub(crate) fn count(&mut self, key: &str) -> Option<&mut S> {
         let hash = fnv1a(key.as_bytes());
         let at = self.position(hash, key).unwrap_or_else(|| self.admit(hash, key));
@@ -38,7 +38,7 @@ impl<S: Default> Top<S> {
         self.entries.iter().position(|entry| entry.hash == hash && entry.key == key)
     }
 
-    /// Gives a text a place: a free one, or that of the least frequent, with its count.
+    /// Adds a text: in a free place, or in place of the least frequent, with its count.
     fn admit(&mut self, hash: u64, key: &str) -> usize {
         if self.entries.len() < self.entries_max {
             self.entries.push(Entry { hash, count: 0, key: key.to_owned(), state: S::default() });
@@ -55,13 +55,13 @@ impl<S: Default> Top<S> {
         at
     }
 
-    /// What is kept about a text, if it is among the most frequent.
+    /// The value of a text, if it is among the most frequent.
     pub(crate) fn get(&self, key: &str) -> Option<&S> {
         let at = self.position(fnv1a(key.as_bytes()), key)?;
         self.entries.get(at).map(|entry| &entry.state)
     }
 
-    /// The texts, how often each was counted, and what is kept about it.
+    /// The texts with their counts and values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u64, &S)> {
         self.entries.iter().map(|entry| (&*entry.key, entry.count, &entry.state))
     }
@@ -99,13 +99,13 @@ impl<S: Stored + Default> Top<S> {
     }
 }
 
-/// Slots of [`Known`].
+/// The number of slots of [`Known`].
 const SLOTS: usize = 8192;
-/// Seconds after which what is known is forgotten.
+/// Seconds after which the counts are reset.
 const KNOWN_SECONDS: u64 = 7 * 24 * 3600;
 
-/// How often texts were seen, up to 255 times, in one byte for each slot. Texts that share a slot are taken
-/// for one: a text may look known that is not, never the other way round.
+/// Counts how often texts were seen, up to 255, in one byte per slot. Texts that share a slot are not distinguished:
+/// a new text may look known, never the other way round.
 #[derive(Debug)]
 pub(crate) struct Known {
     counts: Box<[u8]>,
@@ -120,8 +120,8 @@ impl Default for Known {
 }
 
 impl Known {
-    /// Counts a text; returns how often it was seen before. After a week everything is forgotten, unless
-    /// most slots are free.
+    /// Counts a text; returns how often it was seen before. After a week the counts are reset, unless most slots are
+    /// free.
     pub(crate) fn add(&mut self, key: &str, second: u64) -> u32 {
         if second > self.since + KNOWN_SECONDS {
             if self.filled > SLOTS / 2 {
@@ -164,7 +164,7 @@ impl Stored for Known {
     }
 }
 
-/// A count within a period, such as a minute, that starts at zero with the next one.
+/// A count within a period, such as a minute, which restarts from zero in the next one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Within {
     period: u64,
@@ -174,7 +174,7 @@ pub(crate) struct Within {
 stored!(Within { period, count });
 
 impl Within {
-    /// Counts something that happened in a period; returns the count of that period.
+    /// Counts an event in a period; returns the count of that period.
     pub(crate) fn add(&mut self, period: u64) -> u32 {
         self.add_many(period, 1)
     }
@@ -193,7 +193,7 @@ impl Within {
     }
 }
 
-/// `part` of `whole` in percent is at least `percent`.
+/// Whether `part` is at least `percent` of `whole`.
 pub(crate) fn is_share(part: u64, whole: u64, percent: u64) -> bool {
     whole > 0 && part.saturating_mul(100) >= whole.saturating_mul(percent)
 }

@@ -1,19 +1,19 @@
-//! Sketches as bytes, so that they survive a restart: numbers seven bits to a byte, the low ones first; texts
-//! and lists after their length; the fields of a struct in the order in which its `stored!` names them.
+//! Serializes sketches, so that they survive a restart: numbers as little-endian groups of seven bits; texts and lists
+//! after their length; the fields of a struct in the order given to `stored!`.
 //!
-//! Bytes that do not decode are given up as a whole: advice then begins again, and nothing else is lost.
+//! If the bytes cannot be decoded, all are discarded: advice then starts over, and nothing else is lost.
 
 use std::collections::VecDeque;
 
-/// A part of a sketch that can be kept.
+/// A part of a sketch that can be stored.
 pub(crate) trait Stored: Sized {
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Takes the value from the front of `from`; `None` if it is not there.
+    /// Takes the value from the front of `from`; `None` if there is none.
     fn read(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// Makes a struct [`Stored`] by its fields.
+/// Implements [`Stored`] for a struct, field by field.
 macro_rules! stored {
     ($name:ty { $($field:ident),* $(,)? }) => {
         impl $crate::stored::Stored for $name {
@@ -127,7 +127,7 @@ impl<T: Stored> Stored for VecDeque<T> {
 
     fn read(from: &mut &[u8]) -> Option<Self> {
         let length = u64::read(from)?;
-        // Each takes at least a byte: a length that is a lie ends here, and reserves nothing.
+        // Each element takes at least one byte: a false length ends here, without reserving memory.
         (0..length).map(|_| T::read(from)).collect()
     }
 }

@@ -1,27 +1,27 @@
-//! What is known of a table, in numbers.
+//! Statistics of a table.
 
 use crate::Class;
 use crate::detect::{Shape, TableWatch, Totals};
 use lazuli_model::Timestamp;
 
-/// What is known of a table since it is watched.
+/// The statistics of a table since it has been watched.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TableSummary<'a> {
     /// Its name.
     pub table: &'a str,
-    /// When it was first and last seen.
+    /// When traffic on it was first and last seen.
     pub since: Timestamp,
     /// See `since`.
     pub last: Timestamp,
-    /// Reads by what they read, with their number.
+    /// The number of reads by class.
     pub reads: Vec<(Class, u64)>,
-    /// The most frequent filters, the most frequent first.
+    /// The most frequent filters, in descending order.
     pub shapes: Vec<ShapeSummary<'a>>,
-    /// The busiest partitions with their requests, the busiest first. The number of one that came late may
-    /// be too large, never too small.
+    /// The busiest partitions with their requests, in descending order. The number of one that was added late may be
+    /// too high, never too low.
     pub partitions: Vec<(&'a str, u64)>,
-    /// Inserts, and those beyond the greatest key so far.
+    /// Inserts, and those beyond the greatest key at the time.
     pub inserts: u64,
     /// See `inserts`.
     pub appends: u64,
@@ -31,17 +31,17 @@ pub struct TableSummary<'a> {
     pub batched: u64,
     /// Entities deleted.
     pub deletes: u64,
-    /// Writes that were refused with 409, and with 412.
+    /// Writes refused with 409, and those refused with 412.
     pub exists: u64,
     /// See `exists`.
     pub changed: u64,
-    /// Bytes of a written entity: the mean, and the greatest.
+    /// Size of written entities: the mean and the maximum.
     pub entity_bytes: (u64, u64),
-    /// Its properties: the mean, and the greatest number.
+    /// Their number of properties: the mean and the maximum.
     pub properties: (u64, u64),
 }
 
-/// Queries whose filters differ in their literals only; counted anew after a day without one.
+/// Queries whose filters differ only in their literals; counted from zero after a day without one.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct ShapeSummary<'a> {

@@ -1,4 +1,4 @@
-//! For each code a workload that shows it, and one that nearly does (PS-20.1).
+//! For each code, a workload that shows it, and one that nearly does (PS-20.1).
 
 use crate::*;
 use lazuli_model::Timestamp;
@@ -6,7 +6,7 @@ use lazuli_model::Timestamp;
 mod memory;
 mod server;
 
-/// Sends samples, and moves the clock.
+/// Sends samples, and advances the clock.
 struct Workload {
     advisor: Advisor,
     /// Milliseconds since the start.
@@ -67,7 +67,7 @@ fn check(code: Code, guilty: impl Fn(&mut Workload), innocent: impl Fn(&mut Work
     assert_eq!(workload.codes(), [], "innocent");
 }
 
-/// A key that sorts anywhere.
+/// A key from a pseudorandom order.
 fn scattered(number: u64) -> String {
     format!("{:016x}x", number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
@@ -84,7 +84,7 @@ fn adv_1_appends_to_the_newest_partition() {
             }
         }
     };
-    // The oldest partition is the least one, and is there from the start.
+    // The oldest partition sorts first, and exists from the start.
     let first = |workload: &mut Workload| workload.insert("0000x", "first", true);
     check(
         Code::AppendPartitions,
@@ -106,7 +106,7 @@ fn adv_2_appends_rows_to_a_hot_partition() {
         for number in 0..600 {
             let row = if number < appends { format!("r{number:06}x") } else { scattered(number) };
             workload.insert("hot", &row, true);
-            // Others have more, so that the partition is not most of the traffic.
+            // Other partitions have more, so that this one does not have most of the traffic.
             workload.insert("a", &scattered(number), true);
             workload.insert("b", &scattered(number), true);
         }
@@ -155,7 +155,7 @@ fn adv_4_scans_of_the_table() {
         |workload| {
             (0..100).for_each(|_| workload.query(point));
             workload.query(scan);
-            // To read all of a table on purpose is no mistake.
+            // Reading a whole table on purpose is not a mistake.
             workload.query(QueryFacts { returned: 5000, ..QueryFacts::new(Class::TableScan) });
         },
     );
@@ -224,7 +224,7 @@ fn adv_9_conflicts_on_a_row() {
         |workload| {
             writes(workload, 500, 99);
             workload.pass(120_000);
-            // Many, and a small part.
+            // Many, but a small share.
             for _ in 0..2000 {
                 let replace = Sample { is_conditional: true, ..workload.sample(Verb::Replace) };
                 workload.send(&replace.with_keys("p", "counter"));

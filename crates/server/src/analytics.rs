@@ -32,7 +32,7 @@ pub enum Extent {
 
 /// The counted requests of a service, and the tables that store the counts.
 pub struct Analytics {
-    /// Whose requests are counted.
+    /// The service whose requests are counted.
     counted: MeteredService,
     /// Reads the properties of the service.
     read: Box<ReadProperties>,

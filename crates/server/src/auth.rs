@@ -1,6 +1,6 @@
 //! Authentication, authorization, and explanations of refusals.
 //!
-//! What differs between services, such as the string to sign, comes from
+//! Differences between services, such as the string to sign, come from
 //! [`credentials::Credentials`].
 
 pub(crate) mod accounts;

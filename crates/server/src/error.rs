@@ -18,7 +18,7 @@ pub(crate) struct ApiError {
     pub(crate) text: Option<Cow<'static, str>>,
     pub(crate) stage: Stage,
     pub(crate) cause: Option<BoxError>,
-    /// Set if it is a credential that was refused.
+    /// Set if a credential was refused.
     pub(crate) refusal: Option<Refusal>,
     /// Why a credential was refused: for the log, and with `--explain-auth` for the caller.
     pub(crate) explanation: Option<Box<str>>,

@@ -85,7 +85,7 @@ request_headers! {
         client_request_id: &'a HeaderValue = "x-ms-client-request-id", raw;
         content_md5: &'a str = "content-md5", text;
         date: &'a str = "date", text;
-        /// Whether the client asks for extensions.
+        /// Whether the client requests extensions.
         extensions: &'a HeaderValue = "x-lazuli-extensions", raw;
         host: &'a str = "host", text;
         version: &'a HeaderValue = "x-ms-version", raw;
@@ -104,7 +104,7 @@ request_headers! {
     }
 }
 
-/// The header with which a POST requests another method.
+/// The header with which a POST requests a different method.
 pub(crate) const TUNNEL: &str = "x-http-method";
 
 /// Replaces an If-Match that is not one readable value, and is not a valid tag (T-5.6). Dropping

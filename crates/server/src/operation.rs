@@ -81,7 +81,7 @@ pub(crate) enum Role {
     Service(Permissions),
     /// User delegation keys.
     Delegation,
-    /// No role permits it; this is the error.
+    /// No role permits it; this is the error to return.
     Nobody(ErrorCode),
 }
 
@@ -98,19 +98,19 @@ pub(crate) enum Body {
 pub(crate) enum Answer {
     /// In the format that the request accepts.
     Negotiated,
-    /// As [`Answer::Negotiated`], or with no body when the request prefers that (T-2.51).
+    /// Like [`Answer::Negotiated`], or with no body when the request prefers that (T-2.51).
     Preferred,
     /// Without a body, which it confirms when the request prefers that (T-2.57).
     NoContent,
-    /// As [`Answer::Negotiated`], a page of many, which takes its share of the memory for answers.
+    /// Like [`Answer::Negotiated`], for a page of many items, which reserves response memory.
     Page,
     /// In parts, each with the response of its own operation. Authorization is per part too.
     Parts,
     /// XML, whatever the request accepts (T-2.15).
     Xml,
-    /// JSON, whatever the request accepts: settings that only extensions have.
+    /// JSON, whatever the request accepts: settings that exist only as extensions.
     Json,
-    /// As [`Answer::Json`], a page of many that a request may wait for.
+    /// Like [`Answer::Json`], for a page of many items that a request may wait for.
     Changes,
 }
 
@@ -182,7 +182,7 @@ impl Verb {
         }
     }
 
-    /// Applies `X-HTTP-Method` (T-5.13 to T-5.16). `values` are all the headers of that name.
+    /// Applies `X-HTTP-Method` (T-5.13 to T-5.16). `values` are all headers of that name.
     pub(crate) fn tunnelled<'v>(
         self,
         mut values: impl Iterator<Item = &'v str>,
@@ -201,8 +201,8 @@ impl Verb {
     }
 }
 
-/// Declares the operations of a service and the row of each: its verbs, the pattern of the resources it
-/// is for, which are values of the service's own type, and its [`Facts`].
+/// Declares the operations of a service and the row of each: its verbs, a pattern for its resources,
+/// which are values of the service's own type, and its [`Facts`].
 macro_rules! operations {
     (
         $(#[$doc:meta])*

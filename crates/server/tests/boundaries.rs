@@ -1,12 +1,12 @@
 //! The folders of the server build on each other in one order, no modules depend on each other in a
-//! circle, and what all services share knows none of them. The compiler holds such boundaries between
-//! crates; between modules these tests do.
+//! circle, and the code shared by all services knows none of them. Between crates the compiler
+//! enforces such boundaries; between modules these tests do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Words that only the folders of the services may say.
+/// Words that only the folders of the services may contain.
 const OF_SERVICES: [&str; 10] = [
     "lazuli_table",
     "crate::table",
@@ -20,7 +20,7 @@ const OF_SERVICES: [&str; 10] = [
     "QueueApi",
 ];
 
-/// Names of services as text, which what they share must not say either.
+/// Names of services as text, which shared code must not contain either.
 const NAMES: [&str; 2] = ["\"table\"", "\"queue\""];
 
 /// What each part must not name: the parts above it, and services.
@@ -76,10 +76,10 @@ fn no_folder_names_one_that_builds_on_it() {
 /// The names on the way to a module; that of the crate itself is empty.
 type Module = Vec<String>;
 
-/// The modules that each module names, and one path by which it does.
+/// The modules that each module names, and one path by which it names each.
 type Graph = BTreeMap<Module, BTreeMap<Module, String>>;
 
-/// The modules of the server. A file is a module; tests may name what they like.
+/// The modules of the server. A file is a module; tests may name anything.
 fn module_graph() -> io::Result<Graph> {
     let src = src();
     let mut texts = BTreeMap::new();
@@ -125,13 +125,13 @@ fn named_module(modules: &BTreeSet<Module>, module: &Module, path: &[String]) ->
     Some(found)
 }
 
-/// Every path of at least two names, groups such as `a::{b, c}` written out.
+/// Every path of at least two names, with groups such as `a::{b, c}` expanded.
 fn named_paths(text: &str) -> Vec<Vec<String>> {
     // Tests are at the end of a file.
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let code: Vec<_> = text.lines().map(|line| line.split("//").next().unwrap_or("")).collect();
     let mut found = Vec::new();
-    // What precedes the names in each open brace, and the path being read.
+    // The prefix of the names in each open brace, and the path being read.
     let mut groups: Vec<Vec<String>> = vec![Vec::new()];
     let mut path: Vec<String> = Vec::new();
     let mut is_joined = false;
@@ -184,7 +184,7 @@ fn tokens(code: &str) -> Vec<&str> {
 }
 
 /// Removes the modules that name none of the others, and those that no other names, until only
-/// circles and what is between them are left.
+/// circles and the modules between them are left.
 fn circles(mut graph: Graph) -> Graph {
     loop {
         let before = graph.len();

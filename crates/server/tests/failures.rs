@@ -1,8 +1,8 @@
-//! A request that fails with 500 is logged once, with the id that its client got. A request that is
-//! refused because the store takes no writes is not: the engine logs that state, once.
+//! A request that fails with 500 is logged once, with the id that its client got. A request refused
+//! because the store takes no writes is not logged: the engine logs that state, once.
 //!
-//! A batch answers 202 whatever becomes of its operations, so a failure inside one never passed the
-//! place that logs failures: the id that the client was asked to report was nowhere in the log.
+//! A batch returns 202 whatever happens to its operations, so a failure inside one never reached
+//! the code that logs failures: the id that the client was asked to report was not in the log.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -159,7 +159,7 @@ async fn front() -> (Front<TableApi>, Arc<Layered<FailingEngine>>) {
     (front, engine)
 }
 
-/// One of each kind, each with the status of its response when the store is damaged.
+/// One request of each kind, with the status of its response when the store is damaged.
 fn requests() -> [(&'static str, Request<Full<Bytes>>, u16); 4] {
     let change_set = format!(
         "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\
@@ -196,8 +196,7 @@ async fn every_failure_of_ours_is_logged_once_with_the_id_its_client_got() {
     }
 }
 
-/// Each refused write wrote a line: a full disk filled the log with as many lines as there were
-/// clients that tried again.
+/// Each refused write wrote a line: a full disk filled the log with a line for every client retry.
 #[tokio::test]
 async fn requests_that_an_unavailable_store_refuses_are_no_errors() {
     let log = Log::default();

@@ -24,7 +24,7 @@ fn start(tokens: Option<Arc<Tokens>>) -> Running {
 }
 
 impl Running {
-    /// Sends the head of a request and returns the answer.
+    /// Sends the head of a request and returns the response.
     fn send(&self, head: &str) -> String {
         let mut stream = std::net::TcpStream::connect(self.admin.address()).unwrap();
         stream.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();

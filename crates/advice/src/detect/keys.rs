@@ -1,4 +1,4 @@
-//! Where rows go: ADV-1, 2, 3, 10, 11, 13, 19.
+//! Distribution of rows over keys: ADV-1, 2, 3, 10, 11, 13, 19.
 
 use super::Sizes;
 use crate::sketch::{Known, Top, is_share};
@@ -7,15 +7,15 @@ use crate::{Code, Findings, Sample, Thresholds, Verb};
 use lazuli_model::key::compare;
 use lazuli_model::key_text::fnv1a;
 
-/// Inserts of a minute that tell anything.
+/// The least inserts in a minute that are significant.
 const INSERTS_MIN: u64 = 20;
-/// What the service promises for one partition.
+/// The service's target for one partition.
 const PARTITION_PER_SECOND: u32 = 2000;
 
 #[derive(Debug)]
 pub(super) struct Keys {
     second: u64,
-    /// Requests of this second.
+    /// Requests in this second.
     in_second: u32,
     partitions: Top<Partition>,
     /// Rows that were inserted into each partition.
@@ -23,27 +23,27 @@ pub(super) struct Keys {
     growth: Growth,
     lonely: Lonely,
     only: Only,
-    /// Lengths of the numbers in a place, one bit each.
+    /// Lengths of the numbers in a position, one bit each.
     numbers: Top<u32>,
 }
 
-/// One of the busiest partitions, in this second.
+/// One of the busiest partitions in this second.
 #[derive(Debug, Default)]
 struct Partition {
     second: u64,
     requests: u32,
     inserts: u32,
     appends: u32,
-    /// Inserts one by one, by the client that came first.
+    /// Single inserts by the first client of the second.
     singles: u32,
     client: u64,
-    /// The greatest row key that was inserted.
+    /// The greatest row key inserted so far.
     last_row: Box<str>,
 }
 
 stored!(Partition { second, requests, inserts, appends, singles, client, last_row });
 
-/// Whether new partitions are always the greatest, or always the least (ADV-1).
+/// Whether new partitions always sort last, or always first (ADV-1).
 #[derive(Debug, Default)]
 struct Growth {
     minute: u64,
@@ -52,12 +52,12 @@ struct Growth {
     newest: Box<str>,
     least: Option<Box<str>>,
     greatest: Option<Box<str>>,
-    /// New partitions beyond the greatest, below the least, and between.
+    /// New partitions that sort after the greatest, before the least, and in between.
     above: u64,
     below: u64,
     between: u64,
     minutes: u32,
-    /// Inserts since the beginning, and those beyond the greatest key so far.
+    /// Inserts since the beginning, and those beyond the greatest key at the time.
     all: u64,
     beyond: u64,
     last: Option<(Box<str>, Box<str>)>,
@@ -79,7 +79,7 @@ stored!(Growth {
     last,
 });
 
-/// Whether rows are alone in their partitions, and come in groups (ADV-11).
+/// Whether rows are alone in their partitions but written in groups (ADV-11).
 #[derive(Debug, Default)]
 struct Lonely {
     partitions: u64,
@@ -91,7 +91,7 @@ struct Lonely {
 
 stored!(Lonely { partitions, single, inserts, in_groups, last });
 
-/// Whether there is one partition only (ADV-13).
+/// Whether there is only one partition (ADV-13).
 #[derive(Debug, Default)]
 struct Only {
     partition: Option<Box<str>>,
@@ -115,18 +115,15 @@ impl Keys {
         }
     }
 
-    /// Closes the second and the minute that are over at the time of `sample`, which is no traffic.
+    /// Closes the second and the minute if they have ended by the time of `sample`, which does not count as traffic.
     pub(super) fn pass(
         &mut self,
         sample: &Sample<'_>,
         thresholds: &Thresholds,
         findings: &mut Findings,
     ) {
+        self.pass_second(sample, thresholds, findings);
         let second = sample.second();
-        if second > self.second {
-            self.close_second(sample, thresholds, findings);
-            (self.second, self.in_second) = (second, 0);
-        }
         if second / 60 > self.growth.minute && self.growth.minute != 0 {
             self.growth.close_minute(sample, second / 60, thresholds, findings);
         }
@@ -137,7 +134,7 @@ impl Keys {
         self.partitions.iter().map(|(key, count, _)| (key, count))
     }
 
-    /// Inserts, and those beyond the greatest key so far.
+    /// Inserts, and those beyond the greatest key at the time.
     pub(super) fn growth(&self) -> (u64, u64) {
         (self.growth.all, self.growth.beyond)
     }
@@ -170,11 +167,7 @@ impl Keys {
         thresholds: &Thresholds,
         findings: &mut Findings,
     ) {
-        let second = sample.second();
-        if second > self.second {
-            self.close_second(sample, thresholds, findings);
-            (self.second, self.in_second) = (second, 0);
-        }
+        self.pass_second(sample, thresholds, findings);
         self.in_second += 1;
         let Some(partition) = sample.partition else { return };
         self.only.observe(sample, partition, thresholds, findings);
@@ -186,9 +179,22 @@ impl Keys {
             return;
         }
         self.numbers(sample, partition, findings);
-        let rows = self.rows.add(partition, second);
+        let rows = self.rows.add(partition, sample.second());
         self.growth.observe(sample, partition, rows == 0, thresholds, findings);
         self.lonely.observe(sample, partition, rows, thresholds, findings);
+    }
+
+    /// Closes the second that is over at the time of `sample`.
+    fn pass_second(
+        &mut self,
+        sample: &Sample<'_>,
+        thresholds: &Thresholds,
+        findings: &mut Findings,
+    ) {
+        if sample.second() > self.second {
+            self.close_second(sample, thresholds, findings);
+            (self.second, self.in_second) = (sample.second(), 0);
+        }
     }
 
     /// Looks at the busiest partitions of the second that is over.
@@ -235,7 +241,7 @@ impl Keys {
         }
     }
 
-    /// Looks for numbers of different lengths in one place of the keys (ADV-10).
+    /// Looks for numbers of different lengths in one position of the keys (ADV-10).
     fn numbers(&mut self, sample: &Sample<'_>, partition: &str, findings: &mut Findings) {
         let places = [("PartitionKey", Some(partition)), ("RowKey", sample.row)];
         for (name, key) in places {
@@ -267,13 +273,13 @@ impl Keys {
     }
 }
 
-/// Splits a key before the digits at its end; `None` if there are none. The text before them must not end in a
-/// letter or another character of a word: `a1` is a name, `a_1` and `1` are numbers.
+/// Splits a key before its trailing digits; `None` if there are none. The text before them must not end in a word
+/// character: `a1` is a name, `a_1` and `1` are numbers.
 fn trailing_digits(key: &str) -> Option<(&str, usize)> {
     let prefix = key.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = key.len() - prefix.len();
     let is_number = prefix.is_empty() || prefix.ends_with(['_', '-', ':', '!', ' ', '.']);
-    // A prefix with digits of its own is a compound key: each value of it is a place of its own.
+    // A prefix with its own digits is a compound key, whose every value would be a position of its own.
     let is_place = !prefix.contains(|c: char| c.is_ascii_digit()) && prefix.len() <= 64;
     (digits > 0 && is_number && is_place).then_some((prefix, digits))
 }

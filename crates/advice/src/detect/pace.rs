@@ -1,14 +1,14 @@
-//! How traffic is spread over time: ADV-20.
+//! Distribution of traffic over time: ADV-20.
 
 use crate::stored::stored;
 use crate::{Code, Findings, Sample, Thresholds};
 use std::collections::VecDeque;
 
-/// Minutes that are remembered.
+/// The number of minutes remembered.
 const MINUTES_MAX: usize = 60;
-/// Minutes before there is a median to compare with.
+/// Minutes needed for a median to compare with.
 const MINUTES_MIN: usize = 10;
-/// Requests of a minute that can be a spike.
+/// The least requests in a minute that can be a spike.
 const SPIKE_MIN: u64 = 1000;
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl Pace {
         self.count += 1;
     }
 
-    /// Closes the minutes that are over at the time of `sample`.
+    /// Closes the minutes that have ended by the time of `sample`.
     pub(super) fn pass(
         &mut self,
         sample: &Sample<'_>,
@@ -51,7 +51,7 @@ impl Pace {
         }
     }
 
-    /// Compares a minute that is over with those before it.
+    /// Compares a minute that has ended with those before it.
     fn close(
         &mut self,
         count: u64,

@@ -5,18 +5,18 @@ use crate::{Code, Findings, Sample, Thresholds, Verb};
 use lazuli_model::key_text::fnv1a;
 use std::collections::VecDeque;
 
-/// Reads that are remembered.
+/// The number of reads remembered.
 const READS_MAX: usize = 16;
-/// Hashes of texts that are remembered of each.
+/// Hashes of string values remembered for each.
 const VALUES_MAX: usize = 8;
-/// Kinds, and pairs of them, that are counted.
+/// Kinds, and pairs of kinds, that are counted.
 const KINDS_MAX: usize = 64;
 
-/// Reads of all tables, to find those that lead to others.
+/// Recent reads of all tables, to find those that lead to others.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     last: VecDeque<Read>,
-    /// Reads of each kind: a type, or a table whose types nobody knows.
+    /// Reads of each kind: a type, or a table if the types are unknown.
     kinds: Top<u64>,
     pairs: Top<u64>,
 }
@@ -26,7 +26,7 @@ struct Read {
     client: u64,
     second: u64,
     kind: Box<str>,
-    /// Hashes of its own keys, which prove nothing if they come again.
+    /// Hashes of its own keys, whose recurrence proves nothing.
     keys: [u64; 2],
     values: Box<[u64]>,
 }
@@ -69,8 +69,8 @@ impl Pairs {
         }
     }
 
-    /// The kind of an earlier read, within a second and of the same client, that had a key of this one among
-    /// its texts and not among its keys.
+    /// The kind of an earlier read, within a second and by the same client, that had a key of this one among its string
+    /// values but not in its keys.
     fn origin(&self, sample: &Sample<'_>) -> Option<String> {
         let keys = hashes(sample)?;
         let second = sample.second();

@@ -1,15 +1,15 @@
-//! What is read: ADV-4 to 8, 15, 17, 23, 24.
+//! Reads: ADV-4 to 8, 15, 17, 23, 24.
 
 use super::Sizes;
 use crate::sketch::{Top, Within, is_share};
 use crate::stored::{Stored, stored};
 use crate::{Class, Code, Findings, QueryFacts, Sample, Thresholds, Verb};
 
-/// Rows that are read one after the other.
+/// Adjacent rows read one after the other.
 const ROWS_IN_A_ROW: u32 = 24;
-/// Empty pages one after the other.
+/// Consecutive empty pages.
 const EMPTY_PAGES: u32 = 10;
-/// Properties, or bytes, of entities that are dear to read whole (X-5.2b).
+/// Entities with this many properties, or bytes, are expensive to read whole (X-5.2b).
 const WIDE_PROPERTIES: u64 = 20;
 const LARGE_BYTES: u64 = 8 * 1024;
 
@@ -30,7 +30,7 @@ pub(super) struct Queries {
     shapes: Top<Shape>,
 }
 
-/// Bytes that were read and not used.
+/// Bytes that were read but not used.
 #[derive(Debug, Default)]
 struct Unused {
     rows: u64,
@@ -40,7 +40,7 @@ struct Unused {
 
 stored!(Unused { rows, bytes, used });
 
-/// Entities that were read whole, with all their properties.
+/// Entities read whole, with all their properties.
 #[derive(Debug, Default)]
 struct Whole {
     rows: u64,
@@ -50,7 +50,7 @@ struct Whole {
 
 stored!(Whole { rows, properties, bytes });
 
-/// Queries whose filters differ in their literals only.
+/// Queries whose filters differ only in their literals.
 #[derive(Debug, Default)]
 pub(crate) struct Shape {
     pub(crate) queries: u64,
@@ -58,7 +58,7 @@ pub(crate) struct Shape {
     pub(crate) returned: u64,
     /// Queries that read partitions or the table.
     pub(crate) scans: u64,
-    /// A property that is compared with `eq`.
+    /// A property that they compare with `eq`.
     pub(crate) lookup: Option<Box<str>>,
     /// The second of the last query.
     last: u64,
@@ -66,13 +66,13 @@ pub(crate) struct Shape {
 
 stored!(Shape { queries, examined, returned, scans, lookup, last });
 
-/// Seconds after which the numbers of a shape that nobody asked for begin again.
+/// Seconds without a query after which the counts of a shape start from zero.
 const SHAPE_SECONDS: u64 = 24 * 3600;
 
-/// Rows that are read one after the other.
+/// Adjacent rows read one after the other.
 #[derive(Debug, Default)]
 struct Neighbours {
-    /// The partition, the text before the number of the last row, and the number.
+    /// The partition, the text before the number in the last row key, and the number.
     last: Option<(Box<str>, Box<str>, u64)>,
     run: u32,
     runs: u64,
@@ -191,7 +191,7 @@ impl Queries {
         }
     }
 
-    /// ADV-8, as a server sees it: wide or large entities are read whole.
+    /// ADV-8, seen by a server: wide or large entities are read whole.
     fn whole(
         &mut self,
         sample: &Sample<'_>,
@@ -244,7 +244,7 @@ impl Queries {
         }
         let in_a_row = query.empty_pages_before.saturating_add(query.empty_pages);
         if query.empty_pages > 0 && in_a_row >= EMPTY_PAGES {
-            // Those before the tenth in a row are counted with it.
+            // The tenth in a row also stands for the nine before it.
             let is_first = query.empty_pages_before < EMPTY_PAGES;
             let new = if is_first { in_a_row } else { query.empty_pages };
             let count = self.empty_pages.add_many(hour, new);
@@ -269,7 +269,7 @@ impl Queries {
         });
         let property = query.property.unwrap_or_default();
         match query.class {
-            // To read a table on purpose, without a filter, is no mistake.
+            // Reading a table on purpose, without a filter, is not a mistake.
             Class::TableScan | Class::PartitionRange if query.property.is_some() || reads_much => {
                 self.scans += 1;
                 let (scans, queries) = (self.scans, self.queries);

@@ -6,18 +6,18 @@ use lazuli_model::key_text::fnv1a;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Writes that are remembered.
+/// The number of writes remembered.
 const WRITES_MAX: usize = 256;
 /// Pairs of tables that are counted.
 const PAIRS_MAX: usize = 64;
 
-/// Writes of all tables, to find those that belong together.
+/// Recent writes of all tables, to find those that belong together.
 #[derive(Debug)]
 pub(crate) struct Together {
     last: VecDeque<Write>,
     /// Writes of each table.
     tables: Top<u64>,
-    /// Writes of a table that had a companion in another: `this with that`.
+    /// Writes to a table with a companion write in another: `this with that`.
     pairs: Top<u64>,
 }
 
@@ -77,7 +77,7 @@ impl Together {
         self.last.push_back(Write { partition, second, table });
     }
 
-    /// The writes of the last second are not worth keeping.
+    /// The writes of the last second are not worth storing.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         self.tables.write(out);
         self.pairs.write(out);

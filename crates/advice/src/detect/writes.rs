@@ -1,4 +1,4 @@
-//! What is written: ADV-9, 12, 14, 18, 21.
+//! Writes: ADV-9, 12, 14, 18, 21.
 
 use super::Sizes;
 use crate::sample::FINGERPRINT_PLACES;
@@ -8,16 +8,16 @@ use crate::{Code, Findings, Fingerprint, Sample, SizeFacts, Thresholds, Verb};
 use lazuli_model::key_text::fnv1a;
 use lazuli_model::limits::{BINARY_BYTES_MAX, CUSTOM_PROPERTIES_MAX, ENTITY_BYTES_MAX};
 
-/// Indexes that are counted: a table has no more.
+/// Indexes that are counted: a table cannot have more.
 const INDEXES_MAX: usize = 16;
-/// Large rows whose versions are compared, and seconds after which another may take the place of one.
+/// Large rows whose versions are compared, and seconds after which one may be replaced by another.
 const COMPARED_MAX: usize = 16;
 const COMPARED_SECONDS: u64 = 60;
 const SECONDS_PER_DAY: u64 = 24 * 3600;
-/// Three quarters of the limit of a size is near it; of the number of properties, 230 of 252.
+/// Three quarters of a size limit is near it; for the number of properties it is 230 of 252.
 const NEAR_PROPERTIES: usize = CUSTOM_PROPERTIES_MAX - 22;
 const NEAR_LIST_PERCENT: u8 = 75;
-/// Bytes of an entity that is dear to replace.
+/// Entities of this size are expensive to replace.
 const LARGE_BYTES: usize = 4 * 1024;
 
 #[derive(Debug)]
@@ -33,16 +33,16 @@ pub(super) struct Writes {
     totals: Totals,
 }
 
-/// What was written of a table since it is watched.
+/// Totals of the writes to a table since it has been watched.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) writes: u64,
     pub(crate) batched: u64,
     pub(crate) deletes: u64,
-    /// Writes that were refused with 409, and with 412.
+    /// Writes refused with 409, and those refused with 412.
     pub(crate) exists: u64,
     pub(crate) changed: u64,
-    /// Entities whose size is known, and their sums and greatest.
+    /// Entities of known size, with the sums and maxima of their sizes.
     pub(crate) sized: u64,
     pub(crate) bytes: u64,
     pub(crate) bytes_max: u64,
@@ -80,7 +80,7 @@ impl Totals {
     }
 }
 
-/// A large row, and what it was written with last.
+/// A large row, and its last content.
 #[derive(Debug)]
 struct Compared {
     row: u64,
@@ -99,7 +99,7 @@ stored!(Row { writes, conflicts });
 
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// The first write that no read followed.
+    /// The first write that was not followed by a read.
     first_write: Option<u64>,
     writes: u64,
     pub(crate) last_read: Option<u64>,
@@ -130,7 +130,7 @@ impl Writes {
         self.indexes.get(name)?.last_read
     }
 
-    /// Versions of large rows are not kept: they say nothing of values, but are many bytes.
+    /// Versions of large rows are not stored: they say nothing about values, but take many bytes.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         self.rows.write(out);
         self.indexes.write(out);
@@ -202,7 +202,7 @@ impl Writes {
         }
     }
 
-    /// ADV-12: a read of an index, or a write that keeps it.
+    /// ADV-12: a read of an index, or a write that updates it.
     pub(super) fn index(
         &mut self,
         name: &str,
@@ -265,8 +265,8 @@ impl Writes {
         }
     }
 
-    /// How many properties a write changed, if the version before is known. A row that is compared keeps
-    /// its place for as long as it is written every minute.
+    /// How many properties a write changed, if the previous version is known. A compared row keeps its place as long
+    /// as it is written every minute.
     fn compare(&mut self, sample: &Sample<'_>, fingerprint: &Fingerprint) -> Option<u32> {
         let (partition, row) = (sample.partition?, sample.row?);
         let row = fnv1a(row.as_bytes()) ^ fnv1a(partition.as_bytes()).rotate_left(1);

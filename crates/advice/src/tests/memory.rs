@@ -1,4 +1,4 @@
-//! What an advisor keeps: how much memory, over a restart, and for how long.
+//! What an advisor keeps: its memory, its state across restarts, and for how long.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn a_compact_advisor_keeps_64_kib_of_a_table() {
     let shared = advisor.together.bytes() + advisor.pairs.bytes();
     let bytes = advisor.bytes() - before - shared;
     assert!(bytes <= 64 * 1024, "{bytes}");
-    // 63 more have room; the next one takes the place of the one that is idle for the longest time.
+    // 63 more fit; the next one replaces the table that has been idle longest.
     for number in 0..64 {
         let at = Timestamp::from_unix_seconds(START_SECONDS + 100 + number * 60);
         advisor.observe(&Sample::new(at, &format!("Table{number}"), Verb::Get));
@@ -68,7 +68,7 @@ fn a_compact_advisor_keeps_64_kib_of_a_table() {
     assert!(names.iter().any(|name| name == "Table63") && names.iter().all(|name| name != "Rows"));
 }
 
-/// nothing is lost over a restart, and bytes that make no sense are given up.
+/// nothing is lost in a restart, and invalid bytes are discarded.
 #[test]
 fn what_is_saved_is_restored() {
     let mut advisor = Advisor::compact(Thresholds::default());

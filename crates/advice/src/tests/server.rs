@@ -1,8 +1,8 @@
-//! Findings that rest on what only a server sees.
+//! Findings based on what only a server sees.
 
 use super::*;
 
-/// ADV-16 and ADV-18, as a server sees them.
+/// ADV-16 and ADV-18, seen by a server.
 #[test]
 fn a_server_sees_keys_that_come_from_values_and_properties_that_change() {
     use lazuli_model::key_text::fnv1a;
@@ -32,7 +32,7 @@ fn a_server_sees_keys_that_come_from_values_and_properties_that_change() {
     check(Code::ReplaceForOne, |workload| replaces(workload, 1), |workload| replaces(workload, 2));
 }
 
-/// ADV-8, as a server sees it (X-5.2b).
+/// ADV-8, seen by a server (X-5.2b).
 #[test]
 fn a_server_sees_wide_entities_that_are_read_whole() {
     let read = |properties: u64, bytes: u64| {

@@ -17,7 +17,7 @@ pub use lazuli_wire::connection_string::{
 pub struct Account {
     pub name: AccountName,
     pub keys: Vec<SigningKey>,
-    /// Requests that were answered, by service.
+    /// Requests answered, by service.
     pub(crate) requests: Arc<PerLabel<ServiceName, Counter>>,
 }
 
@@ -40,7 +40,7 @@ impl Account {
 
 /// Why a list of accounts is invalid.
 ///
-/// The messages never contain keys, nor text in place of a name that could be a key.
+/// The messages never contain keys, nor any text that stands in place of a name but could be a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountsError {
     #[error("account {place} of the list is not name:key or name:key1:key2")]
@@ -69,9 +69,8 @@ impl Accounts {
         Ok(Self(ArcSwap::from_pointee(by_name(accounts)?)))
     }
 
-    /// Parses `name:key1[:key2];name:key1[:key2]`, the form Azurite's `AZURITE_ACCOUNTS` has. A
-    /// line break separates accounts like a semicolon, and a line that begins with `#` is a
-    /// comment.
+    /// Parses `name:key1[:key2];name:key1[:key2]`, the form of Azurite's `AZURITE_ACCOUNTS`. A line
+    /// break separates accounts like a semicolon, and a line that begins with `#` is a comment.
     pub fn parse(text: &str) -> Result<Vec<Account>, AccountsError> {
         let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
         let entries = lines.flat_map(|line| line.split(';')).map(str::trim);
@@ -82,7 +81,7 @@ impl Accounts {
     /// Replaces the accounts, for requests that begin from now on.
     pub fn replace(&self, accounts: Vec<Account>) -> Result<(), AccountsError> {
         let mut accounts = by_name(accounts)?;
-        // The request count of an account continues.
+        // The request count of an existing account continues.
         for (name, known) in self.0.load().iter() {
             if let Some(account) = accounts.get_mut(name) {
                 Arc::make_mut(account).requests = known.requests.clone();
@@ -99,7 +98,7 @@ impl Accounts {
         account.filter(|account| account.name.as_str() == name)
     }
 
-    /// Every account, in no order.
+    /// Every account, in no particular order.
     pub(crate) fn all(&self) -> Vec<Arc<Account>> {
         self.0.load().values().cloned().collect()
     }
@@ -111,7 +110,7 @@ impl Accounts {
 }
 
 impl Source for Accounts {
-    /// By name for the first accounts, and all others together.
+    /// By name for the first accounts; all others combined.
     fn report(&self) -> Vec<Family> {
         const NAMED_MAX: usize = 100;
         let mut family = Family::new("lazuli_account_requests", "Requests of each account");

@@ -76,7 +76,7 @@ impl<S: Credentials> Authenticator<'_, S> {
         presented: &Presented<'_>,
     ) -> ApiResult<Principal<S::Grant>> {
         let header = presented.headers.authorization;
-        // Most requests carry no token: for them nothing of its size is moved around.
+        // Most requests carry no token; avoid moving a value of its size around for them.
         let sas = match presented.query.contains("sig") {
             false => None,
             true => S::parse_sas(presented).map_err(|error| {

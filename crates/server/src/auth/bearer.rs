@@ -74,7 +74,7 @@ impl TokenIssuer {
         self.keys.load(now).await
     }
 
-    /// Accepts a token, or says why not.
+    /// Accepts a token, or returns why not.
     pub(crate) async fn check(
         &self,
         token: &str,
@@ -127,7 +127,7 @@ impl TokenIssuer {
         Ok(Identity { object_id, tenant_id, grant })
     }
 
-    /// With or without a trailing slash.
+    /// An audience matches with or without a trailing slash.
     fn is_audience(&self, audience: &str, account: &AccountName, service: &RoleNames) -> bool {
         let audience = audience.strip_suffix('/').unwrap_or(audience);
         if self.audiences.is_empty() {

@@ -14,8 +14,8 @@ use lazuli_wire::uri::Query;
 use lazuli_wire::version::ApiVersion;
 use std::fmt;
 
-/// The credentials of a service: how its requests are signed, what its own tokens are and which roles
-/// it knows. Account keys, tokens for accounts and bearer tokens are the same for all services.
+/// The credentials of a service: how its requests are signed, what its own tokens look like, and which
+/// roles it knows. Account keys, tokens for accounts and bearer tokens are the same for all services.
 pub(crate) trait Credentials {
     /// The service SAS as parsed from a query.
     type Token<'q>: Send + Sync;
@@ -46,7 +46,7 @@ pub(crate) trait Credentials {
         signature: &str,
     ) -> Option<usize>;
 
-    /// Why [`Credentials::signing_key`] found none.
+    /// Why [`Credentials::signing_key`] found no key.
     fn explain_signature(
         presented: &Presented<'_>,
         scheme: Scheme,
@@ -54,7 +54,7 @@ pub(crate) trait Credentials {
         keys: &Keyring<'_>,
     ) -> String;
 
-    /// The detail about such a signature after the error message.
+    /// The service's detail about such a signature, after the error message.
     fn signature_detail(
         _: &Account,
         _: &Presented<'_>,
@@ -69,8 +69,8 @@ pub(crate) trait Credentials {
         presented: &'q Presented<'_>,
     ) -> Result<Option<Sas<'q, Self::Token<'q>>>, SasError>;
 
-    /// What a token permits. Its signature is checked before a stored access policy is read, so
-    /// that strangers learn nothing about policies.
+    /// What a token permits. Its signature is checked before a stored access policy is read, so that
+    /// clients without a valid token learn nothing about policies.
     fn grant(
         &self,
         account: &Account,
@@ -81,7 +81,7 @@ pub(crate) trait Credentials {
     /// Why no key of the account signed the token.
     fn explain_token(token: &Self::Token<'_>, keys: &Keyring<'_>) -> String;
 
-    /// The detail about a refused token after the error message.
+    /// The service's detail about a refused token, after the error message.
     fn token_detail(
         _: &Account,
         _: &Sas<'_, Self::Token<'_>>,
@@ -120,7 +120,7 @@ pub(crate) struct ContainerGrant<'g> {
 
 impl ContainerGrant<'_> {
     /// Refuses an operation that the token does not cover. `named` is the container that the request
-    /// is for, if it is for one, and `is_own` whether the token is for it too.
+    /// addresses, if any, and `is_own` whether the token is for the same one.
     pub(crate) fn permit(&self, facts: &Facts, named: Option<&str>, is_own: bool) -> ApiResult<()> {
         let (Some(named), Some(needed)) = (named, facts.service_sas) else {
             return Err(SasError::Resource.into());

@@ -2,10 +2,10 @@
 //! token.
 //!
 //! Nothing is stored. A key's value is an HMAC, under an account key, over its owner, its validity
-//! period, and what the owner's roles permitted on objects. A token repeats all of that but the
-//! last, so a check derives the key for each possible set of permissions: the one that signed shows
-//! what its owner may grant (A-7.7). A role change takes effect with the next key, at most a week
-//! later; replacing the account key revokes all keys.
+//! period, and what the owner's roles permitted on objects. A token repeats all of these except the
+//! permissions, so a check derives the key for each possible set of permissions: the one that signed
+//! shows what its owner may grant (A-7.7). A role change takes effect with the next key, at most a
+//! week later; replacing the account key revokes all keys.
 
 use crate::auth::accounts::Account;
 use crate::auth::bearer::{Identity, RoleNames};
@@ -20,11 +20,11 @@ use lazuli_wire::xml::{self, XmlError};
 const LIFETIME_SECONDS_MAX: u64 = 7 * 24 * 60 * 60;
 /// The tenant of an issuer whose tokens name none.
 const NO_TENANT: &str = "00000000-0000-0000-0000-000000000000";
-/// Begins with a byte that no header or other signed text can begin with, so that a signature is
-/// never a key and a key never a signature.
+/// Begins with a byte that no header or other signed text can begin with, so that no signature is a
+/// key and no key a signature.
 const PURPOSE: &str = "\0lazuli user delegation key 1";
 
-/// Issues the holder of a bearer token a key for the service that this letter names (Get User
+/// Issues a key to the holder of a bearer token, for the service that this letter names (Get User
 /// Delegation Key). Returns the response document.
 pub(crate) fn give_key(
     account: &Account,
@@ -187,7 +187,7 @@ mod tests {
         let altered =
             |key: UserDelegationKey<'static>| permissions(&account, "r", |sas| sas.key = key);
         assert!(altered(KEY).is_ok());
-        // The same instant, spelled otherwise, has another string to sign: only the key is the same.
+        // The same instant in another notation gives another string to sign; only the key is the same.
         for key in [
             UserDelegationKey { object_id: "other", ..KEY },
             UserDelegationKey { tenant_id: "other", ..KEY },

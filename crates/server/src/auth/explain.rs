@@ -13,9 +13,9 @@ use lazuli_wire::shared_key::Signature;
 use lazuli_wire::uri::percent_encode;
 use std::fmt::Write as _;
 
-/// Bytes of an explanation in a header.
+/// Maximum bytes of an explanation in a header.
 const HEADER_BYTES_MAX: usize = 2048;
-/// Characters shown from the first one that differs.
+/// Characters shown, starting at the first difference.
 const EXCERPT_CHARS: usize = 24;
 
 /// Explains a date that is too far from the server's, or that cannot be read.

@@ -4,10 +4,10 @@ use crate::auth::accounts::Account;
 use lazuli_wire::shared_key::Signature;
 use std::sync::Arc;
 
-/// Other accounts whose keys are tried.
+/// Maximum number of other accounts whose keys are tried.
 const OTHER_ACCOUNTS_MAX: usize = 16;
 
-/// Whose keys may have signed.
+/// The keys that may have signed.
 pub(crate) struct Keyring<'a> {
     pub(crate) account: &'a Account,
     /// The server's accounts, in any order.

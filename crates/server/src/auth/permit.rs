@@ -10,7 +10,7 @@ use lazuli_wire::sas::{AccountGrant, Permissions, SasError};
 /// The holder of a valid credential.
 #[derive(Clone, Debug)]
 pub(crate) enum Principal<G> {
-    /// A holder of an account key, the first or the second: may do everything.
+    /// A holder of an account key, the first or the second: everything is permitted.
     Owner { key: usize },
     /// A holder of a token of the service's own kind.
     Service(G),

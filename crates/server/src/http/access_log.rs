@@ -1,4 +1,4 @@
-//! The access log: one line per request, or only for those that an operator should see.
+//! The access log: one line per request, or only for requests that an operator should see.
 
 use crate::http::meter::{Outcome, Slot};
 use crate::http::record::Record;
@@ -23,16 +23,16 @@ const AGENT_BYTES_MAX: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub struct AccessLog {
     pub lines: AccessLines,
-    /// A request that takes longer is logged like one that failed.
+    /// A request that takes longer is logged like a failed one.
     pub slow: Duration,
-    /// Whether the query is logged with the path, its signature masked.
+    /// Whether the query is logged with the path, with its signature masked.
     pub query: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessLines {
     Off,
-    /// Failures of the server, requests that were throttled, cut, or unreadable, and slow ones.
+    /// Server failures, and requests that were throttled, cut, unreadable or slow.
     Errors,
     All,
 }
@@ -51,7 +51,7 @@ impl AccessLog {
             AccessLines::Errors => {
                 let failed = match record.outcome {
                     Outcome::ServerError | Outcome::Throttled | Outcome::Cut => true,
-                    // Of a head that cannot be read, nothing else tells the operator.
+                    // Nothing else reports an unreadable head to the operator.
                     Outcome::ClientError => record.request.is_none(),
                     Outcome::Ok => false,
                 };
@@ -105,7 +105,7 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A number that is left out when it is zero.
+/// Leaves out zero.
 fn some(number: u64) -> Option<u64> {
     (number > 0).then_some(number)
 }
@@ -133,11 +133,11 @@ fn trace_id(headers: &HeaderMap) -> Option<&str> {
 
 fn agent(headers: &HeaderMap) -> Option<&str> {
     let agent = headers.get(header::USER_AGENT)?.to_str().ok()?;
-    // It is ASCII, so that it can be cut anywhere.
+    // The text is ASCII, so it can be cut anywhere.
     agent.get(..agent.len().min(AGENT_BYTES_MAX))
 }
 
-/// How the request was authenticated; `None` if its credential was refused, or not looked at.
+/// How the request was authenticated; `None` if its credential was refused or not checked.
 fn credential(record: &Record<'_>) -> Option<Cow<'static, str>> {
     let (context, request) = (record.context, record.request?);
     if let Some(place) = context.signing_key {

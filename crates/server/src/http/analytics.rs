@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Number of locks; requests are spread by the last digit of their ids.
 const SHARDS: usize = 16;
 /// Maximum cells of one shard. A minute needs a few dozen per account; if nothing drains them,
-/// counts are lost instead of using unbounded memory.
+/// counts are dropped instead of using unbounded memory.
 const CELLS_MAX: usize = 64 * 1024;
 
 /// Counted requests that are not stored yet.
@@ -115,7 +115,7 @@ impl Counts {
             for (cell, row) in over {
                 drained.entry(cell.account.clone()).or_default().push((cell, row));
             }
-            // Requests of the new minute are counted meanwhile.
+            // Requests of the new minute are counted in the meantime.
             let mut cells = shard.lock().unwrap_or_else(PoisonError::into_inner);
             for (cell, row) in rest {
                 cells.entry(cell).or_default().add(&row);
@@ -135,7 +135,7 @@ fn outcome(failure: Option<ErrorCode>, parts: &Parts) -> Outcome {
     let Some(code) = failure else { return Outcome::Success };
     match (code, code.status()) {
         (ErrorCode::ServerBusy, _) => Outcome::ThrottlingError,
-        // The client's timeout was too short.
+        // The client itself set a timeout that was too short.
         (ErrorCode::OperationTimedOut, _) if gives_time(parts) => Outcome::ClientTimeoutError,
         (ErrorCode::OperationTimedOut, _) => Outcome::ServerTimeoutError,
         (_, 401 | 403) => Outcome::AuthorizationError,

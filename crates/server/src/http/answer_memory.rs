@@ -7,7 +7,7 @@ use lazuli_meter::Counter;
 use std::future::Future;
 use std::time::Duration;
 
-/// Smaller bodies are not counted: the number of connections bounds them.
+/// Smaller bodies are not counted: the connection limit bounds them.
 const SMALL_BYTES_MAX: usize = 64 * 1024;
 
 /// The memory budget for responses.

@@ -9,9 +9,9 @@ use lazuli_model::limits::REQUEST_BODY_BYTES_MAX;
 use lazuli_wire::error_code::{ErrorCode, message};
 use std::time::Duration;
 
-/// How much of a refused body is still read. Our limit: enough for an honest mistake.
+/// How much of a refused body is still read. Our own limit: enough for an honest mistake.
 const DISCARDED_BYTES_MAX: usize = 4 * REQUEST_BODY_BYTES_MAX;
-/// How long they may take.
+/// How long reading it may take.
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A body in memory, and its reservation from the body memory.

@@ -223,7 +223,7 @@ mod tests {
             let error = ask(&rules, origin, method, wanted).unwrap_err();
             assert_eq!(error.code, ErrorCode::CorsPreflightFailure);
         }
-        // Origins are compared with regard to case (T-9.25).
+        // Origins are compared case-sensitively (T-9.25).
         assert!(ask(&rules[..1], "HTTP://A", "GET", "").is_err());
     }
 
@@ -272,7 +272,7 @@ mod tests {
         );
     }
 
-    /// What an answer says: `vary`, the allowed origin, the exposed headers.
+    /// The relevant headers of a reply: `vary`, the allowed origin, the exposed headers.
     #[track_caller]
     fn check_decorated(
         rules: &[CorsRule],

@@ -1,4 +1,4 @@
-//! Names that cannot be used again for a while after a deletion, as in Azure; on demand, to test clients.
+//! Simulates that a deleted name cannot be reused for a while, as in Azure; optional, for testing clients.
 
 use lazuli_model::{AccountName, Timestamp};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ pub(crate) struct Deletions {
 }
 
 impl Deletions {
-    /// Deletions that take this long; without a time none is remembered.
+    /// Deletions that take this long; without a time, none is remembered.
     pub(crate) fn new(seconds: Option<NonZeroU64>) -> Self {
         Self { seconds, ends: Mutex::default() }
     }
@@ -33,7 +33,7 @@ impl Deletions {
         }
     }
 
-    /// Whether the deletion of this name still goes on.
+    /// Whether the deletion of this name is still in progress.
     pub(crate) fn contains(&self, account: &AccountName, name: &str, now: Timestamp) -> bool {
         self.seconds.is_some()
             && self.ends().get(&(account.clone(), name.into())).is_some_and(|end| *end > now)

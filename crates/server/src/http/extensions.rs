@@ -1,11 +1,11 @@
-//! The switch of the extensions: what a request must do to get more than the service's own dialect.
+//! The switch for extensions: what a request must do to get more than the service's own protocol.
 
 use crate::error::{ApiError, ApiResult};
 use crate::http::reply::Reply;
 use http::HeaderValue;
 use lazuli_wire::error_code::ErrorCode;
 
-/// Who gets the extensions.
+/// Which requests get extensions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExtensionsMode {
     /// Requests that ask for them.
@@ -13,17 +13,17 @@ pub enum ExtensionsMode {
     Asked,
     /// Every request.
     Always,
-    /// Nobody: a request that asks is refused.
+    /// None: a request that asks is refused.
     Never,
 }
 
-/// The header in which an answer names the extensions it used.
+/// The header in which a response names the extensions it used.
 const USED: &str = "x-lazuli-used";
 
 const UNKNOWN_VALUE: &str = "The value of x-lazuli-extensions must be 'on' or 'off'.";
 const NEVER: &str = "This server offers no extensions: it was started with --extensions never.";
 
-/// Whether a request with this `x-lazuli-extensions` gets extensions.
+/// Whether a request with this `x-lazuli-extensions` header gets extensions.
 pub(crate) fn are_asked_for(header: Option<&HeaderValue>, mode: ExtensionsMode) -> ApiResult<bool> {
     let Some(value) = header else { return Ok(mode == ExtensionsMode::Always) };
     let refused = |text| Err(ApiError::with_text(ErrorCode::InvalidHeaderValue, text));
@@ -35,7 +35,7 @@ pub(crate) fn are_asked_for(header: Option<&HeaderValue>, mode: ExtensionsMode) 
     }
 }
 
-/// The extensions that an answer used.
+/// The extensions that a response used.
 #[derive(Debug, Default)]
 pub(crate) struct Used(Vec<&'static str>);
 
@@ -46,7 +46,7 @@ impl Used {
         }
     }
 
-    /// Names one more in a reply that may name others.
+    /// Adds a name to a reply that may already name others.
     pub(crate) fn also(reply: &mut Reply, name: &'static str) {
         match reply.more.iter_mut().find(|(header, _)| *header == USED) {
             Some((_, names)) => {
@@ -57,12 +57,12 @@ impl Used {
         }
     }
 
-    /// The header of `reply`, if it has one: the part of a batch has it, and the answer shows it.
+    /// The header of `reply`, if it has one: a batch part has it, and the batch response repeats it.
     pub(crate) fn header_of(reply: &Reply) -> Option<(&'static str, String)> {
         reply.more.iter().find(|(header, _)| *header == USED).cloned()
     }
 
-    /// Names them in `reply`, if there are any.
+    /// Names them in `reply`, if any were used.
     pub(crate) fn mark(self, reply: &mut Reply) {
         if !self.0.is_empty() {
             reply.more.push((USED, self.0.join(", ")));

@@ -63,7 +63,7 @@ impl<S: Service> Front<S> {
     }
 
     /// Serves one request. Never fails: errors are responses too.
-    // Not an `async fn`: that it is `Send` is then proven here once, for every service.
+    // Not an `async fn`, so that `Send` is proven once, here, for every service.
     pub fn handle<B>(
         &self,
         request: Request<B>,
@@ -123,8 +123,8 @@ impl<S: Service> Front<S> {
         response
     }
 
-    /// The settings by which a response is decorated. If the store has just failed, what was last read must do, or the
-    /// client would wait for the store twice (K-8.7).
+    /// The settings for decorating a response. If the store has just failed, the last known ones are used;
+    /// otherwise the client would wait for the store twice (K-8.7).
     async fn properties_for(
         &self,
         reply: &Reply,
@@ -148,7 +148,7 @@ impl<S: Service> Front<S> {
         if log.wants(record) {
             let path = record.request.map_or("", |request| request.uri.path());
             let account = record.context.target.as_ref().map(|(account, _)| account.name.as_str());
-            // Path style has the account before the resource, host style has not.
+            // In path style the account precedes the resource; in host style it does not.
             let after = account.and_then(|name| path.strip_prefix('/')?.strip_prefix(name));
             log.write(record, S::NAME, S::resource_name(after.unwrap_or(path)));
         }
@@ -207,7 +207,7 @@ impl<S: Service> Front<S> {
     ) -> Reply {
         error.log(context.id, context.operation.map_or("Unknown", |facts| facts.name));
         let mut reply = self.service.error_reply(&Failed { error, request, headers, context });
-        // A 401 sends clients to where they get a token.
+        // A 401 tells clients where to get a token.
         if reply.status == 401 {
             reply.www_authenticate = Some(Box::new(self.shared.challenge.clone()));
         }
@@ -328,7 +328,7 @@ impl<S: Service> Front<S> {
         let run = pin!(self.service.handle(shared, &context, &request, &principal));
         let outcome = match time {
             Some(time) => within(|| time, run).await,
-            // The timer of the whole request does.
+            // The timer of the whole request applies.
             None => run.await,
         };
         response.would_fail = context.tolerance.would_fail();
@@ -336,7 +336,7 @@ impl<S: Service> Front<S> {
     }
 }
 
-/// A request before its response. Dropped without one, it was cut: it is logged here, and its flight
+/// A request before its response. If dropped without one, it was cut: it is logged here, and its flight
 /// counts it.
 struct OpenRequest<'a, S: Service> {
     front: &'a Front<S>,
@@ -364,7 +364,7 @@ impl<S: Service> Drop for OpenRequest<'_, S> {
     }
 }
 
-/// Whether a write frees disk space: deleting a table, a queue or a container does.
+/// Whether a write frees disk space, as deleting a table, a queue or a container does.
 fn gives_space(verb: Verb, facts: &Facts) -> bool {
     verb == Verb::Delete && facts.kind == Kind::Settings
 }

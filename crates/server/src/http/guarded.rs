@@ -1,20 +1,21 @@
-//! A stream below hyper that sees what is read, and may write something else than hyper does.
+//! A stream below hyper that sees what is read, and can replace what hyper writes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What a stream looks for.
+/// What a stream watches for.
 pub(crate) trait Guard {
     /// Sees bytes that were read.
     fn read(&self, _bytes: &[u8]) {}
 
-    /// What is written in place of `bytes`, if they are not to be. hyper writes a head in one piece.
+    /// The replacement for `bytes`, if they must not be written as they are. hyper writes a head in
+    /// one piece.
     fn replace(&self, bytes: &[u8]) -> Option<Vec<u8>>;
 }
 
-/// A stream with a guard. What the guard gives is written before all later bytes, and before the
+/// A stream with a guard. What the guard returns is written before all later bytes, and before the
 /// stream is flushed or shut down.
 pub(crate) struct Guarded<T, G> {
     stream: T,
@@ -29,7 +30,7 @@ impl<T, G> Guarded<T, G> {
 }
 
 impl<T: AsyncWrite + Unpin, G: Guard> Guarded<T, G> {
-    /// Writes all bytes held, and gives the stream.
+    /// Writes all bytes held back, then returns the stream.
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Pin<&mut T>>> {
         while !self.held.is_empty() {
             let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.held))?;
@@ -41,7 +42,7 @@ impl<T: AsyncWrite + Unpin, G: Guard> Guarded<T, G> {
         Poll::Ready(Ok(Pin::new(&mut self.stream)))
     }
 
-    /// Takes over a write that the guard replaces. What was held before must have been written.
+    /// Takes over a write that the guard replaces. Bytes held back earlier must already be written.
     fn takes(&mut self, bytes: &[u8]) -> bool {
         let replaced = self.guard.replace(bytes);
         let is_replaced = replaced.is_some();

@@ -1,25 +1,25 @@
 //! Keeps the case of metadata names, which hyper loses.
 //!
-//! Names of headers have no case, and hyper hands them over and writes them in lower case. But the names of
-//! metadata are texts of the client, and come back in the case of their creation. So the
-//! stream below hyper notes how the names in the head of a request are spelled, and spells those in the
-//! head of a response as they were stored.
+//! Header names are case-insensitive, and hyper reads and writes them in lower case. But metadata names
+//! come from the client, and must keep the case of their creation. So the stream below
+//! hyper notes how the names in a request head are spelled, and spells those in a response head as they
+//! were stored.
 
 use crate::http::guarded::Guard;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How the names of metadata headers begin.
+/// The prefix of metadata headers.
 pub(crate) const METADATA: &str = "x-ms-meta-";
 
-/// Bytes of a header line that are kept: the name is among them.
+/// Bytes of a header line that are kept: enough to include the name.
 const LINE_BYTES_MAX: usize = 1024;
 
-/// Names of metadata headers that are not all in lower case, without [`METADATA`].
+/// Names of metadata headers that are not all lower-case, without [`METADATA`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spellings(Vec<String>);
 
 impl Spellings {
-    /// Notes a name, if lower case would not do.
+    /// Notes a name, unless it is all lower-case.
     pub(crate) fn add(&mut self, name: &str) {
         if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
             self.0.push(name.to_owned());
@@ -30,12 +30,12 @@ impl Spellings {
         self.0.is_empty()
     }
 
-    /// The spelling of a name that is known in lower case.
+    /// The original spelling of a lower-case name.
     pub(crate) fn of<'a>(&'a self, name: &'a str) -> &'a str {
         self.0.iter().find(|spelled| spelled.eq_ignore_ascii_case(name)).map_or(name, |name| name)
     }
 
-    /// The head of a response with its names spelled so; `None` if `bytes` hold no such name.
+    /// The head of a response with its names respelled; `None` if `bytes` contain no such name.
     fn respell(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut respelled: Option<Vec<u8>> = None;
         let mut start = 0;
@@ -57,7 +57,7 @@ impl Spellings {
     }
 }
 
-/// The name in a header line, if it is one of metadata.
+/// The name in a header line, if it is a metadata header.
 fn metadata_name(line: &[u8]) -> Option<&str> {
     let (prefix, rest) = line.split_at_checked(METADATA.len())?;
     if !prefix.eq_ignore_ascii_case(METADATA.as_bytes()) {
@@ -67,16 +67,16 @@ fn metadata_name(line: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok()
 }
 
-/// The spellings of the request and the response that a connection is busy with.
+/// The spellings of a connection's current request and response.
 #[derive(Debug, Default)]
 pub(crate) struct HeaderCase(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whether what is read belongs to a body, or to a request that the client sent too early: the names
-    /// of the latter stay in lower case.
+    /// Whether what is read belongs to a body, or to a request that the client pipelined too early: the
+    /// names of the latter stay in lower case.
     is_busy: bool,
-    /// The beginning of the line that is being read.
+    /// The start of the line being read.
     line: Vec<u8>,
     /// Whether the head has begun.
     has_lines: bool,
@@ -85,14 +85,14 @@ struct State {
 }
 
 impl HeaderCase {
-    /// How the names of the request that was just read are spelled.
+    /// The spellings of the request that was just read.
     pub(crate) fn of_request(&self) -> Spellings {
         let mut state = self.state();
         state.is_busy = true;
         std::mem::take(&mut state.request)
     }
 
-    /// How the names of its response are to be spelled. The next head may come.
+    /// Sets the spellings of its response, and allows the next head.
     pub(crate) fn respond(&self, spellings: Spellings) {
         *self.state() = State { response: spellings, ..State::default() };
     }
@@ -109,7 +109,7 @@ impl State {
             let end = memchr::memchr(b'\n', rest);
             let (piece, after) = rest.split_at(end.map_or(rest.len(), |at| at + 1));
             rest = after;
-            // Nearly every line comes whole.
+            // Nearly every line arrives whole.
             if self.line.is_empty() && end.is_some() {
                 self.end_line(piece);
                 continue;
@@ -125,7 +125,7 @@ impl State {
 
     fn end_line(&mut self, line: &[u8]) {
         let is_empty = matches!(line, b"\r\n" | b"\n");
-        // Empty lines may stand before a head.
+        // Empty lines may precede a head.
         self.is_busy = is_empty && self.has_lines;
         self.has_lines |= !is_empty;
         if let Some(name) = metadata_name(line) {
@@ -134,7 +134,7 @@ impl State {
     }
 }
 
-/// A connection without metadata needs none.
+/// A connection without metadata needs no guard.
 impl Guard for Option<&HeaderCase> {
     fn read(&self, bytes: &[u8]) {
         if let Some(case) = self {
@@ -142,7 +142,7 @@ impl Guard for Option<&HeaderCase> {
         }
     }
 
-    /// Writes the names of a response as they are spelled.
+    /// Respells the names of a response.
     fn replace(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut state = self.as_ref()?.state();
         if state.response.is_empty() {
@@ -166,7 +166,7 @@ mod tests {
         spellings
     }
 
-    /// What is noted of a request that arrives in pieces of `size` bytes.
+    /// The spellings noted of a request that arrives in pieces of `size` bytes.
     fn noted(case: &HeaderCase, request: &str, size: usize) -> Spellings {
         request.as_bytes().chunks(size).for_each(|piece| case.state().read(piece));
         case.of_request()
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(noted(&HeaderCase::default(), &request, 100), spellings(&["A"]));
     }
 
-    /// What the peer reads of `texts`, through a pipe of a few bytes.
+    /// What the peer receives of `texts`, through a pipe of a few bytes.
     async fn sent(case: &HeaderCase, texts: &[&str]) -> String {
         let (near, mut far) = tokio::io::duplex(7);
         let mut read = String::new();

@@ -34,23 +34,23 @@ const HYPER_HEADERS_MAX: usize = 100;
 pub struct ListenOptions {
     /// HTTPS with this certificate; without it plain HTTP.
     pub tls: Option<Arc<Tls>>,
-    /// Maximum connections; further ones get `ServerBusy` and are closed.
+    /// Maximum connections; any more get `ServerBusy` and are closed.
     pub connections_max: usize,
-    /// A bound on the connections of several listeners together.
+    /// A shared bound on the connections of several listeners.
     pub connection_bound: Option<ConnectionBound>,
-    /// Bytes of a request line and its headers.
+    /// Maximum bytes of a request line and its headers.
     pub header_bytes_max: usize,
-    /// Header lines of a request.
+    /// Maximum header lines of a request.
     pub headers_max: usize,
     /// How long a connection may be idle, or take to send its headers.
     pub header_read_timeout: Duration,
-    /// How long a client may read nothing of a response.
+    /// How long a client may go without reading anything of a response.
     pub write_timeout: Duration,
     /// How long a TLS handshake may take.
     pub handshake_timeout: Duration,
     /// How long in-flight requests may continue after shutdown begins.
     pub shutdown_grace: Duration,
-    /// Counts the connections; without it they are counted under the name of the service.
+    /// Counts the connections; by default they are counted under the name of the service.
     pub meter: Option<Arc<ConnectionMeter>>,
 }
 
@@ -71,7 +71,7 @@ impl Default for ListenOptions {
     }
 }
 
-/// A bound on the connections of several listeners together.
+/// A shared bound on the connections of several listeners.
 #[derive(Clone, Debug)]
 pub struct ConnectionBound(Arc<Semaphore>);
 
@@ -81,13 +81,13 @@ impl ConnectionBound {
     }
 }
 
-/// Maximum connections being refused at a time; further ones wait in the listener's backlog.
+/// Maximum connections being refused at a time; any more wait in the listener's backlog.
 const REFUSALS_MAX: usize = 64;
 /// How long a connection may take to be refused.
 const REFUSAL_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl ListenOptions {
-    /// How connections speak HTTP.
+    /// How HTTP is spoken on connections.
     pub fn http1(&self) -> http1::Builder {
         let mut builder = http1::Builder::new();
         builder
@@ -167,7 +167,7 @@ async fn accept(listener: &TcpListener, slots: &ConnectionSlots) -> (TcpStream, 
 /// The bounds on connections.
 struct ConnectionSlots {
     served: Arc<Semaphore>,
-    /// What other listeners count in too.
+    /// The bound shared with other listeners.
     bound: Option<ConnectionBound>,
     refused: Arc<Semaphore>,
 }
@@ -212,8 +212,8 @@ impl ConnectionSlots {
     }
 }
 
-/// A failed accept is caused by the peer, or by a temporary shortage of descriptors: wait, then
-/// continue.
+/// An accept fails because of the peer, or because of a temporary shortage of descriptors: wait,
+/// then continue.
 async fn recover(error: &io::Error) {
     let peer_left = matches!(
         error.kind(),
@@ -232,9 +232,9 @@ struct Server<S> {
     front: Arc<Front<S>>,
     options: ListenOptions,
     meter: Arc<ConnectionMeter>,
-    /// Whether a client that uses TLS on a plain port was logged already.
+    /// Whether a client using TLS on a plain port has been logged.
     tls_seen_on_plain: AtomicBool,
-    /// Whether a refused connection was logged already.
+    /// Whether a refused connection has been logged.
     full_seen: AtomicBool,
 }
 
@@ -287,7 +287,7 @@ impl<S: Service> Connection<S> {
             () = stopped(&mut self.stopping) => return,
         };
         let ended = match opened {
-            // Boxed, so that a connection without a request does not pay for it.
+            // Boxed, so that a connection without a request costs less.
             Ok(Some(Opened::Plain(stream))) => Box::pin(self.serve(stream)).await,
             Ok(Some(Opened::Tls(stream))) => Box::pin(self.serve(stream)).await,
             Ok(None) => Ok(()),

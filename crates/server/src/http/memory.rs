@@ -1,7 +1,7 @@
 //! A fixed memory budget shared by requests. Each request reserves memory before it uses any.
 //!
 //! If too little is free, a request waits in line for a bounded time, then gets `ServerBusy`: an
-//! overloaded server says so instead of letting its clients wait indefinitely.
+//! overloaded server refuses requests instead of letting clients wait indefinitely.
 
 use crate::error::{ApiError, ApiResult};
 use lazuli_meter::Counter;
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(kib(&memory), 6);
         let share = memory.fit(share, 7 * UNIT_BYTES);
         assert_eq!(kib(&memory), 1);
-        // Two are missing, and one is left: it must do with what it has.
+        // Two units are missing and one is free: it must make do with what it has.
         let other = memory.take(1).await.unwrap();
         let share = memory.fit(share, 8 * UNIT_BYTES);
         assert_eq!(kib(&memory), 0);

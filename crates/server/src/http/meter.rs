@@ -36,7 +36,7 @@ impl Slot {
     pub(crate) const PREFLIGHT: Self = Self(1);
     const FIRST: usize = 2;
 
-    /// The operation with this place among the rows of its service.
+    /// The slot of the operation at this index among the rows of its service.
     pub(crate) fn of(index: usize) -> Self {
         Self(Self::FIRST + index)
     }
@@ -74,7 +74,7 @@ pub(crate) struct Measured<'a> {
 /// the server stopped.
 pub(crate) struct Flight {
     meter: Arc<RequestMeter>,
-    /// The operation, as far as it is known.
+    /// The operation, if it is known yet.
     pub(crate) slot: Slot,
     is_answered: bool,
 }
@@ -226,7 +226,7 @@ impl RequestMeter {
         })
     }
 
-    /// The codes that were sent, those of conflicts apart, and why credentials were refused.
+    /// Error codes sent, conflicts separately, and reasons for refusing credentials.
     fn failures(&self) -> [Family; 3] {
         let codes = || ErrorCode::ALL.iter().zip(&self.errors);
         let sum = |status: u16| -> f64 {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-/// The peer of a connection, and how it came.
+/// The peer of a connection, and how it connected.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     pub(crate) address: SocketAddr,

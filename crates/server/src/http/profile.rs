@@ -12,10 +12,10 @@ use std::sync::OnceLock;
 /// Which rules apply to requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// Those of the cloud.
+    /// Azure's rules.
     #[default]
     Azure,
-    /// Those of an emulator; responses to requests that Azure would have refused are marked.
+    /// An emulator's rules; responses to requests that Azure would have refused are marked.
     Lenient,
 }
 

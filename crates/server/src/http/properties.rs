@@ -107,7 +107,7 @@ mod tests {
         Nature { clock: ClockSource::Caller, writers, acknowledged }
     }
 
-    /// How often the store is read when the properties are asked for at these seconds.
+    /// How often the store is read when the properties are requested at these seconds.
     async fn reads_at(nature: Nature, seconds: &[u64]) -> usize {
         let cache = PropertiesCache::new(nature);
         let account = AccountName::parse("acct1").unwrap();
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(reads_at(nature, &[100, 0, 100_000]).await, 1);
     }
 
-    /// K-8.7: a store that does not answer is not asked again for them.
+    /// K-8.7: a store that does not answer is not asked for them again.
     #[tokio::test]
     async fn properties_that_have_expired_are_still_there_for_a_store_that_is_away() {
         let cache = PropertiesCache::new(nature(Writers::Many, Acknowledged::Kept));

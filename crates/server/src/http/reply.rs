@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 pub(crate) struct Reply {
     pub(crate) status: u16,
     /// The reason in the status line, if not the usual one: errors that are not OData repeat
-    /// their message there, and old clients show it (asserted by the tests of the .NET and Java ones).
+    /// their message there, and old clients show it (as the tests of the .NET and Java clients assert).
     pub(crate) reason: Option<String>,
     pub(crate) content_type: Option<Cow<'static, str>>,
     pub(crate) etag: Option<ETag>,
@@ -24,7 +24,7 @@ pub(crate) struct Reply {
     pub(crate) preference_applied: Option<&'static str>,
     /// Headers that only some replies have: continuations, CORS.
     pub(crate) more: Vec<(&'static str, String)>,
-    /// Names and values of metadata, the names without what their headers begin with.
+    /// Metadata names and values; the names have no header prefix.
     pub(crate) metadata: Vec<(String, String)>,
     pub(crate) error_code: Option<&'static str>,
     pub(crate) www_authenticate: Option<Box<HeaderValue>>,

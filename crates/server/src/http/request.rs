@@ -28,7 +28,7 @@ pub(crate) struct RequestContext<'a> {
     /// Whether responses say why a credential was refused.
     pub(crate) explain: bool,
     pub(crate) tolerance: Tolerance,
-    /// Whether it asks for extensions.
+    /// Whether it requests extensions.
     pub(crate) extensions: bool,
     /// The address of the client.
     pub(crate) client: IpAddr,

@@ -55,7 +55,7 @@ pub(crate) struct ResponseContext {
     pub(crate) is_authenticated: bool,
     /// Whether the account is one of ours, and the request is not a preflight.
     pub(crate) is_addressed: bool,
-    /// Whether the request asks for extensions, rightly or not.
+    /// Whether the request asks for extensions, allowed or not.
     pub(crate) asks_extensions: bool,
     /// Whether the request is a HEAD, whose response has no body.
     pub(crate) is_head: bool,
@@ -63,7 +63,7 @@ pub(crate) struct ResponseContext {
     pub(crate) bytes_in: u64,
     /// When the whole request had arrived, if it had a body.
     pub(crate) received: Option<Timestamp>,
-    /// What commits took, from call to result.
+    /// How long commits took, from call to result.
     pub(crate) committing: Duration,
     /// The operation, once it is known.
     pub(crate) operation: Option<&'static Facts>,
@@ -109,7 +109,7 @@ impl ResponseContext {
         }
     }
 
-    /// The client's own id of the request, if it is one that the response repeats.
+    /// The client's own request id, if the response repeats it.
     pub(crate) fn client_request_id(&self) -> Option<&str> {
         self.client_request_id.as_ref().and_then(|id| id.to_str().ok())
     }
@@ -165,8 +165,8 @@ impl ResponseContext {
     }
 }
 
-/// The bytes of a response, in one piece. It ends only after that piece, even an empty one: for a
-/// body that ends immediately hyper sends no length, and the service sends `Content-Length: 0`
+/// The bytes of a response, in one piece. It ends only after that piece, even an empty one: hyper
+/// sends no length for a body that ends immediately, but the service sends `Content-Length: 0`
 /// (T-5.37).
 pub struct ResponseBody(Option<Bytes>);
 

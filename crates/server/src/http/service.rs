@@ -36,7 +36,7 @@ pub(crate) trait Service: Credentials + Send + Sync + 'static {
     /// The row of OPTIONS requests, which the front handles itself.
     const PREFLIGHT: &'static Facts;
 
-    /// Whether names of request headers are kept in the case in which they came: those of metadata.
+    /// Whether request header names are kept in the case in which they arrived, for metadata.
     const HAS_METADATA: bool = false;
 
     /// Names under which the account is the first label of the host, such as `table.localhost`.
@@ -55,12 +55,12 @@ pub(crate) trait Service: Credentials + Send + Sync + 'static {
         principal: &Principal<Self::Grant>,
     ) -> impl Future<Output = ApiResult<Reply>> + Send;
 
-    /// How much longer than others a request with this query may take, because it waits.
+    /// How much longer than usual a request with this query may take, because it waits.
     fn patience(_query: Option<&str>) -> Duration {
         Duration::ZERO
     }
 
-    /// Answers the requests that wait for something to happen, because the server stops.
+    /// Answers requests that wait for an event, because the server is stopping.
     fn stop_waiting(&self) {}
 
     /// The reply to a failed request.
@@ -95,7 +95,7 @@ pub(crate) struct Unrouted<'a> {
     pub(crate) query: &'a Query<'a>,
     pub(crate) headers: &'a RequestHeaders<'a>,
     pub(crate) account: &'a AccountName,
-    /// Whether it asks for extensions.
+    /// Whether it requests extensions.
     pub(crate) extensions: bool,
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Routed<'a, S: Service + ?Sized> {
     pub(crate) resource: &'a Resource<S>,
     pub(crate) query: &'a Query<'a>,
     pub(crate) headers: &'a RequestHeaders<'a>,
-    /// The case of the names of metadata headers, which `headers` has not.
+    /// The case of metadata header names, which `headers` lacks.
     pub(crate) spellings: Option<&'a Spellings>,
     pub(crate) body: &'a [u8],
 }

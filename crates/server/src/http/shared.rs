@@ -33,11 +33,11 @@ pub struct FrontOptions {
     pub queries_max: usize,
     /// How long a request waits for body or response memory before it gets `ServerBusy`.
     pub memory_wait_max: Duration,
-    /// Distinguishes the request ids of different runs of the server.
+    /// Makes request ids differ between runs of the server.
     pub request_id_seed: u64,
     pub auth: AuthOptions,
     pub profile: Profile,
-    /// Who gets the extensions.
+    /// Which requests get extensions.
     pub extensions: ExtensionsMode,
     pub access_log: AccessLog,
     /// Refuses writes while the disk is nearly full.
@@ -73,9 +73,9 @@ pub struct Shared {
     pub(crate) answers: AnswerMemory,
     /// Requests refused because all connections were taken.
     pub(crate) connections_refused: Counter,
-    /// Requests refused because all snapshots that clients may hold were taken.
+    /// Requests refused because clients already hold the maximum number of snapshots.
     pub(crate) snapshots_refused: Arc<Counter>,
-    /// Requests refused because as many as may were waiting for changes.
+    /// Requests refused because the maximum number already wait for changes.
     pub(crate) waiters_refused: Arc<Counter>,
     /// The challenge in a 401.
     pub(crate) challenge: HeaderValue,

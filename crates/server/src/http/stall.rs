@@ -1,7 +1,7 @@
 //! A stream that fails if its peer stops reading.
 //!
 //! A response stays in memory until its client has read it. A client that stops reading must not
-//! keep it there for ever.
+//! keep it there forever.
 
 use std::future::Future;
 use std::io;

@@ -63,7 +63,7 @@ impl<'a> Base<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Finds the account that the head of a request names, under the scheme it came by.
+    /// Finds the account that the head of a request names, and the scheme it was received on.
     pub(crate) fn find(
         uri: &'a Uri,
         headers: &RequestHeaders<'a>,
@@ -106,7 +106,7 @@ fn host<'a>(uri: &'a Uri, headers: &RequestHeaders<'a>) -> Option<&'a str> {
     absolute.or(headers.host).filter(|host| !host.is_empty() && host.bytes().all(plain))
 }
 
-/// Which bytes an authority may hold. Looked up, because every request has one.
+/// Bytes allowed in an authority. A table, because every request has one.
 #[expect(clippy::indexing_slicing, reason = "below 128, at compile time")]
 static AUTHORITY_BYTES: [bool; 256] = {
     let mut plain = [false; 256];
@@ -127,7 +127,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// The one label before `suffix`, when `name` is made of the two.
+/// The single label before `suffix`, if `name` is exactly these two.
 fn label_before<'a>(name: &'a str, suffix: &str) -> Option<&'a str> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let (front, end) = name.split_at_checked(name.len().checked_sub(suffix.len())?)?;

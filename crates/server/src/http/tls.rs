@@ -24,7 +24,7 @@ use tokio_rustls::TlsAcceptor;
 /// The TLS configuration. The certificate can be replaced while requests are served.
 pub struct Tls(ArcSwap<Served>);
 
-/// A certificate as it is served.
+/// A certificate as served.
 struct Served {
     config: Arc<ServerConfig>,
     not_after: Option<Timestamp>,
@@ -56,7 +56,7 @@ impl fmt::Debug for Tls {
     }
 }
 
-/// A certificate chain and its matching key.
+/// A certificate chain and its key.
 pub struct Certificate(Served);
 
 /// Why a chain and a key cannot be used.
@@ -77,7 +77,7 @@ pub enum CertificateError {
 }
 
 impl Certificate {
-    /// Reads a chain, the server's own certificate first, and a key of PKCS #1, PKCS #8 or SEC 1.
+    /// Reads a chain, with the server's own certificate first, and a key in PKCS #1, PKCS #8 or SEC 1 form.
     pub fn from_pem(chain: &[u8], key: &[u8]) -> Result<Self, CertificateError> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<_, _>>()
@@ -140,8 +140,8 @@ impl SelfSigned {
     }
 }
 
-/// Whether the first bytes of a connection are TLS: its handshake is a record of type 22. `None`
-/// when the peer sends nothing. Nothing is consumed.
+/// Whether the first bytes of a connection are TLS: its handshake is a record of type 22. `None` if the
+/// peer sends nothing. Nothing is consumed.
 pub(crate) async fn opens_with_tls(stream: &TcpStream) -> io::Result<Option<bool>> {
     const HANDSHAKE: u8 = 22;
     let mut first = [0];

@@ -24,7 +24,7 @@ impl Trailer {
         self.write_detailed(out, shape, error, text, Vec::new());
     }
 
-    /// The same with what the service says after the message.
+    /// The same, with the service's details after the message.
     pub(crate) fn write_detailed(
         self,
         out: &mut Vec<u8>,

@@ -12,8 +12,8 @@ use lazuli_wire::error_code::ErrorCode;
 /// Every response of the front has this header, and none of hyper's own do.
 const REQUEST_ID: &[u8] = b"x-ms-request-id";
 
-/// Replaces hyper's own refusals with what the function gives for their status. Nothing follows such
-/// a response: hyper closes.
+/// Replaces hyper's own refusals with the function's result for their status. Nothing follows such a
+/// response, because hyper closes the connection.
 pub(crate) struct Unread<F>(pub(crate) F);
 
 impl<F: Fn(StatusCode) -> Vec<u8>> Guard for Unread<F> {
@@ -22,9 +22,9 @@ impl<F: Fn(StatusCode) -> Vec<u8>> Guard for Unread<F> {
     }
 }
 
-/// The status of a response that hyper wrote by itself: its kind of head, and nothing else. No body
-/// of ours looks like it, from any byte on: JSON and XML contain no carriage return, and a batch
-/// ends with a delimiter.
+/// The status of a response that hyper wrote by itself: its kind of head, and nothing else. No part
+/// of our bodies looks like it, from any byte on: JSON and XML contain no carriage return, and a
+/// batch ends with a delimiter.
 fn own_refusal(bytes: &[u8]) -> Option<StatusCode> {
     let rest = bytes.strip_prefix(b"HTTP/1.1 ")?;
     let is_head = rest.starts_with(b"4") && rest.ends_with(b"\r\n\r\n");
@@ -75,7 +75,7 @@ mod tests {
     const REFUSAL: &str =
         "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\n\r\n";
 
-    /// What the peer reads when hyper writes `texts`, through a pipe of a few bytes.
+    /// What the peer receives when hyper writes `texts`, through a pipe of a few bytes.
     async fn sent(texts: &[&str]) -> String {
         let (near, mut far) = tokio::io::duplex(7);
         let answer = |status: StatusCode| format!("refused with {status}").into_bytes();

@@ -13,7 +13,7 @@ pub enum VersionCheck {
     /// Any date, served as the nearest known version: clients ship new versions before servers do.
     #[default]
     WellFormed,
-    /// The published ones only, as the cloud does (T-2.8).
+    /// Only the published ones, as in Azure (T-2.8).
     Strict,
     /// Any text at all.
     Skip,

@@ -137,7 +137,7 @@ impl Credentials for QueueApi {
         token: &Self::Token<'_>,
         caller: &Caller,
     ) -> ApiResult<Result<QueueGrant, SasError>> {
-        // The root names no queue that a token could have been signed for.
+        // The root names no queue that a token could be signed for.
         if token.queue.is_empty() {
             return Ok(Err(SasError::Resource));
         }
@@ -155,7 +155,7 @@ impl Credentials for QueueApi {
                 let owner = delegation::owner_permissions(account, &sas.key, ROLES, verify);
                 Ok(owner.and_then(|owner| Ok(sas.grant(queue, caller)?.within(owner))))
             }
-            // Nobody can have such a token: we issue no keys to sign it with.
+            // No client can have such a token: we issue no keys to sign it with.
             TokenKind::UserDelegation(_) => Ok(Err(SasError::Signature)),
         }
     }
@@ -241,7 +241,7 @@ impl QueueApi {
 impl Grant for QueueGrant {
     type Resource = Resource;
 
-    /// An operation that no such token permits has another error code than a missing permission
+    /// An operation that no such token permits has a different error code from a missing permission
     /// (Q-10.6, Q-10.7, TQ-58).
     fn permit(&self, facts: &Facts, resource: &Resource) -> ApiResult<()> {
         let queue = resource.queue().map(QueueName::as_str);

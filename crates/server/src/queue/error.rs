@@ -41,7 +41,7 @@ impl From<QueueError> for ApiError {
             QueueError::QueueNotFound => Self::at_execution(ErrorCode::QueueNotFound),
             QueueError::QueueAlreadyExists => Self::at_execution(ErrorCode::QueueAlreadyExists),
             QueueError::MessageNotFound => Self::at_execution(ErrorCode::MessageNotFound),
-            // Update Message, which alone meets it, answers with the parameter too.
+            // Only Update Message returns this, and it includes the parameter.
             QueueError::VisibilityPastExpiry => {
                 Self::at_execution(ErrorCode::InvalidQueryParameterValue)
             }

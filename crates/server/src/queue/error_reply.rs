@@ -10,8 +10,8 @@ use lazuli_model::limits::REQUEST_BODY_BYTES_MAX;
 use lazuli_wire::error_body::{AUTHENTICATION_DETAIL, Detail, Shape};
 use lazuli_wire::error_code::ErrorCode;
 
-/// The answer to a request that failed. Old versions do not name the code in a header, not even for a
-/// HEAD, whose answer has neither body nor Content-Type.
+/// The response to a failed request. Old versions do not name the code in a header, not even for a
+/// HEAD, whose response has neither body nor Content-Type.
 pub(crate) fn of_request(failed: &Failed<'_>) -> Reply {
     let Failed { error, context, .. } = *failed;
     let (code, trailer) = (error.code, context.trailer());
@@ -44,8 +44,8 @@ fn is_explained(error: &ApiError, context: &ResponseContext) -> bool {
     error.explanation.is_some() && context.trailer().explain
 }
 
-/// The details of what the front refuses by itself: a version that is none, and a body that is too
-/// large to be read (the table of section 8).
+/// The details of what the front itself refuses: an invalid version, and a body too large to read
+/// (the table of section 8).
 fn early_details(failed: &Failed<'_>) -> Vec<Detail> {
     let Failed { error, headers, context, .. } = *failed;
     match (error.code, &context.version, headers.version) {

@@ -55,7 +55,7 @@ const NO_DELEGATION_KEY: &str = "No user delegation key of this account signed t
 struct Attempt<'a> {
     request: CanonicalRequest<'a>,
     scheme: Scheme,
-    /// What follows the string.
+    /// What follows the string to sign.
     end: &'static str,
 }
 

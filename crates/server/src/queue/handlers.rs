@@ -104,7 +104,7 @@ pub(crate) async fn handle(
     }
 }
 
-/// An existing queue with the same metadata has another status.
+/// An existing queue with the same metadata gets a different status.
 async fn create(
     api: &QueueApi,
     context: &RequestContext<'_>,
@@ -142,7 +142,7 @@ async fn set_properties(
     let account = &context.account.name;
     let patch = settings::read_properties(context, body)?;
     let outcome = api.queues.set_service_properties(account, patch).await;
-    // Also if the outcome is unknown: the cached ones may be stale.
+    // Even if the outcome is unknown: the cached ones may be stale.
     api.apply_changed_properties(account).await?;
     outcome?;
     Ok(Reply::xml(202, Vec::new()))

@@ -20,7 +20,7 @@ use lazuli_wire::pop_receipt;
 use lazuli_wire::version::ApiVersion;
 use lazuli_wire::xml::{self, ListedMessage, MessageForm};
 
-/// An id that no message has.
+/// An id that belongs to no message.
 const NO_MESSAGE: MessageId = MessageId::from_bytes([0; 16]);
 
 pub(crate) async fn put(
@@ -102,7 +102,7 @@ pub(crate) async fn delete(
     Ok(Reply::xml(204, Vec::new()))
 }
 
-/// in the words of Put Message, which refuses the same.
+/// with the error text of Put Message, which refuses the same.
 fn update_error(error: QueueError, visibility: VisibilityTimeout) -> ApiError {
     match error {
         QueueError::VisibilityPastExpiry => {

@@ -1,6 +1,6 @@
 //! The operations of the Queue service, one row each, and their resources.
 //!
-//! What each needs of a credential is the table of section 10 of the Queue rules.
+//! Section 10 of the Queue rules lists what credential each needs.
 
 use crate::operation::letters::{
     ADD, CONTAINER, CREATE, DELETE, LIST, OBJECT, PROCESS, READ, SERVICE, UPDATE, WRITE,
@@ -64,7 +64,7 @@ operations! {
             role: Role::Object(ADD),
         }
 
-        /// It changes what it returns, so the secondary refuses it.
+        /// It changes what it returns, so the secondary location refuses it.
         GetMessage: [Get] Resource::Messages { is_peek: false, is_several: false, .. } => {
             name: "GetMessage",
             kind: Kind::Write,

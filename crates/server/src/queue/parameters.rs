@@ -21,7 +21,7 @@ const INCLUDE: &str = "include";
 
 /// The reason for an invalid number. The service's own text is not known.
 const NOT_A_NUMBER: &str = "Not a valid integer";
-/// The largest time to live named in a response. Larger ones are accepted.
+/// The largest time to live shown in a response. Larger ones are accepted.
 const TIME_TO_LIVE_SHOWN_MAX: i64 = i32::MAX as i64;
 
 /// The value of a parameter; names are case-insensitive, and an empty value counts as absent
@@ -30,7 +30,7 @@ pub(crate) fn value<'q>(query: &'q Query<'_>, name: &str) -> Option<&'q str> {
     query.find(name).filter(|value| !value.is_empty())
 }
 
-/// How many messages Get Messages and Peek Messages return, at most.
+/// Maximum messages that Get Messages and Peek Messages return.
 pub(crate) fn number_of_messages(query: &Query<'_>) -> ApiResult<usize> {
     let range = 1..=MESSAGES_PER_GET_MAX as i64;
     let number = number_in(query, NUM_OF_MESSAGES, &range)?.unwrap_or(1);
@@ -71,7 +71,7 @@ pub(crate) fn put_times(query: &Query<'_>, version: ApiVersion) -> ApiResult<Put
         .map_err(|error| visibility_too_long(visibility, &error.to_string()))
 }
 
-/// A visibility timeout at whose end the message would be expired.
+/// A visibility timeout that ends after the message has expired.
 pub(crate) fn visibility_too_long(visibility: VisibilityTimeout, reason: &str) -> ApiError {
     invalid_parameter(VISIBILITY_TIMEOUT, &visibility.seconds().to_string(), reason)
 }

@@ -43,7 +43,7 @@ pub(crate) fn resolve(
 
 fn service(comp: Option<&str>, query: &Query<'_>) -> ApiResult<Resource> {
     let resource = match comp {
-        // It needs no restype.
+        // Listing needs no restype.
         Some("list") => return Ok(Resource::Queues),
         Some("properties") => Resource::ServiceProperties,
         Some("stats") => Resource::ServiceStats,

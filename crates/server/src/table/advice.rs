@@ -1,9 +1,9 @@
-//! Advice from live traffic: what is kept of requests, and what was found in it.
+//! Advice from live traffic: what is kept of requests, and what it shows.
 //!
-//! A request leaves a small record behind, in a list of bounded length. A background task looks at the
-//! records twice a second, and may use a thousandth of the time for it: on a busy server the list is closed
-//! most of the time, and a request costs one look at a flag. So advice on busy tables rests on a part of their
-//! traffic, in stretches of requests that followed each other.
+//! Each request leaves a small record in a list of bounded length. A background task examines the records
+//! twice a second, using at most a thousandth of the time: on a busy server the list is closed most of the
+//! time, and a request only reads a flag. So advice on busy tables is based on part of their traffic, in runs
+//! of consecutive requests.
 
 mod index_uses;
 mod json;
@@ -28,25 +28,25 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What the sketches of one table take at most.
+/// Maximum bytes of the sketches of one table.
 const TABLE_BYTES: usize = 64 * 1024;
-/// Tables of one account that are watched.
+/// Maximum tables watched per account.
 const TABLES_MAX: usize = 64;
-/// Queries of an account whose empty pages are counted.
+/// Maximum queries per account whose empty pages are counted.
 const EMPTY_MAX: usize = 256;
-/// Tables of an account whose names are remembered.
+/// Maximum tables per account whose names are remembered.
 const NAMES_MAX: usize = 1024;
-/// The part of the time that looking at records may take.
+/// Divisor: the share of time that examining records may take.
 const TIME_SHARE: u64 = 1000;
-/// How much of it can be saved up, in ticks: 50 ms.
+/// How much of that time can be saved up, in ticks: 50 ms.
 const TICKS_MAX: i64 = 500_000;
 
 /// How much of the traffic is remembered.
 #[derive(Clone, Copy, Debug)]
 pub struct AdviceOptions {
-    /// Memory of the sketches of all tables; none watches nothing.
+    /// Memory for the sketches of all tables; zero turns watching off.
     pub bytes_max: usize,
-    /// Records of requests that wait to be looked at.
+    /// Maximum records waiting to be examined.
     pub records_max: usize,
 }
 
@@ -57,12 +57,12 @@ impl Default for AdviceOptions {
 }
 
 impl AdviceOptions {
-    /// Tables of one account that are watched.
+    /// Maximum tables watched per account.
     fn tables_max(self) -> usize {
         (self.bytes_max / TABLE_BYTES).min(TABLES_MAX)
     }
 
-    /// Accounts that are watched; the traffic of others is not looked at.
+    /// Maximum accounts watched; the traffic of others is ignored.
     fn accounts_max(self) -> usize {
         (self.bytes_max / TABLE_BYTES).div_ceil(TABLES_MAX)
     }
@@ -74,7 +74,7 @@ pub struct Advice {
     /// Whether records are taken.
     is_open: AtomicBool,
     records: Mutex<Vec<Record>>,
-    /// When indexes were last read. All reads count: an index is dropped that nobody reads.
+    /// When indexes were last read. All reads count, because an index that nobody reads is dropped.
     index_reads: Mutex<BTreeMap<IndexPlace, Timestamp>>,
     index_uses: Mutex<IndexUses>,
     state: Mutex<State>,
@@ -84,7 +84,7 @@ pub struct Advice {
     clock: Arc<dyn Clock>,
 }
 
-/// What is kept in the store: a hash of each value, by account and name.
+/// What is stored: a hash of each value, by account and name.
 type Kept = BTreeMap<(AccountName, String), u64>;
 
 #[derive(Default)]
@@ -93,7 +93,7 @@ struct State {
     allowance: Allowance,
 }
 
-/// What is known of one account.
+/// What is known about one account.
 struct Watched {
     advisor: Advisor,
     /// The names of tables as they were first seen, by their lower-case forms.
@@ -123,8 +123,8 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// Takes what was used until `now`, and gives what was earned since the last time. Returns whether
-    /// there is some left.
+    /// Subtracts the time used until `now`, and adds what was earned since the last call. Returns whether any
+    /// is left.
     fn settle(&mut self, began: Timestamp, now: Timestamp) -> bool {
         let between = |from: Timestamp, to: Timestamp| to.ticks().saturating_sub(from.ticks());
         let earned = self.last.map_or(0, |last| between(last, began)) / TIME_SHARE;
@@ -157,12 +157,12 @@ impl Advice {
         }
     }
 
-    /// Whether records are taken: the request's path asks first.
+    /// Whether records are taken; requests check this first.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// Notes an entity that was read by its keys.
+    /// Notes that an entity was read by its keys.
     #[cold]
     pub(crate) fn read(
         &self,
@@ -186,7 +186,7 @@ impl Advice {
         (body_bytes, is_batched): (usize, bool),
     ) {
         let status = error.map_or(204, |error| error.code.status());
-        // What this server could not do says nothing of the design.
+        // A server failure says nothing about the design.
         if status < 500 {
             let how = (status, body_bytes, is_batched);
             self.push(Record::written(context, table, mutation, how));
@@ -239,9 +239,9 @@ impl Advice {
         }
     }
 
-    /// Forgets a table that was dropped.
+    /// Forgets a dropped table.
     pub(crate) fn forget(&self, account: &AccountName, table: &TableName) {
-        // Records of it that wait are of the time before.
+        // Examine waiting records first: they date from before the drop.
         self.look();
         let mut state = lock(&self.state);
         let Some(watched) = state.accounts.get_mut(account) else { return };
@@ -250,7 +250,7 @@ impl Advice {
         }
     }
 
-    /// What is known of an account, up to now.
+    /// What is known about an account so far.
     pub(crate) fn with_advisor<T>(
         &self,
         account: &AccountName,
@@ -270,7 +270,7 @@ impl Advice {
         lock(&self.state).accounts.keys().cloned().collect()
     }
 
-    /// One round of the background task: looks at the records, within the time that it may use.
+    /// One round of the background task: examines records, within the time that it may use.
     pub fn round(&self) {
         let began = self.clock.now();
         let has_time = lock(&self.state).allowance.ticks > 0;
@@ -281,12 +281,12 @@ impl Advice {
         self.open(has_time);
     }
 
-    /// Opens the list of records, or closes it; where nothing is watched it stays closed.
+    /// Opens or closes the list of records; it stays closed if nothing is watched.
     fn open(&self, is_open: bool) {
         self.is_open.store(is_open && self.options.accounts_max() > 0, Ordering::Relaxed);
     }
 
-    /// Looks at the records, and lets time pass.
+    /// Examines the records, and advances time.
     fn look(&self) {
         let now = self.clock.now();
         let records = std::mem::take(&mut *lock(&self.records));
@@ -326,8 +326,7 @@ impl Advice {
         self.open(true);
     }
 
-    /// Reads what was kept before a restart. Of tables that are gone, and of values that make no sense,
-    /// nothing is taken.
+    /// Reads what was kept before a restart. Ignores tables that no longer exist, and invalid values.
     pub async fn load(&self) -> Result<(), TableError> {
         let mut kept = self.kept.lock().await;
         for account in self.accounts.all().iter().take(self.options.accounts_max()) {
@@ -357,7 +356,7 @@ impl Advice {
         }
     }
 
-    /// Writes what has changed since the last time to the store.
+    /// Writes what has changed since the last call to the store.
     pub async fn keep(&self) -> Result<(), TableError> {
         let mut kept = self.kept.lock().await;
         let mut saved = BTreeMap::new();
@@ -437,8 +436,8 @@ impl Watched {
 }
 
 impl Advice {
-    /// Keeps the uses of indexes since the last call in the store, each at most once an hour. Every
-    /// gateway does so, whoever runs the chores.
+    /// Stores the uses of indexes since the last call, each at most once an hour. Every gateway does so,
+    /// whichever runs the chores.
     pub async fn keep_index_uses(&self) -> Result<(), TableError> {
         self.look();
         let tables = lock(&self.index_uses).take();
@@ -472,7 +471,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// the background task keeps to its share of the time.
+    /// the background task stays within its share of the time.
     #[test]
     fn time_is_earned_and_spent() {
         let mut allowance = Allowance::default();
@@ -482,10 +481,10 @@ mod tests {
         };
         assert!(allowance.settle(at(0), at(40)));
         assert!(!allowance.settle(at(500), at(520)));
-        // Ten milliseconds are owed: they are earned in ten seconds.
+        // It owes ten milliseconds, which take ten seconds to earn.
         assert!(!allowance.settle(at(8000), at(8000)));
         assert!(allowance.settle(at(12_000), at(12_000)));
-        // No more than 50 ms are saved up.
+        // At most 50 ms are saved up.
         assert!(allowance.settle(at(10_000_000), at(10_000_000)));
         assert!(!allowance.settle(at(10_000_500), at(10_000_560)));
     }

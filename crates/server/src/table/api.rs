@@ -26,10 +26,12 @@ pub struct TableOptions {
     /// What explained queries cost on Azure.
     pub prices: Prices,
     pub snapshots: SnapshotOptions,
-    /// How much of the traffic advice remembers.
+    /// How much of the traffic is remembered for advice.
     pub advice: AdviceOptions,
-    /// Requests that may wait for changes at a time.
+    /// Maximum requests that may wait for changes at a time.
     pub waiters_max: usize,
+    /// How long a request that declares indexes builds them before it is answered.
+    pub first_build_ms: u64,
 }
 
 impl Default for TableOptions {
@@ -42,6 +44,7 @@ impl Default for TableOptions {
             snapshots: SnapshotOptions::default(),
             advice: AdviceOptions::default(),
             waiters_max: 1024,
+            first_build_ms: 0,
         }
     }
 }
@@ -59,6 +62,7 @@ pub struct TableApi {
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) advice: Arc<Advice>,
     pub(crate) waiters: Waiters,
+    pub(crate) first_build_ms: u64,
     /// Where messages of transactions are put.
     pub(crate) queues: Option<QueueService>,
 }
@@ -73,6 +77,7 @@ impl TableApi {
             snapshots,
             advice,
             waiters_max,
+            first_build_ms,
         } = options;
         let source = tables.clone();
         let read = move |account: AccountName| {
@@ -95,11 +100,12 @@ impl TableApi {
             snapshots: Arc::new(Snapshots::new(snapshots, limits, refused)),
             advice: Arc::new(advice),
             waiters: Waiters::new(waiters_max, shared.waiters_refused.clone()),
+            first_build_ms,
             queues: None,
         }
     }
 
-    /// The same, whose transactions can put messages into queues of the same store.
+    /// The same, with transactions that can put messages into queues of the same store.
     pub fn with_queues(self, queues: QueueService) -> Self {
         Self { queues: Some(queues), ..self }
     }
@@ -114,7 +120,7 @@ impl TableApi {
         self.snapshots.clone()
     }
 
-    /// What watches the traffic.
+    /// The watcher of the traffic.
     pub fn advice(&self) -> Arc<Advice> {
         self.advice.clone()
     }

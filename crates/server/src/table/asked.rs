@@ -1,5 +1,5 @@
-//! What a request asks of extensions beyond syntax: the headers `x-lazuli-…`, read only if it asks
-//! for extensions at all.
+//! The extensions that a request asks for beyond syntax: the headers `x-lazuli-…`, read only if it
+//! requests extensions at all.
 
 use crate::error::{ApiError, ApiResult};
 use crate::headers::RequestHeaders;
@@ -24,7 +24,7 @@ const SNAPSHOT_WHERE: &str =
 pub(crate) struct Asked {
     pub(crate) explain: Option<Explain>,
     pub(crate) snapshot: Option<SnapshotAsked>,
-    /// Whether a transaction may reach over partitions and tables.
+    /// Whether a transaction may span partitions and tables.
     pub(crate) any_transaction: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum SnapshotAsked {
 pub(crate) enum Explain {
     /// Its plan, in place of its page.
     Plan,
-    /// Its plan and what it cost, beside its page.
+    /// Its plan and what it cost, in addition to its page.
     Run,
 }
 
@@ -73,8 +73,8 @@ impl Asked {
         Ok(Self { explain, snapshot, any_transaction })
     }
 
-    /// Refuses what `operation` cannot do. To ignore it would write where the client wants a plan,
-    /// or show another state than the one it names.
+    /// Refuses what `operation` does not support. Ignoring it would write where the client wants a
+    /// plan, or show a different state from the one it names.
     pub(crate) fn check(&self, operation: Operation) -> ApiResult<()> {
         let reads = reads_entities(operation);
         if self.explain.is_some() && !reads && operation != Operation::DeleteEntities {

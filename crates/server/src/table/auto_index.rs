@@ -1,25 +1,26 @@
-//! Indexes that the server declares by itself, for filters that scan much and return little, and drops again
-//! when nobody uses them.
+//! Automatic indexes: declared by the server for filters that scan much and return little, and dropped again
+//! when unused.
 //!
-//! Every process keeps in the store when it last used an index (`advice/index_uses.rs`), so a drop rests on
-//! what all of them know. An index of which nothing is kept was declared by an earlier version: its week begins
-//! when that is seen.
+//! Every process stores when it last used an index (`advice/index_uses.rs`), so a drop is based on what all of
+//! them know. An index without stored uses was declared by an earlier version: its week begins when that is
+//! noticed.
 
 use crate::table::advice::Advice;
 use lazuli_advice::ShapeSummary;
+use lazuli_model::limits::{INDEX_NAME_CHARS_MAX, TABLE_INDEXES_MAX};
 use lazuli_model::{AccountName, Clock, IndexDefinition, TableName};
-use lazuli_table::{TableError, TableService};
+use lazuli_table::{IndexStatus, TableError, TableService};
 use std::sync::Arc;
 
-/// Entities that the queries of one shape have examined together, and for each that they returned.
+/// Entities that the queries of one shape examined in total, and per entity returned.
 const EXAMINED_MIN: u64 = 10_000;
 const EXAMINED_PER_RETURNED: u64 = 100;
-/// Scans of one shape: a report that runs once is not worth an index.
+/// Minimum scans of one shape: a report that runs once is not worth an index.
 const SCANS_MIN: u64 = 10;
-/// Seconds without use after which an index is dropped.
+/// Seconds without use after which an automatic index is dropped.
 const UNUSED_SECONDS: u64 = 7 * 24 * 3600;
-/// Characters of a property in the name of its index.
-const NAME_CHARS_MAX: usize = 59;
+/// Characters of a property in the name of its index: two digits still fit behind them.
+const NAME_CHARS_MAX: usize = INDEX_NAME_CHARS_MAX - "auto".len() - 2;
 
 /// Declares and drops indexes.
 pub struct AutoIndex {
@@ -32,14 +33,14 @@ pub struct AutoIndex {
 /// A filter that an index would serve.
 struct Wish {
     table: TableName,
-    definition: IndexDefinition,
+    property: String,
     filter: String,
     examined: u64,
     returned: u64,
 }
 
 impl AutoIndex {
-    /// At most `per_table_max` indexes on a table.
+    /// Allows at most `per_table_max` indexes on a table.
     pub fn new(
         advice: Arc<Advice>,
         tables: TableService,
@@ -51,7 +52,7 @@ impl AutoIndex {
 
     /// One round over all tables whose traffic is known.
     pub async fn round(&self) -> Result<(), TableError> {
-        // What this process used counts at once.
+        // Include the uses of this process.
         self.advice.keep_index_uses().await?;
         for account in self.advice.watched() {
             let (names, wishes) = self.advice.with_advisor(&account, |advisor| {
@@ -73,10 +74,13 @@ impl AutoIndex {
     }
 
     async fn declare(&self, account: &AccountName, wish: &Wish) -> Result<(), TableError> {
-        let Wish { table, definition, filter, examined, returned } = wish;
+        let Wish { table, property, filter, examined, returned } = wish;
+        let Some(definition) = index_on(property, &self.indexes(account, table).await?) else {
+            return Ok(());
+        };
         let declared = self
             .tables
-            .declare_automatic_index(account, table, definition, self.per_table_max)
+            .declare_automatic_index(account, table, &definition, self.per_table_max)
             .await;
         if found(declared)? {
             tracing::info!(
@@ -97,10 +101,7 @@ impl AutoIndex {
         account: &AccountName,
         table: &TableName,
     ) -> Result<(), TableError> {
-        let indexes = match self.tables.indexes(account, table).await {
-            Err(TableError::TableNotFound) => return Ok(()),
-            indexes => indexes?,
-        };
+        let indexes = self.indexes(account, table).await?;
         let now = self.clock.now();
         for index in indexes.iter().filter(|index| index.is_automatic) {
             let Some(last_used) = index.last_used else {
@@ -126,6 +127,18 @@ impl AutoIndex {
         }
         Ok(())
     }
+
+    /// The indexes of a table; of one that was dropped meanwhile, none.
+    async fn indexes(
+        &self,
+        account: &AccountName,
+        table: &TableName,
+    ) -> Result<Vec<IndexStatus>, TableError> {
+        match self.tables.indexes(account, table).await {
+            Err(TableError::TableNotFound) => Ok(Vec::new()),
+            indexes => indexes,
+        }
+    }
 }
 
 fn named(table: &str) -> Option<TableName> {
@@ -138,18 +151,27 @@ fn is_wasteful(shape: &ShapeSummary<'_>) -> bool {
     shape.scans >= SCANS_MIN && shape.examined >= EXAMINED_MIN.max(much)
 }
 
-/// The index on the property that a shape compares with `eq`, if it can have one.
+/// The property that a shape compares with `eq`, if there is one.
 fn wish(table: &str, shape: &ShapeSummary<'_>) -> Option<Wish> {
-    let property = shape.lookup?;
-    let letters = property.chars().filter(char::is_ascii_alphanumeric).take(NAME_CHARS_MAX);
-    let name: String = "auto".chars().chain(letters).collect();
     Some(Wish {
         table: named(table)?,
-        definition: IndexDefinition::new(&name, &[property.to_owned()], false).ok()?,
+        property: shape.lookup?.to_owned(),
         filter: shape.filter.to_owned(),
         examined: shape.examined,
         returned: shape.returned,
     })
+}
+
+/// An index on a property, if it can have one. Names of indexes have letters and digits and are equal
+/// whatever their case, unlike those of properties: where one is taken, a number follows it.
+fn index_on(property: &str, taken: &[IndexStatus]) -> Option<IndexDefinition> {
+    let letters = property.chars().filter(char::is_ascii_alphanumeric).take(NAME_CHARS_MAX);
+    let name: String = "auto".chars().chain(letters).collect();
+    let numbered = (2..=TABLE_INDEXES_MAX + 1).map(|number| format!("{name}{number}"));
+    let names = std::iter::once(name.clone()).chain(numbered);
+    let mut definitions =
+        names.filter_map(|name| IndexDefinition::new(&name, &[property], false).ok());
+    definitions.find(|own| taken.iter().all(|index| index.definition.name() != own.name()))
 }
 
 /// Whether something was done; of a table that was dropped meanwhile, nothing.
@@ -202,8 +224,8 @@ mod tests {
         }
     }
 
-    /// the gateway that runs the chores knows of the use of an index by another one, and drops it
-    /// a week after the last.
+    /// the gateway that runs the chores knows when another one uses an index, and drops the index a
+    /// week after the last use.
     #[tokio::test]
     async fn a_use_by_another_gateway_keeps_an_index() {
         let options = MemoryOptions { writers: Writers::Many, ..MemoryOptions::default() };
@@ -229,7 +251,7 @@ mod tests {
             one.auto.drop_unused(&account, &table).await.unwrap();
             assert_eq!(count().await, 1);
         }
-        // Uses are kept once an hour, and not lost before.
+        // Uses are stored once an hour, and not lost before.
         let kept = async || one.tables.indexes(&account, &table).await.unwrap()[0].last_used;
         let before = kept().await;
         pass(600);
@@ -245,7 +267,7 @@ mod tests {
         assert_eq!(count().await, 0);
     }
 
-    /// An index of an earlier version, of whose use nothing is kept, has a week from now on.
+    /// An index of an earlier version, without stored uses, has a week from now on.
     #[tokio::test]
     async fn an_index_of_an_earlier_version_is_not_dropped_at_once() {
         let engine = Arc::new(MemoryEngine::default());
@@ -266,7 +288,7 @@ mod tests {
         assert_eq!(gateway.tables.indexes(&account, &table).await.unwrap().len(), 0);
     }
 
-    /// Removes what is kept of uses; returns how many there were.
+    /// Removes the stored uses; returns how many there were.
     async fn forget_uses(engine: &MemoryEngine) -> usize {
         use lazuli_engine::{Direction, Engine, KeyRange, Scan, Visit};
         let range = KeyRange::prefix(b"Lw");

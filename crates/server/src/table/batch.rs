@@ -89,12 +89,12 @@ async fn answer_changes(
     Ok(reply)
 }
 
-/// Whether the transaction may reach over partitions and tables.
+/// Whether the transaction may span partitions and tables.
 fn is_any(call: &Call<'_>) -> bool {
     call.asked.is_some_and(|asked| asked.any_transaction)
 }
 
-/// Decodes every operation, applies them atomically whatever they name, and builds a reply for each.
+/// Decodes every operation, applies them atomically whatever they address, and builds a reply for each.
 async fn change_any<'a>(
     api: &TableApi,
     context: &RequestContext<'_>,
@@ -148,7 +148,7 @@ async fn change_any<'a>(
     let (mut changes, mut puts) = (mutations.iter(), puts.iter());
     let answer = |(index, step): (usize, &Step<'a>)| {
         let failed = |error| Fault { index, error };
-        // A step that is neither was refused above.
+        // A step that is neither has already been refused.
         let missing = || failed(ErrorCode::InternalError.into());
         if step.queue.is_some() {
             let put = puts.next().ok_or_else(missing)?;
@@ -163,14 +163,14 @@ async fn change_any<'a>(
     steps.iter().enumerate().map(answer).collect()
 }
 
-/// The operations of a transaction over partitions and tables, up to the first invalid one.
+/// The operations of a transaction across partitions and tables, up to the first invalid one.
 #[derive(Default)]
 struct AnyDecoded<'s> {
     mutations: Vec<(&'s TableName, Mutation<'s>)>,
-    /// Which parts the mutations are.
+    /// The part indexes of the mutations.
     places: Vec<usize>,
     messages: Vec<NewMessage>,
-    /// Which parts the messages are.
+    /// The part indexes of the messages.
     message_places: Vec<usize>,
     fault: Option<Fault>,
 }
@@ -222,7 +222,7 @@ async fn answer_query(
     };
     let reply = match outcome {
         Ok(reply) => reply,
-        // A failed query names its index even though it is alone (T-6.55).
+        // A failed query names its index even though it is the only part (T-6.55).
         Err(error) => {
             error.log(context.id, Operation::EntityGroupTransaction.facts().name);
             step.error_reply(context, &error, Some(0))
@@ -335,7 +335,7 @@ async fn change<'a>(
     let timestamp = applied?;
     let answer = |(index, (step, mutation)): (usize, (&Step<'a>, &Mutation<'_>))| {
         let failed = |error| Fault { index, error };
-        // A step without an operation was refused above.
+        // A step without an operation has already been refused.
         let missing = || failed(ErrorCode::InternalError.into());
         let (operation, resource) = step.request.as_ref().ok_or_else(missing)?;
         let call = step.call(*operation, resource);
@@ -366,7 +366,7 @@ async fn decode_all<'s>(
     (mutations, None)
 }
 
-/// Makes a batch; one across partitions only where that is let pass (TR-69).
+/// Builds a batch; across partitions only where that is tolerated (TR-69).
 fn assemble<'a>(
     context: &RequestContext<'_>,
     operations: Vec<(&TableName, Mutation<'a>)>,
@@ -384,7 +384,7 @@ fn assemble<'a>(
     Ok(Batch::new(operations)?)
 }
 
-/// Applies a batch. That a merge makes an entity too wide is found out where it is stored (TR-29).
+/// Applies a batch. Only the store can find that a merge makes an entity too wide (TR-29).
 async fn transact<'a>(
     api: &TableApi,
     context: &RequestContext<'_>,
@@ -406,7 +406,7 @@ async fn transact<'a>(
     }
 }
 
-/// Shows the changes of a batch to the advice; of one that failed, the change that made it fail.
+/// Reports the changes of a batch to the advice; if it failed, only the change that made it fail.
 #[cold]
 fn note<'m, 's, 'a: 's>(
     api: &TableApi,
@@ -423,7 +423,7 @@ fn note<'m, 's, 'a: 's>(
     }
 }
 
-/// The permission of each operation is its own; its key is known once it is decoded.
+/// Each operation is permitted separately; its key is known once it is decoded.
 fn decode<'a>(
     context: &RequestContext<'_>,
     call: &Call<'a>,
@@ -444,7 +444,7 @@ async fn query(
     match &step.request {
         Some((operation @ (Operation::QueryEntity | Operation::QueryEntities), resource)) => {
             principal.permit(operation.facts(), resource)?;
-            // Headers of extensions are for the whole request; syntax is for its query.
+            // Extension headers apply to the whole request, extension syntax to its query.
             let asked = context.extensions.then(Asked::default);
             let call = Call { asked: asked.as_ref(), ..step.call(*operation, resource) };
             handlers::handle(api, context, &call, principal).await

@@ -9,7 +9,7 @@ pub(crate) const PART_BYTES_EXPECTED: usize = 512;
 /// The reply to one operation of a batch.
 pub(crate) struct Answered<'a> {
     pub(crate) reply: Reply,
-    /// Repeated by its part, even by a failed one (T-6.49).
+    /// Repeated by its part, even if it failed (T-6.49).
     pub(crate) content_id: Option<&'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! One operation of the Table service as its handlers get it.
+//! One operation of the Table service as its handlers receive it.
 
 use crate::error::ApiResult;
 use crate::headers::{CallHeaders, DataServiceVersion};
@@ -19,9 +19,9 @@ pub(crate) struct Call<'a> {
     pub(crate) headers: CallHeaders<'a>,
     pub(crate) query: &'a Query<'a>,
     pub(crate) body: &'a [u8],
-    /// What the request asks of extensions; `None` if it asks for none.
+    /// The extensions that the request uses; `None` if it requests none.
     pub(crate) asked: Option<&'a Asked>,
-    /// The earlier state that the operation reads, if it reads one.
+    /// The snapshot that the operation reads, if any.
     pub(crate) snapshot: Option<&'a Snapshot>,
 }
 

@@ -1,10 +1,10 @@
-//! The changes of a table: `?comp=lazuli-changes`. A request may wait for the next.
+//! The changes of a table: `?comp=lazuli-changes`. A request may wait for the next one.
 
 pub(crate) mod refused;
 mod token;
 
 use crate::auth::permit::Principal;
-use crate::error::{ApiResult, invalid_parameter};
+use crate::error::{ApiError, ApiResult};
 use crate::http::answer_memory::AnswerMemory;
 use crate::http::extensions::Used;
 use crate::http::reply::Reply;
@@ -25,7 +25,7 @@ use std::fmt::Write;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a request with this query may wait, which adds to the time that it may take.
+/// How long a request with this query may wait, in addition to the usual time limit.
 pub(crate) fn patience(query: Option<&str>) -> Duration {
     match query.is_some_and(|query| query.contains("lazuli-changes")) {
         true => Duration::from_secs(FEED_WAIT_SECONDS_MAX),
@@ -33,7 +33,7 @@ pub(crate) fn patience(query: Option<&str>) -> Duration {
     }
 }
 
-/// Answers with the next changes.
+/// Returns the next changes.
 pub(crate) async fn handle(
     api: &TableApi,
     answers: &AnswerMemory,
@@ -46,7 +46,7 @@ pub(crate) async fn handle(
     };
     principal.permit_whole_table()?;
     let wait = wait_time(call.query.get("wait"))?;
-    // A client that gives the server less time gets its answer within that.
+    // A client that sets a shorter timeout gets its response within that.
     let wait = limited_ms(call.query)?.map_or(wait, |ms| wait.min(Duration::from_millis(ms)));
     let after = match call.query.get("after") {
         None | Some("") => After::Oldest,
@@ -57,7 +57,7 @@ pub(crate) async fn handle(
     let deadline = Instant::now() + wait;
     let waits = wait > Duration::ZERO && after != After::Now;
     let mut listener = match waits {
-        // Before the first look: what is committed after it is heard of.
+        // Before the first read, so that any later commit is noticed.
         true => Some(api.tables.listen_for_changes(account, table).await?),
         false => None,
     };
@@ -87,7 +87,9 @@ fn wait_time(text: Option<&str>) -> ApiResult<Duration> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(Duration::ZERO) };
     let seconds = text.parse::<u64>().ok().filter(|seconds| *seconds <= FEED_WAIT_SECONDS_MAX);
     let seconds = seconds.ok_or_else(|| {
-        invalid_parameter("wait", text, "It is a number of seconds from 0 to 60.")
+        let text =
+            format!("The value of 'wait' is a number of seconds, at most {FEED_WAIT_SECONDS_MAX}.");
+        ApiError::with_text(ErrorCode::InvalidQueryParameterValue, text)
     })?;
     Ok(Duration::from_secs(seconds))
 }
@@ -124,7 +126,7 @@ fn reply(
 fn write_change(out: &mut Vec<u8>, context: &Context<'_>, change: &EntityChange<'_>) {
     let EntityChange { revision, operation, partition_key, row_key, new, old } = change;
     let mut text = String::new();
-    // Writing to a String does not fail. A revision is too large for the numbers of JSON's readers.
+    // Writing to a String does not fail. A revision exceeds the number range of many JSON readers.
     let _ = write!(text, "{{\"revision\":\"{revision}\",\"operation\":\"{}\"", operation.name());
     out.extend_from_slice(text.as_bytes());
     for (name, value) in [("PartitionKey", partition_key), ("RowKey", row_key)] {

@@ -7,7 +7,7 @@ use lazuli_model::TableName;
 use lazuli_table::{EntityQuery, EntityRef, QueryEnd, Snapshot};
 use lazuli_wire::uri::Query;
 
-/// Counts as far as its time allows.
+/// Counts until the time limit.
 pub(crate) async fn count(
     api: &TableApi,
     context: &RequestContext<'_>,
@@ -26,7 +26,7 @@ pub(crate) async fn count(
     }
 }
 
-/// The number of all entities; `None` if there are more than its time allows to count.
+/// The number of all entities; `None` if counting them would exceed the time limit.
 pub(crate) async fn count_all(
     api: &TableApi,
     context: &RequestContext<'_>,

@@ -76,7 +76,7 @@ impl Credentials for TableApi {
         }
     }
 
-    /// Before the challenge existed, a token was an invalid signature like any other. If
+    /// Before the challenge existed, a bearer token was just an invalid signature. If
     /// tokens are not accepted, another one would not help, so there is no challenge; the code is
     /// unverified.
     fn refused_bearer(presented: &Presented<'_>, refusal: BearerRefusal) -> ErrorCode {
@@ -138,7 +138,7 @@ impl Credentials for TableApi {
                 let owner = delegation::owner_permissions(account, &sas.key, ROLES, verify);
                 Ok(owner.and_then(|owner| Ok(sas.grant(caller)?.within(owner))))
             }
-            // Nobody can have such a token: we issue no keys to sign it with.
+            // No client can have such a token: we issue no keys to sign it with.
             TableToken::UserDelegation(_) => Ok(Err(SasError::Signature)),
         }
     }
@@ -202,7 +202,7 @@ impl Principal<TableGrant> {
         }
     }
 
-    /// Refuses a credential that opens only a range of the table's keys.
+    /// Refuses a credential that is limited to a range of the table's keys.
     pub(crate) fn permit_whole_table(&self) -> ApiResult<()> {
         match self {
             Self::Service(grant) if grant.range().is_limited() => Err(SasError::KeyRange.into()),
@@ -282,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn x_ms_date_wins_over_date() {
-        // TR-94: an emulator takes Date first.
+        // TR-94: an emulator preferred Date.
         let other = ("date", "Thu, 09 Dec 2021 00:20:00 GMT");
         let headers = [("x-ms-date", DATE), other, ("authorization", SIGNED)];
         assert_eq!(check(&headers, DATE).await, Ok(()));

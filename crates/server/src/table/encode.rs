@@ -186,7 +186,7 @@ impl Entities<'_> {
         }
     }
 
-    /// The page, with the number of all entities if it is known and asked for.
+    /// The page, with the number of all entities if it is known and requested.
     pub(crate) fn finish(mut self, count: Option<u64>) -> Reply {
         if let (Some(count), EntityList::Json(list)) = (count, &self.list) {
             list.write_count(&mut self.body, self.head_bytes, count);
@@ -199,12 +199,12 @@ impl Entities<'_> {
     }
 }
 
-/// The absolute URI that begins with the account's and goes on with what `write` appends.
+/// The absolute URI of the account, followed by what `write` appends.
 pub(crate) fn uri(context: &RequestContext<'_>, write: impl FnOnce(&mut Vec<u8>)) -> String {
     let base = context.base.as_str();
     let mut out = Vec::with_capacity(base.len() + URI_BYTES_EXPECTED);
     out.extend_from_slice(base.as_bytes());
     write(&mut out);
-    // The base is text and the writer escapes all else.
+    // The base is text, and the writer escapes everything else.
     String::from_utf8(out).unwrap_or_default()
 }

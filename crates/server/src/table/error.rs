@@ -93,7 +93,7 @@ impl From<BodyError> for ApiError {
 }
 
 /// A change that is within the limits of the protocol, but rewrites and records more than one commit
-/// may hold (X-1.4). Nothing was done, and nothing will be if it is repeated.
+/// may hold (X-1.4). Nothing was done, and repeating it will not help.
 fn too_large(what: &str, max: usize, got: usize) -> ApiError {
     let text = format!(
         "The change with all that the table records of it has {got} {what}, and at most {max} are \
@@ -111,7 +111,7 @@ impl From<TableError> for ApiError {
             // The live service never returns EntityNotFound (T-4.4).
             TableError::EntityNotFound => Self::at_execution(ErrorCode::ResourceNotFound),
             TableError::EntityAlreadyExists => Self::at_execution(ErrorCode::EntityAlreadyExists),
-            // The code of a taken key, whatever the verb, and a text that names the index (X-3.9).
+            // The code of an existing key, whatever the verb, with a text that names the index (X-3.9).
             TableError::IndexConflict(conflict) => Self {
                 text: Some(
                     format!("{} {conflict}.", ErrorCode::EntityAlreadyExists.message()).into(),
@@ -134,7 +134,7 @@ impl From<TableError> for ApiError {
             TableError::NoFeed
             | TableError::TokenOfOtherFeed
             | TableError::ChangesDropped { .. } => changes_error(error),
-            // The store has limits of its own (X-4.5).
+            // The store may end a snapshot by its own limits (X-4.5).
             TableError::SnapshotEnded => ErrorCode::SnapshotEnded.into(),
             TableError::EmptyBatch => Self::invalid_input(message::INPUT_NOT_VALID),
             TableError::Busy => Self::at_execution(ErrorCode::ServerBusy),

@@ -13,8 +13,8 @@ use lazuli_wire::uri::Query;
 use lazuli_wire::version::ApiVersion;
 use std::borrow::Cow;
 
-/// The answer to a request that failed. Old versions send the code header only if nothing else
-/// names the code: in the response to a HEAD, which has no body (T-2.60, T-7.8).
+/// The response to a failed request. Old versions send the code header only if nothing else names
+/// the code: in the response to a HEAD, which has no body (T-2.60, T-7.8).
 pub(crate) fn of_request(failed: &Failed<'_>) -> Reply {
     let (reply, context) = (written(failed), failed.context);
     let version = context.version.as_ref();
@@ -27,7 +27,7 @@ fn written(failed: &Failed<'_>) -> Reply {
     let Failed { error, request, headers, context } = *failed;
     let query = Query::parse(request.uri.query().unwrap_or_default()).unwrap_or_default();
     let comp = query.get("comp");
-    // Resources of extensions are JSON, for those who ask for extensions.
+    // Resources of extensions are JSON, for clients that request extensions.
     let is_extension =
         context.asks_extensions && comp.is_some_and(|comp| comp.starts_with("lazuli-"));
     let accepted = media::negotiate(headers.accept, query.get("$format"));
@@ -41,7 +41,13 @@ fn written(failed: &Failed<'_>) -> Reply {
     let is_stranger = context.is_addressed && !context.is_authenticated;
     let is_unaddressed = error.stage == Stage::Addressing;
     if is_preflight || is_unread || is_stranger || is_unaddressed {
-        return early_reply(error, accepted, is_xml, context.trailer());
+        let reply = early_reply(error, accepted, is_xml, context.trailer());
+        return match accepted {
+            Accepted::Json(level) if is_extension => {
+                Reply { content_type: Some(Format::Json(level).content_type().into()), ..reply }
+            }
+            _ => reply,
+        };
     }
     let form = match context.version {
         None if error.code == ErrorCode::InvalidHeaderValue => ErrorForm::MarkedXml,
@@ -64,7 +70,7 @@ fn preference_applied(failed: &Failed<'_>) -> Option<&'static str> {
 
 /// Another part of the live service handles failed authentication, with its own headers (T-7.3). It
 /// also handles refused preflights, paths that name nothing, and bodies that are too large: the
-/// tests of the official Java client expect the message of the last in the status line.
+/// tests of the official Java client expect the message of the latter in the status line.
 fn early_reply(error: &ApiError, accepted: Accepted, is_xml: bool, trailer: Trailer) -> Reply {
     let shape = match accepted {
         Accepted::Json(_) if !is_xml => Shape::Json,
@@ -89,8 +95,7 @@ fn early_reply(error: &ApiError, accepted: Accepted, is_xml: bool, trailer: Trai
 pub(crate) enum ErrorForm {
     /// `{"odata.error":…}` with the negotiated content type (T-7.2).
     Json(MetadataLevel),
-    /// `<error …>`: an OData operation for which no JSON was negotiated (T-7.4a), in the form that
-    /// Atom has.
+    /// `<error …>`: an OData operation for which no JSON was negotiated (T-7.4a), in Atom's form.
     Xml(AtomForm),
     /// `<m:error …>`: the ACL and service operations.
     PrefixedXml,

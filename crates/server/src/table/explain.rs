@@ -57,7 +57,7 @@ struct Attempt {
     date: String,
     path: String,
     comp: Option<String>,
-    /// What follows the string.
+    /// What follows the string to sign.
     end: &'static str,
 }
 

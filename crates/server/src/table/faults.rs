@@ -7,7 +7,7 @@ use crate::http::profile::Tolerance;
 use lazuli_model::{EntityError, PropertyLimits, Value};
 use std::borrow::Cow;
 
-/// Declares the faults and the table of them.
+/// Declares the faults, and a table of all of them.
 macro_rules! faults {
     ($($(#[$doc:meta])* $variant:ident $rule:literal)*) => {
         /// A fault that the lenient profile tolerates.

@@ -25,6 +25,7 @@ use lazuli_wire::error_code::{ErrorCode, message};
 use lazuli_wire::odata;
 use lazuli_wire::sas::TableGrant;
 use lazuli_wire::uri;
+use tokio::time::Instant;
 
 /// Runs a permitted operation of `principal` on tables or entities.
 pub(crate) async fn handle(
@@ -220,6 +221,8 @@ async fn get_entity(
         return queries::explain_point(api, context, table, key).await;
     }
     let account = &context.account.name;
+    let is_explained = call.asked.is_some_and(|asked| asked.explain == Some(Explain::Run));
+    let began = is_explained.then(Instant::now);
     let entity = match call.snapshot {
         None => api.tables.get(account, table, key).await?,
         Some(snapshot) => api.tables.get_at(snapshot, account, table, key).await?,
@@ -233,8 +236,9 @@ async fn get_entity(
     }
     let work = Work { plan: Some(Plan::Point), examined: 1, returned: 1, operations: 0 };
     let mut reply = Reply { etag: Some(ETag(entity.timestamp)), work, ..reply };
-    if call.asked.is_some_and(|asked| asked.explain == Some(Explain::Run)) {
-        queries::explain_read(api, context, table, key, &entity, &mut reply).await?;
+    if let Some(began) = began {
+        let cost = (entity.bytes(), began.elapsed());
+        queries::explain_read(api, context, (table, key), cost, &mut reply).await?;
     }
     Ok(reply)
 }

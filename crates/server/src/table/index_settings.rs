@@ -21,6 +21,7 @@ pub(crate) async fn handle(
         Operation::SetTableSetting => {
             let definitions = definitions(call.body)?;
             api.tables.declare_indexes(account, table, &definitions).await?;
+            api.tables.build_for(api.first_build_ms).await;
             shown(api, account, table, 202).await
         }
         Operation::DeleteTableSetting => {

@@ -28,7 +28,7 @@ pub(crate) async fn verify(
     Reply::json_of(200, &PageJson::of(&page))
 }
 
-/// Drops what an index has, and builds it again.
+/// Drops the entries of an index, and builds it again.
 pub(crate) async fn rebuild(
     api: &TableApi,
     account: &AccountName,
@@ -88,7 +88,7 @@ impl<'p> PageJson<'p> {
     }
 }
 
-/// Part and key, as text for a URL. Nothing secret: who may read the table may read its indexes.
+/// Part and key, as text for a URL. Nothing secret: a client that may read the table may read its indexes.
 fn token(place: &VerifyPlace) -> String {
     let mut bytes = place.part.to_be_bytes().to_vec();
     bytes.extend_from_slice(&place.from);

@@ -1,4 +1,4 @@
-//! Entity changes, alone and in batches: from the call to the mutation, and to its reply.
+//! Entity changes, alone and in batches: from the call to the mutation, and on to its reply.
 
 use crate::error::{ApiError, ApiResult};
 use crate::headers::CallHeaders;
@@ -165,7 +165,7 @@ fn kind(call: &Call<'_>, version: ApiVersion) -> ApiResult<MutationKind> {
         ),
     };
     match (call.operation, condition) {
-        // An update that requires a condition, like a delete (T-5.40).
+        // Without upserts, an update requires a condition, like a delete (T-5.40).
         (_, None) if !version.has_upsert() => Err(ErrorCode::MissingRequiredHeader.into()),
         (Operation::InsertOrReplaceEntity, None) => Ok(MutationKind::InsertOrReplace),
         (Operation::InsertOrMergeEntity, None) => Ok(MutationKind::InsertOrMerge),

@@ -27,9 +27,9 @@ pub(crate) enum Resource {
     Setting { table: TableName, setting: Setting },
     /// `/name?comp=lazuli-changes`
     Changes { table: TableName },
-    /// `/name/$count`, for those who ask for extensions
+    /// `/name/$count`, for clients that request extensions
     Count { table: TableName },
-    /// `/name` of which entities are deleted by filter, for those who ask for extensions
+    /// `/name`, whose entities are deleted by a filter, for clients that request extensions
     Selection { table: TableName },
     /// `/table/..(..)`
     KeyedNested { table: TableName },
@@ -57,7 +57,7 @@ impl Resource {
             | Self::Count { table }
             | Self::Selection { table }
             | Self::Setting { table, .. } => Some(table),
-            // A table addressed by itself does not count.
+            // A table addressed as a resource does not count.
             Self::Table { .. }
             | Self::Tables
             | Self::Batch
@@ -69,7 +69,7 @@ impl Resource {
     }
 }
 
-/// A setting of a table that only extensions know.
+/// A setting of a table that exists only as an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// Secondary indexes.
@@ -85,7 +85,7 @@ pub(crate) enum Setting {
 }
 
 impl Setting {
-    /// The word by which an answer names it.
+    /// The name that a response uses for it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Indexes => "indexes",
@@ -225,7 +225,7 @@ operations! {
             role: Role::Object(READ),
         }
 
-        /// It reads what it deletes.
+        /// It also reads what it deletes.
         DeleteEntities: [Delete] Resource::Selection { .. } => {
             name: "DeleteEntities",
             kind: Kind::Write,
@@ -374,7 +374,7 @@ operations! {
             role: Role::Object(READ),
         }
 
-        /// Hot keys and filters without their literals are part of it: who may read all entities may
+        /// It includes hot keys, and filters without their literals: a client that may read all entities may
         /// read it (X-5.2b).
         GetAdvice: [Get] Resource::Advice => {
             name: "GetAdvice",
@@ -436,7 +436,7 @@ operations! {
             role: Role::Delegation,
         }
 
-        /// `/table/..(..)`: always an error, which one depends on the table (T-1.13, T-1.14).
+        /// `/table/..(..)`: always an error; which one depends on the table (T-1.13, T-1.14).
         KeyedNested: [] Resource::KeyedNested { .. } => {
             name: "Unknown",
             kind: Kind::PointRead,
@@ -454,7 +454,7 @@ operations! {
 pub(crate) const PREFLIGHT: Facts = Facts::preflight("TablePreflightRequest", Answer::Negotiated);
 
 /// Whether an operation would drop or fill an analytics table; clients may only read it and delete
-/// entities (T-9.47). Of the rows that write, the resource says which name a table.
+/// entities (T-9.47). For rows that write, the resource shows whether a table is named.
 pub(crate) fn writes_metrics(operation: Operation, resource: &Resource) -> bool {
     let table = match resource {
         Resource::Table { table } => Some(table),

@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use std::ops::Bound;
 
-/// Bytes of a plan in a header.
+/// Maximum bytes of a plan in a header.
 const HEADER_BYTES_MAX: usize = 8 * 1024;
 
-/// Bytes of the conditions in a header whose reads alone do not make it short enough.
+/// Maximum bytes of the conditions in a header that is still too long after its reads are cut.
 const CONDITION_BYTES_MAX: usize = 2 * 1024;
 
-/// What a query that ran did.
+/// What a query actually did.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measured {
     pub(crate) examined: u64,
@@ -102,7 +102,7 @@ struct IndexJson<'a> {
     entries: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     names: Vec<&'a str>,
-    /// Whether the server declared it by itself.
+    /// Whether the index is automatic.
     #[serde(skip_serializing_if = "is_false")]
     automatic: bool,
 }
@@ -117,7 +117,7 @@ impl<'a> IndexJson<'a> {
     }
 }
 
-/// What the same query means on Azure: never a promise.
+/// What the same query means on Azure: an estimate, never a promise.
 #[derive(Serialize)]
 struct AzureJson<'a> {
     kind: &'static str,
@@ -127,7 +127,7 @@ struct AzureJson<'a> {
     price: f64,
     currency: &'a str,
     prices_of: &'a str,
-    /// What Azure refuses of it.
+    /// The parts of it that Azure refuses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refuses: Vec<&'static str>,
 }
@@ -191,7 +191,7 @@ impl<'a> PlanJson<'a> {
 
 impl<'a> AzureJson<'a> {
     fn new(prices: &'a Prices, report: &PlanReport, likely: Measured) -> Self {
-        // If the kind differs, what pages of Azure's kind examine here is the best that is known.
+        // If the kind differs, the best estimate is what pages of Azure's kind examine here.
         let examined = match report.azure_estimate {
             Some(estimate) if report.azure != report.kind => likely.examined.max(estimate.examined),
             _ => likely.examined,
@@ -215,8 +215,8 @@ impl<'a> AzureJson<'a> {
     }
 }
 
-/// One read: `{"PartitionKey":"p","RowKey":{"ge":"a","lt":"b"}}`. What is not restricted is left
-/// out; `from` and `to` are places within all keys, both inclusive.
+/// One read: `{"PartitionKey":"p","RowKey":{"ge":"a","lt":"b"}}`. Unrestricted keys are left out;
+/// `from` and `to` are positions among all keys, both inclusive.
 struct ReadJson<'a>(&'a ReadKeys);
 
 impl Serialize for ReadJson<'_> {
@@ -263,7 +263,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// JSON in ASCII: all else is escaped, so that it can stand in a header.
+/// JSON in ASCII: everything else is escaped, so that it fits in a header.
 fn ascii(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).unwrap_or_default();
     if text.bytes().all(|byte| byte.is_ascii() && byte != 0x7F) {

@@ -1,8 +1,8 @@
-//! What Azure charges for queries: data, dated, and replaceable.
+//! What Azure charges for queries: dated, replaceable data.
 
 use serde::Deserialize;
 
-/// The prices of the release.
+/// The prices that the release ships with.
 const BUILT_IN: &str = include_str!("../../prices.toml");
 
 /// Entities in one page of the service.
@@ -39,7 +39,7 @@ impl Prices {
         Ok(prices)
     }
 
-    /// Round trips of a query that examines and returns so much.
+    /// Round trips of a query that examines and returns this much.
     pub(crate) fn pages(&self, examined: u64, returned: u64) -> u64 {
         let scanned = examined.div_ceil(self.scanned_per_page.max(1));
         returned.div_ceil(PAGE_ENTITIES).max(scanned).max(1)
@@ -50,14 +50,14 @@ impl Prices {
     }
 }
 
-/// The number in twelve digits: what arithmetic with binary fractions leaves behind them, as in
-/// 3.6000000000000005e-8, is no part of a price.
+/// The number rounded to twelve digits: rounding errors of binary fractions, as in
+/// 3.6000000000000005e-8, are not part of a price.
 fn without_noise(price: f64) -> f64 {
     format!("{price:.11e}").parse().unwrap_or(price)
 }
 
 impl Default for Prices {
-    /// The table of the release, which a test has read.
+    /// The table of the release, which a test parses.
     fn default() -> Self {
         Self::parse(BUILT_IN).unwrap_or(Self {
             dated: String::new(),

@@ -18,9 +18,10 @@ use crate::table::query_options::{
 use crate::table::request::{ORDER_AND_COUNT, check_options_but};
 use lazuli_model::{EntityKey, Filter, Operator, Property, TableName, Value};
 use lazuli_table::{
-    Continuation, EntityQuery, EntityRef, KeyBounds, PlanKind, PlanReport, QueryEnd, StoredEntity,
+    Continuation, EntityQuery, EntityRef, KeyBounds, PlanKind, PlanReport, QueryEnd,
 };
 use lazuli_wire::continuation;
+use std::time::Duration;
 
 pub(crate) async fn query_entities(
     api: &TableApi,
@@ -69,8 +70,7 @@ pub(crate) async fn query_entities(
         return Ok(plan_reply(api, &report, used));
     }
     let counted = counts.then(|| EntityQuery { explain: false, ..query.clone() });
-    let is_noted = api.query_log.is_on() || api.advice.is_open();
-    let shape = is_noted.then(|| query.filter.clone());
+    let shape = shape(api, &query);
     let mut entities = encoder.entities(table, select.as_ref());
     let mut properties = 0;
     let mut sink = |entity: EntityRef<'_>| {
@@ -98,26 +98,10 @@ pub(crate) async fn query_entities(
     };
     let mut reply = entities.finish(number);
     reply.work = work(&end);
-    if let Some(filter) = shape {
-        if api.query_log.is_on() {
-            api.query_log.note(context, table, filter.as_ref(), &end);
-        }
-        let whole_properties = select.is_none().then_some(properties);
-        let page = Page { end: &end, bytes: reply.body.len(), whole_properties };
-        api.advice.queried(context, table, filter, &page);
-    }
-    if let Some(used) = &end.index {
-        api.advice.index_read(context, table, &used.names);
-    }
-    if let (Some(Explain::Run), Some(report)) = (explain, &end.report) {
-        reply.more.push((PLAN, plan_json::header(&api.prices, report, &Measured::of(&end))));
-    }
-    if end.index.is_some() {
-        used.add("index");
-    }
-    if let Some(next) = end.next {
-        write_continuation(&mut reply, next, order);
-    }
+    let whole_properties = select.is_none().then_some(properties);
+    let page = Page { end: &end, bytes: reply.body.len(), whole_properties };
+    note(api, context, table, shape, &page);
+    write_end(api, explain, order, end, &mut used, &mut reply);
     // Only those who ask for extensions hear of an index that served them.
     if call.asked.is_some() {
         used.mark(&mut reply);
@@ -125,10 +109,55 @@ pub(crate) async fn query_entities(
     Ok(reply)
 }
 
+/// The filter of a query that the log or advice hears of; `None` if neither listens.
+pub(crate) fn shape(api: &TableApi, query: &EntityQuery) -> Option<Option<Filter>> {
+    let is_noted = api.query_log.is_on() || api.advice.is_open();
+    is_noted.then(|| query.filter.clone())
+}
+
+/// Tells the log and advice of a query with that [`shape`].
+pub(crate) fn note(
+    api: &TableApi,
+    context: &RequestContext<'_>,
+    table: &TableName,
+    shape: Option<Option<Filter>>,
+    page: &Page<'_>,
+) {
+    if let Some(filter) = shape {
+        if api.query_log.is_on() {
+            api.query_log.note(context, table, filter.as_ref(), page.end);
+        }
+        api.advice.queried(context, table, filter, page);
+    }
+    if let Some(used) = &page.end.index {
+        api.advice.index_read(context, table, &used.names);
+    }
+}
+
+/// Writes how a query ended: its plan, whether an index served it, and where it goes on.
+pub(crate) fn write_end(
+    api: &TableApi,
+    explain: Option<Explain>,
+    order: Option<Order>,
+    end: QueryEnd,
+    used: &mut Used,
+    reply: &mut Reply,
+) {
+    if let (Some(Explain::Run), Some(report)) = (explain, &end.report) {
+        reply.more.push((PLAN, plan_json::header(&api.prices, report, &Measured::of(&end))));
+    }
+    if end.index.is_some() {
+        used.add("index");
+    }
+    if let Some(next) = end.next {
+        write_continuation(reply, next, order);
+    }
+}
+
 /// The header with the plan of a query that ran.
 pub(crate) const PLAN: &str = "x-lazuli-plan";
 
-/// The extensions that the text of a query and its explanation use.
+/// The extensions that a query's text and its explanation use.
 pub(crate) fn name_used(used: &mut Used, filter: Option<&Filter>, explain: Option<Explain>) {
     let extended = filter.map(Filter::extended).unwrap_or_default();
     extended.into_iter().flat_map(|extended| extended.names()).for_each(|name| used.add(name));
@@ -183,17 +212,17 @@ pub(crate) async fn explain_point(
     Ok(plan_reply(api, &report, used))
 }
 
-/// Adds the plan of an entity that was read by its keys.
+/// Adds the plan of an entity that was read by its keys, with its bytes and the time that it took.
 pub(crate) async fn explain_read(
     api: &TableApi,
     context: &RequestContext<'_>,
-    table: &TableName,
-    key: &EntityKey,
-    entity: &StoredEntity,
+    (table, key): (&TableName, &EntityKey),
+    (bytes, time): (u64, Duration),
     reply: &mut Reply,
 ) -> ApiResult<()> {
     let report = point_report(api, context, table, key).await?;
-    let report = PlanReport { bytes: entity.bytes(), ..report };
+    let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let report = PlanReport { bytes, micros, ..report };
     let measured = Measured { examined: 1, returned: 1 };
     reply.more.push((PLAN, plan_json::header(&api.prices, &report, &measured)));
     let mut used = Used::default();

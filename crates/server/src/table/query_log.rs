@@ -7,18 +7,18 @@ use lazuli_table::QueryEnd;
 use lazuli_wire::odata::filter::{print, print_shape};
 use std::sync::{Mutex, PoisonError};
 
-/// Lines in one second; the next line says how many were left out.
+/// Maximum lines per second; the next line says how many were left out.
 const LINES_PER_SECOND: u32 = 10;
 
-/// Bytes of a filter in a line.
+/// Maximum bytes of a filter in a line.
 const FILTER_BYTES_MAX: usize = 1024;
 
 /// Which queries are logged, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryLogOptions {
-    /// Pages that take as many milliseconds or more.
+    /// Log pages that take at least this many milliseconds.
     pub slow_ms: Option<u32>,
-    /// Pages that examine as many entities for each that they return, or more.
+    /// Log pages that examine at least this many entities per entity returned.
     pub waste_ratio: Option<u32>,
     /// Whether filters are logged with their literals.
     pub literals: bool,
@@ -89,7 +89,7 @@ impl QueryLog {
         waste_ratio.filter(|ratio| end.rows_read >= limit(*ratio)).map(|_| "wasteful")
     }
 
-    /// How many lines were left out before this one; `None` if it is one too many itself.
+    /// How many lines were left out before this one; `None` if this one is over the limit too.
     fn admit(&self, now: Timestamp) -> Option<u64> {
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
         let second = now.unix_seconds();

@@ -70,7 +70,7 @@ pub(crate) fn entity_continuation(
     continuation_by(query, tolerance, continuation::decode_key)
 }
 
-/// The same for a query in falling order, which takes no token of another.
+/// The same for a query in descending order, which accepts no token of an ascending one.
 pub(crate) fn reverse_continuation(
     query: &Query<'_>,
     tolerance: &Tolerance,
@@ -128,7 +128,7 @@ pub(crate) fn order(query: &Query<'_>) -> ApiResult<Option<Order>> {
     }
 }
 
-/// `$inlinecount`: whether the number of entities is asked for.
+/// `$inlinecount`: whether the number of entities is requested.
 pub(crate) fn inline_count(query: &Query<'_>) -> ApiResult<bool> {
     match query.get("$inlinecount") {
         None | Some("none") => Ok(false),
@@ -137,8 +137,8 @@ pub(crate) fn inline_count(query: &Query<'_>) -> ApiResult<bool> {
     }
 }
 
-/// What part of the time of a request an operation uses that can be continued: the rest is for its
-/// last step and the answer.
+/// The share of a request's time that a continuable operation may use; the rest is for its last
+/// step and the response.
 const TIME_SHARE: (u64, u64) = (2, 3);
 
 /// Milliseconds after which a long operation ends with a continuation.
@@ -146,7 +146,7 @@ pub(crate) fn working_ms(query: &Query<'_>) -> ApiResult<u64> {
     Ok(limited_ms(query)?.unwrap_or(REQUEST_MS_MAX / TIME_SHARE.1 * TIME_SHARE.0))
 }
 
-/// The same for a client that limits the time itself.
+/// The same for a client that sets its own limit.
 pub(crate) fn limited_ms(query: &Query<'_>) -> ApiResult<Option<u64>> {
     let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Ok(operation_time(query)?.map(|time| ms(time) / TIME_SHARE.1 * TIME_SHARE.0))

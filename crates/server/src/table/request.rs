@@ -111,7 +111,7 @@ pub(crate) enum BodyFormat {
     Atom,
 }
 
-/// The options of a query that only extensions have, if it asks for them.
+/// The query options that exist only as extensions.
 pub(crate) const ORDER_AND_COUNT: &[&str] = &["$orderby", "$inlinecount"];
 
 /// Refuses unknown OData options and those that the service does not support (T-1.36, T-4.46).
@@ -119,7 +119,7 @@ pub(crate) fn check_options(query: &Query<'_>, tolerance: &Tolerance) -> ApiResu
     check_options_but(&[], query, tolerance)
 }
 
-/// The same, but for options that the caller reads itself.
+/// The same, except for options that the caller reads itself.
 pub(crate) fn check_options_but(
     known: &[&str],
     query: &Query<'_>,

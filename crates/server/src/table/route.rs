@@ -11,11 +11,11 @@ use lazuli_wire::uri::{PathError, Query, ResourcePath};
 /// What the path of a request names, or why it names nothing.
 pub(crate) type PathOutcome<'a> = Result<ResourcePath<'a>, PathError<'a>>;
 
-/// What the headers of a request add to its route.
+/// What the headers of a request contribute to its route.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks {
     pub(crate) has_if_match: bool,
-    /// Whether it asks for extensions.
+    /// Whether it requests extensions.
     pub(crate) extensions: bool,
 }
 
@@ -51,7 +51,7 @@ fn resolve_any(
     };
     let operation = Operation::find(verb, &resource).ok_or(wrong_verb)?;
     match writes_metrics(operation, &resource) {
-        // The code is a guess: no source has one.
+        // The code is a guess: no source documents one.
         true => Err(ErrorCode::InsufficientAccountPermissions.into()),
         false => Ok((operation, resource)),
     }

@@ -1,4 +1,4 @@
-//! Operations on all entities that a filter selects: their number, and their end.
+//! Operations on all entities that a filter selects: counting and deletion.
 
 use crate::error::{ApiError, ApiResult};
 use crate::http::extensions::Used;
@@ -10,7 +10,9 @@ use crate::table::asked::Explain;
 use crate::table::call::Call;
 use crate::table::counting::{count, refuse_options};
 use crate::table::plan_json::{self, Measured};
-use crate::table::queries::{PLAN, name_used, plan_reply, work, write_continuation};
+use crate::table::queries::{
+    PLAN, name_used, note, plan_reply, shape, work, write_continuation, write_end,
+};
 use crate::table::query_options::{entity_continuation, filter, working_ms};
 use lazuli_model::TableName;
 use lazuli_table::{DeleteWhere, EntityQuery, KeyBounds};
@@ -47,34 +49,17 @@ pub(crate) async fn count_entities(
         let report = api.tables.explain(&context.account.name, table, &query).await?;
         return Ok(plan_reply(api, &report, used));
     }
-    let is_noted = api.query_log.is_on() || api.advice.is_open();
-    let shape = is_noted.then(|| query.filter.clone());
+    let shape = shape(api, &query);
     let end = count(api, context, call.snapshot, table, query).await?;
-    if let Some(filter) = shape {
-        if api.query_log.is_on() {
-            api.query_log.note(context, table, filter.as_ref(), &end);
-        }
-        let page = Page { end: &end, bytes: 0, whole_properties: None };
-        api.advice.queried(context, table, filter, &page);
-    }
-    if let Some(used) = &end.index {
-        api.advice.index_read(context, table, &used.names);
-    }
+    let page = Page { end: &end, bytes: 0, whole_properties: None };
+    note(api, context, table, shape, &page);
     let mut reply = Reply {
         content_type: Some("text/plain;charset=utf-8".into()),
         body: end.rows_returned.to_string().into_bytes(),
         work: Work { returned: 0, ..work(&end) },
         ..Reply::odata(200)
     };
-    if let (Some(Explain::Run), Some(report)) = (explain, &end.report) {
-        reply.more.push((PLAN, plan_json::header(&api.prices, report, &Measured::of(&end))));
-    }
-    if end.index.is_some() {
-        used.add("index");
-    }
-    if let Some(next) = end.next {
-        write_continuation(&mut reply, next, None);
-    }
+    write_end(api, explain, None, end, &mut used, &mut reply);
     used.mark(&mut reply);
     Ok(reply)
 }
@@ -99,23 +84,18 @@ pub(crate) async fn delete_entities(
     used.add("delete");
     name_used(&mut used, Some(&filter), explain);
     let account = &context.account.name;
-    let query = EntityQuery { filter: Some(filter), from, bounds, ..EntityQuery::default() };
-    let report = match explain {
-        Some(_) => Some(api.tables.explain(account, table, &query).await?),
-        None => None,
-    };
-    if let (Some(Explain::Plan), Some(report)) = (explain, &report) {
-        return Ok(plan_reply(api, report, used));
+    if explain == Some(Explain::Plan) {
+        let query = EntityQuery { filter: Some(filter), from, bounds, ..EntityQuery::default() };
+        let report = api.tables.explain(account, table, &query).await?;
+        return Ok(plan_reply(api, &report, used));
     }
-    let EntityQuery { filter: Some(filter), from, bounds, .. } = query else {
-        return Err(ApiError::invalid_input(""));
-    };
     let request = DeleteWhere {
         filter,
         from,
         bounds,
         rows_read_max: api.page_rows(),
         ms_max: working_ms(call.query)?,
+        explain: explain.is_some(),
     };
     let done = api.tables.delete_where(account, table, request).await?;
     if let Some(index) = &done.index {
@@ -124,7 +104,7 @@ pub(crate) async fn delete_entities(
     }
     let mut reply = Reply::json_of(200, &DeletedJson { deleted: done.deleted })?;
     reply.work.examined = u32::try_from(done.examined).unwrap_or(u32::MAX);
-    if let Some(report) = report {
+    if let Some(report) = done.report {
         let measured = Measured { examined: done.examined, returned: done.deleted };
         reply.more.push((PLAN, plan_json::header(&api.prices, &report, &measured)));
     }

@@ -104,7 +104,7 @@ impl Service for TableApi {
                 Box::pin(batch::handle(self, &shared.answers, context, &call, principal)).await
             }
             Answer::Xml => Box::pin(settings::handle(self, context, &call, principal)).await,
-            // It reads entities as a page of a query does.
+            // It reads entities like a page of a query.
             Answer::Json if request.query.get("comp") == Some("lazuli-verify") => {
                 let run = table_settings::handle(self, context, &call, principal);
                 Box::pin(shared.answers.hold_page(run)).await
@@ -173,8 +173,8 @@ async fn open_snapshot(
     }
 }
 
-/// Keeps a new snapshot whose first request succeeded, ends one that is no longer wanted, and names
-/// it in the reply.
+/// Keeps a new snapshot if its first request succeeded, ends one that is no longer wanted, and
+/// names it in the reply.
 fn name_snapshot(
     api: &TableApi,
     context: &RequestContext<'_>,

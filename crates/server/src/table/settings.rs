@@ -38,7 +38,7 @@ pub(crate) async fn handle(
         (Operation::SetServiceProperties, _) => {
             let patch = settings::read_properties(context, call.body)?;
             let outcome = api.tables.set_service_properties(account, patch).await;
-            // Also if the outcome is unknown: the cached ones may be stale.
+            // Even if the outcome is unknown: the cached ones may be stale.
             api.apply_changed_properties(account).await?;
             outcome?;
             Ok(Reply::xml(202, Vec::new()))

@@ -20,11 +20,11 @@ pub struct SimulateOptions {
     pub early_pages: Option<u64>,
     /// A deleted table cannot be recreated for this many seconds (T-3.7).
     pub table_deletion_seconds: Option<NonZeroU64>,
-    /// More comparisons in one filter are refused; the reference says 15 (T-4.26).
+    /// Filters with more comparisons are refused; the reference says 15 (T-4.26).
     pub filter_comparisons_max: Option<NonZeroU32>,
-    /// More requests of one account in a second are refused (T-11.3).
+    /// More requests per second from one account are refused (T-11.3).
     pub account_rate_max: Option<NonZeroU32>,
-    /// More operations on entities of one partition in a second are refused (T-11.3).
+    /// More entity operations per second on one partition are refused (T-11.3).
     pub partition_rate_max: Option<NonZeroU32>,
 }
 
@@ -56,7 +56,7 @@ impl Simulator {
 
     /// The rows that the next page may examine.
     ///
-    /// Of two successive pages at most one examines none, so a client that follows the tokens
+    /// Of two successive pages, at most one examines none, so a client that follows the tokens
     /// reaches the end.
     pub(crate) fn page_rows(&self) -> u64 {
         let Some(seed) = self.options.early_pages else { return u64::MAX };

@@ -1,4 +1,4 @@
-//! The snapshots that clients hold: by name, bounded, and ended when nobody uses them.
+//! The snapshots that clients hold: named, bounded, and ended when unused.
 
 use crate::error::{ApiError, ApiResult};
 use lazuli_meter::Counter;
@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug)]
 pub struct SnapshotOptions {
     pub max: usize,
-    /// A snapshot ends after so long without use.
+    /// A snapshot ends after this long without use.
     pub unused_max: Duration,
 }
 
@@ -29,7 +29,7 @@ struct Held {
     used: Timestamp,
 }
 
-/// The snapshots that one process keeps; no other process knows them.
+/// The snapshots that one process keeps; other processes do not know them.
 pub struct Snapshots {
     options: SnapshotOptions,
     /// What the store allows.
@@ -47,13 +47,13 @@ impl Snapshots {
         Self { options, limits, refused, held: Mutex::default() }
     }
 
-    /// Lets go of those that have ended. Nobody may ever ask for them again, and they keep from others
-    /// what the store needs: connections, and the space of dropped tables.
+    /// Drops ended snapshots. No client may ever ask for them again, and they occupy connections and
+    /// the space of dropped tables.
     pub fn end_unused(&self, now: Timestamp) {
         drop(self.current(now));
     }
 
-    /// Refuses one snapshot too many.
+    /// Refuses a snapshot beyond the limit.
     pub(crate) fn admit(&self, now: Timestamp) -> ApiResult<()> {
         let (max, bound) = match (self.options.max, self.limits.kept_max) {
             (max, of_store) if of_store < max => (of_store, "what the store allows"),
@@ -70,7 +70,7 @@ impl Snapshots {
         Err(ApiError::with_text(ErrorCode::ServerBusy, text))
     }
 
-    /// Keeps a snapshot under a name that no other has.
+    /// Keeps a snapshot under a new name.
     pub(crate) fn keep(
         &self,
         name: &str,
@@ -84,7 +84,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// The snapshot of that name, if it is the account's and has not ended; it is used now.
+    /// The account's snapshot of that name, if it has not ended; counts as a use.
     pub(crate) fn find(
         &self,
         name: &str,
@@ -102,7 +102,7 @@ impl Snapshots {
         self.lock().remove(name);
     }
 
-    /// Those that have not ended.
+    /// The snapshots that have not ended.
     fn current(&self, now: Timestamp) -> MutexGuard<'_, BTreeMap<String, Held>> {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let unused_max = ms(self.options.unused_max);
@@ -129,7 +129,7 @@ mod tests {
     use lazuli_model::SystemClock;
     use lazuli_table::TableService;
 
-    /// a client that is gone asks for nothing any more.
+    /// a client that is gone never asks again.
     #[tokio::test]
     async fn an_unused_snapshot_is_dropped_without_another_request() {
         let tables = TableService::new(Arc::new(MemoryEngine::default()), Arc::new(SystemClock));

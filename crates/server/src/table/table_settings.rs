@@ -1,4 +1,4 @@
-//! The settings of a table that only extensions know, as JSON: `?comp=lazuli-…`.
+//! The settings of a table that exist only as extensions, as JSON: `?comp=lazuli-…`.
 
 use crate::auth::permit::Principal;
 use crate::error::ApiResult;
@@ -38,7 +38,7 @@ pub(crate) async fn handle(
     Ok(reply)
 }
 
-/// `GET /?comp=lazuli-advice`: what could be better about the tables of the account.
+/// `GET /?comp=lazuli-advice`: advice on the tables of the account.
 fn advice(api: &TableApi, context: &RequestContext<'_>) -> ApiResult<Reply> {
     let account = &context.account.name;
     let mut reply = api.advice.with_advisor(account, |advisor| {

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-/// How often a waiting request looks for changes that other processes made.
+/// How often a waiting request polls for changes by other processes.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 
-/// The room for requests that wait.
+/// Limits the number of requests that wait.
 pub(crate) struct Waiters {
     max: usize,
     room: Semaphore,
@@ -27,7 +27,7 @@ impl Waiters {
         Self { max, room: Semaphore::new(max.min(Semaphore::MAX_PERMITS)), refused, is_stopping }
     }
 
-    /// Ends all waiting, because the server stops.
+    /// Ends all waiting, because the server is stopping.
     pub(crate) fn stop(&self) {
         self.is_stopping.send_replace(true);
     }

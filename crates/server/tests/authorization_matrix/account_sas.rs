@@ -7,8 +7,8 @@ use crate::server::{ACCOUNT, KEYS, STRANGER, STRANGER_KEY, Server, Style, VERSIO
 use crate::service::SERVICES;
 use lazuli_wire::sas::AccountSas;
 
-/// What the specification says of an operation and a token of these types and letters: the type is
-/// judged before the letters.
+/// What the specification says about an operation and a token with these types and letters: the type
+/// is checked before the letters.
 fn expected(operation: &Operation, types: &str, letters: &str) -> Outcome {
     let Some((one_of_types, one_of_letters)) = operation.account_sas else {
         return FORBIDDEN;
@@ -95,7 +95,7 @@ fn service_protocol_and_address_are_kept() {
         let mut verdict = Verdict::default();
         let mut row = |sas: AccountSas<'_>, code: Option<&'static str>, name: &str| {
             verdict.row(&server, &account_token(&sas), name, |operation| match code {
-                // Not found genuine, as far as the service can tell before it looks at the operation.
+                // The credential fails before the service looks at the operation.
                 Some(code) => Outcome::Unauthenticated(403, code),
                 None => expected(operation, "sco", service.account_letters()),
             });

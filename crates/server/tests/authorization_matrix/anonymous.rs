@@ -1,4 +1,4 @@
-//! Without a credential, with two, or with one of a kind that is not taken.
+//! Requests with no credential, with two, or with one of a kind that is not accepted.
 
 use crate::Verdict;
 use crate::credential::{Credential, SharedKey, service_sas};
@@ -22,7 +22,7 @@ fn nobody_gets_in_without_a_credential() {
         let server = Server::start(service);
         let mut verdict = Verdict::default();
         verdict.row(&server, &Credential::None, "nothing", |operation| {
-            // Recorded: to the nameless the batch resource is one that does not exist.
+            // Recorded: without a credential, the batch resource seems not to exist.
             match operation.is_batch() {
                 true => Outcome::Unauthenticated(404, "ResourceNotFound"),
                 false => FAILED,
@@ -58,7 +58,7 @@ fn two_credentials_are_none() {
     }
 }
 
-/// A token that names a user delegation key; we give out none that could sign it.
+/// A token that names a user delegation key; we issue none that could sign it.
 #[test]
 fn user_delegation_tokens_are_refused() {
     for service in SERVICES {
@@ -76,8 +76,8 @@ fn user_delegation_tokens_are_refused() {
     }
 }
 
-/// Bearer tokens of no issuer that the server trusts. Tokens that it does trust have their own rows
-/// beside these, by role.
+/// Bearer tokens from issuers that the server does not trust. Trusted tokens have their own rows,
+/// by role.
 #[test]
 fn bearer_tokens_of_strangers_are_refused() {
     for service in SERVICES {
@@ -85,7 +85,7 @@ fn bearer_tokens_of_strangers_are_refused() {
         let mut verdict = Verdict::default();
         let header = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0.c2lnbmF0dXJlIG9mIG5vYm9keQ";
         let bearer = Credential::Header(format!("Bearer {header}"));
-        // Queues take no token over http, whoever issued it.
+        // Queues accept no token over http, whoever issued it.
         let not_taken = Outcome::Unauthenticated(400, "InvalidAuthenticationInfo");
         verdict.row(&server, &bearer, "a bearer token", |_| service.choose(FAILED, not_taken));
         for operation in service.operations() {

@@ -1,10 +1,10 @@
-//! An answer as it came over the socket.
+//! A response as it came over the socket.
 
 use crate::operation::Operation;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// One answer, its body complete.
+/// One response with its complete body.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -33,7 +33,7 @@ impl Answer {
         Self { status: head[9..12].parse().unwrap(), head, body }
     }
 
-    /// Status and error code of what was asked: of the part, if the answer is to a batch.
+    /// Status and error code of the operation: those of the part, if the response is to a batch.
     pub(crate) fn verdict(&self, operation: &Operation) -> (u16, &str) {
         let part = operation.is_batch().then(|| self.body.split_once("HTTP/1.1 ")).flatten();
         match part {

@@ -14,7 +14,7 @@ use lazuli_testkit::issuer::{self, ISSUER, TestIssuer};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// A server that takes the tokens of an issuer.
+/// A server that accepts the tokens of an issuer.
 pub(crate) struct Trusting {
     pub(crate) server: Server,
     pub(crate) issuer: TestIssuer,
@@ -48,7 +48,7 @@ impl Trusting {
         Self { server, issuer, _keys: keys }
     }
 
-    /// A token that is good but for `more`.
+    /// A valid token, except for `more`.
     pub(crate) fn token(&self, more: &[(&str, &str)]) -> Credential {
         let now = Timestamp::parse(NOW).unwrap().unix_seconds();
         Credential::Header(format!("Bearer {}", self.issuer.token(&issuer::claims(now, more))))
@@ -63,7 +63,7 @@ impl Trusting {
     }
 }
 
-/// Roles of an operator's own, which give one data action each: of tables and of queues.
+/// The operator's own roles, which give one data action each: for tables and for queues.
 const ACTIONS: [&[(&str, &str)]; 2] = [
     &[
         ("r", "tables/entities/read"),
@@ -91,11 +91,11 @@ fn actions_of(service: Service) -> &'static [(&'static str, &'static str)] {
     ACTIONS[service as usize]
 }
 
-/// What the specification says of an operation and roles that give these data actions.
+/// What the specification says about an operation and roles that give these data actions.
 fn expected(service: Service, operation: &Operation, given: &[&str]) -> Outcome {
     let gives = |needed: &&[&str]| needed.iter().all(|action| given.contains(action));
     match operation.actions.is_empty() {
-        // TR-104: to such a caller access policies of tables do not exist (A-8.9).
+        // TR-104: for such a caller, access policies of tables do not exist (A-8.9).
         true => service.choose(Outcome::Unauthenticated(404, "ResourceNotFound"), FORBIDDEN),
         false if operation.actions.iter().any(gives) => Outcome::Done,
         false => LACKING,
@@ -150,8 +150,8 @@ fn every_set_of_data_actions_opens_its_own_operations() {
     }
 }
 
-/// The refusal of a bad token: before tables had a challenge it was a bad signature like any other
-/// (A-8.7); queues have it since there are tokens (A-13.31).
+/// The refusal of a bad token: before tables had a challenge, it was just a bad signature (A-8.7);
+/// queues have had the challenge as long as tokens (A-13.31).
 const fn refused(service: Service) -> Outcome {
     match service {
         Service::Table => FAILED,

@@ -7,14 +7,14 @@ use lazuli_wire::sas::{AccountSas, QueueSas, TableSas};
 use lazuli_wire::shared_key::{Authorization, CanonicalRequest, Scheme, SignedRequest, SigningKey};
 use lazuli_wire::version::ApiVersion;
 
-/// Who signs, and what.
+/// Which credential is sent.
 #[derive(Clone, Debug)]
 pub(crate) enum Credential {
     None,
     SharedKey(SharedKey),
     /// A shared access signature: text for the query.
     Token(String),
-    /// A header as it stands.
+    /// A header, sent unchanged.
     Header(String),
     /// Shared Key and a token at once.
     Both(SharedKey, String),
@@ -28,7 +28,7 @@ pub(crate) struct SharedKey {
     /// The account that the header names.
     pub(crate) account: String,
     pub(crate) date: String,
-    /// Changes the header after it is made.
+    /// Changes the header after signing.
     pub(crate) tamper: fn(&str) -> String,
 }
 
@@ -89,7 +89,7 @@ impl Signable<'_> {
     }
 }
 
-/// The headers that requests of these tests have, of those that the Queue service signs.
+/// The headers that these tests send and the Queue service signs.
 const SIGNED: [&str; 2] = ["content-length", "content-type"];
 
 impl From<SharedKey> for Credential {
@@ -102,13 +102,13 @@ pub(crate) fn key(text: &str) -> SigningKey {
     SigningKey::from_base64(text).unwrap()
 }
 
-/// The moment `seconds` after the server's clock; before it when negative.
+/// The moment `seconds` after the server's clock, or before it if negative.
 pub(crate) fn at(seconds: i64) -> Timestamp {
     let now = Timestamp::parse(NOW).unwrap();
     Timestamp::from_ticks(now.ticks().checked_add_signed(seconds * 10_000_000).unwrap()).unwrap()
 }
 
-/// A token for the table that operations are about.
+/// A token for the table that the operations use.
 pub(crate) fn table_sas() -> TableSas<'static> {
     service_sas(Service::Table).of_table()
 }
@@ -169,8 +169,8 @@ impl<'a> ServiceSas<'a> {
     }
 }
 
-/// A token for the resource that operations are about, with every letter, good for an hour before and
-/// after now.
+/// A token for the resource that the operations use, with every letter, valid from an hour ago until
+/// an hour from now.
 pub(crate) fn service_sas(service: Service) -> ServiceSas<'static> {
     ServiceSas {
         service,
@@ -185,7 +185,7 @@ pub(crate) fn service_sas(service: Service) -> ServiceSas<'static> {
     }
 }
 
-/// A token for all of the account, with every letter.
+/// A token for the whole account, with every letter.
 pub(crate) fn account_sas() -> AccountSas<'static> {
     AccountSas {
         version: "2019-02-02",

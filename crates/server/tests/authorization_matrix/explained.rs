@@ -1,4 +1,4 @@
-//! With `--explain-auth` a refusal says why, and still reveals no secret: every request of this suite
+//! With `--explain-auth` a refusal says why, and still reveals no secret: every request in this suite
 //! is checked for that.
 
 use crate::answer::Answer;
@@ -154,7 +154,7 @@ fn in_a_batch_the_part_tells() {
     assert!(answer.body.contains(detail), "{}", answer.body);
 }
 
-/// What the Queue service itself says of a signature is no explanation of ours.
+/// What the Queue service itself says about a signature is not one of our explanations.
 #[test]
 fn without_the_switch_nothing_is_told() {
     for service in SERVICES {
@@ -175,7 +175,7 @@ fn without_the_switch_nothing_is_told() {
     }
 }
 
-/// A caller with a wrong signature does not learn the right one.
+/// A caller with a wrong signature does not learn the correct one.
 #[test]
 fn the_right_signature_is_not_told() {
     for service in SERVICES {

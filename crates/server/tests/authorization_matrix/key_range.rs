@@ -22,7 +22,7 @@ fn ranged([spk, srk, epk, erk]: Range, permissions: &'static str) -> TableSas<'s
     }
 }
 
-/// The operations are about the entities `m`, `5` and `m`, `6`.
+/// The operations use the entities `m`, `5` and `m`, `6`.
 #[test]
 fn entities_outside_the_range_are_out_of_reach() {
     let inside: [Range; 6] = [
@@ -58,7 +58,7 @@ fn entities_outside_the_range_are_out_of_reach() {
 fn judge(operation: &Operation, letters: &str, reach: bool) -> Outcome {
     match operation.service_sas {
         Some(needed) if !covers(letters, needed) => {
-            // Of two operations the first is judged whole, its keys too, before the second.
+            // Of two operations, the first is checked completely, including its keys, before the second.
             match operation.service_sas {
                 Some("ad") if letters.contains('a') && !reach => FORBIDDEN,
                 _ => LACKING,
@@ -145,7 +145,7 @@ fn a_continuation_tells_nothing_of_what_lies_outside() {
     assert!(!answer.head.to_ascii_lowercase().contains("x-ms-continuation"), "{}", answer.head);
 }
 
-/// The bounds are compared as the service orders keys, by UTF-16 code units: U+FF5E comes after
+/// The bounds are compared in the service's key order, by UTF-16 code units: U+FF5E comes after
 /// U+1F600, whose first unit is a surrogate.
 #[test]
 fn bounds_are_in_key_order() {
@@ -207,10 +207,10 @@ fn the_parts_of_a_transaction_are_held_to_the_token() {
     }
 }
 
-/// The protocol signs an empty bound and an absent one alike, so whoever holds a token that
-/// ends with the empty row key can drop that parameter and reach the rest of the partition. Issuers
-/// who want one row must bound it from both sides with keys that are not empty. This asserts what is
-/// so today, on the live service as here.
+/// The protocol signs an empty bound and an absent one alike, so the holder of a token that
+/// ends with the empty row key can drop that parameter and reach the rest of the partition. To grant
+/// a single row, issuers must bound it on both sides with non-empty keys. This asserts today's
+/// behaviour, which the live service shares.
 #[test]
 fn an_empty_bound_can_be_dropped_by_its_holder() {
     let server = grid();

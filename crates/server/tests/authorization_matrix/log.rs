@@ -1,16 +1,16 @@
-//! What the server logs, for the look-out for secrets.
+//! What the server logs, to check it for secrets.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::DefaultGuard;
 
-/// What the server logs, down to traces.
+/// Everything that the server logs, down to traces.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Captures what this thread logs: the server runs on it, whenever it is waited for.
+    /// Captures what this thread logs, because the server runs on it while a test waits.
     pub(crate) fn capture() -> (Self, DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
@@ -22,7 +22,7 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber))
     }
 
-    /// What was logged since this was last asked.
+    /// What was logged since the last call.
     pub(crate) fn take(&self) -> String {
         let bytes = std::mem::take(&mut *self.0.lock().unwrap());
         String::from_utf8(bytes).unwrap()

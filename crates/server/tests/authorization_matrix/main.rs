@@ -1,9 +1,9 @@
-//! Who may do what: every operation of every service, with every kind of credential, in every way it
-//! can be good or bad. The tables in `tables.rs` and `queues.rs` say what must happen, written from the
-//! permissions of the specification and from nothing of the server's own.
+//! Who may do what: every operation of every service, with every kind of credential, valid and invalid
+//! in every way. The tables in `tables.rs` and `queues.rs` say what must happen; they are written from
+//! the specification, not from the server's own tables.
 //!
-//! Every refusal is checked to have changed nothing, to say nothing of any secret, and, when the
-//! credential itself was bad, to have been given before the store was looked at.
+//! Every refusal must change nothing, reveal no secret, and, if the credential itself was bad, be
+//! returned before the store is accessed.
 
 #![expect(
     clippy::unwrap_used,
@@ -37,7 +37,7 @@ use credential::Credential;
 use operation::{Operation, Outcome};
 use server::Server;
 
-/// What a cell of the matrix found wrong.
+/// The faults that a cell of the matrix found.
 #[derive(Default)]
 struct Verdict {
     cells: usize,
@@ -60,7 +60,7 @@ impl Verdict {
         }
     }
 
-    /// Tries every operation with a credential; `expected` says what must come of each.
+    /// Tries every operation with a credential; `expected` gives the outcome for each.
     fn row(
         &mut self,
         server: &Server,

@@ -1,13 +1,13 @@
-//! An operation of a service, as one request that does it, and what it needs of a credential.
+//! An operation of a service, as one request that performs it, and the credential that it needs.
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is done, with the status of the operation.
+    /// It succeeds, with the status of the operation.
     Done,
-    /// It is refused because of its credential, which was not even found genuine.
+    /// It is refused because its credential is not valid at all.
     Unauthenticated(u16, &'static str),
-    /// Its credential is genuine, and does not permit it.
+    /// Its credential is valid, but does not permit it.
     Forbidden(&'static str),
 }
 
@@ -16,33 +16,33 @@ pub(crate) const FORBIDDEN: Outcome = Outcome::Forbidden("AuthorizationFailure")
 /// A letter or a role is missing.
 pub(crate) const LACKING: Outcome = Outcome::Forbidden("AuthorizationPermissionMismatch");
 
-/// An operation, as one request that does it.
+/// An operation, as one request that performs it.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) name: &'static str,
     pub(crate) method: &'static str,
-    /// Follows the account. Here and in the query, `{id}` and `{receipt}` are those of the message
-    /// that lies in the queue.
+    /// The part after the account. Here and in the query, `{id}` and `{receipt}` are those of the
+    /// message in the queue.
     pub(crate) path: &'static str,
     pub(crate) query: &'static str,
     pub(crate) headers: &'static [(&'static str, &'static str)],
     pub(crate) content_type: &'static str,
     pub(crate) body: String,
     pub(crate) secondary: bool,
-    /// The status when it is done: of the part, if it is a batch.
+    /// The status on success: of the part, if it is a batch.
     pub(crate) status: u16,
-    /// Whether it reads only, which the secondary location does too.
+    /// Whether it only reads, so that the secondary location serves it too.
     pub(crate) reads: bool,
-    /// The letters it needs of a token for its table or queue; `None` where no such token will do.
+    /// The letters it needs in a token for its table or queue; `None` if no such token suffices.
     pub(crate) service_sas: Option<&'static str>,
     /// The types and the sets of letters; a token for the account needs one of each.
     pub(crate) account_sas: Option<(&'static str, &'static [&'static str])>,
-    /// The sets of data actions, one of which the roles of a bearer token must give; none where no
-    /// role will do.
+    /// The sets of data actions, one of which the roles of a bearer token must give; empty if no
+    /// role suffices.
     pub(crate) actions: &'static [&'static [&'static str]],
-    /// Whether it names the entity `m`, `5` or a neighbour, and not a table or a query.
+    /// Whether it names the entity `m`, `5` or a neighbour, rather than a table or a query.
     pub(crate) names_entity: bool,
-    /// Whether a token for a range of keys cannot do it, wherever the range lies.
+    /// Whether no token for a range of keys permits it, wherever the range lies.
     pub(crate) of_whole_table: bool,
 }
 
@@ -79,7 +79,7 @@ impl Operation {
         self.path == "/$batch"
     }
 
-    /// The first segment of the path: the queue, if it is one of queues.
+    /// The first segment of the path: for a queue operation, the queue.
     pub(crate) fn first_segment(&self) -> &'static str {
         self.path.split('/').nth(1).unwrap_or_default()
     }

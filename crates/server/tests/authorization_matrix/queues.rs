@@ -7,7 +7,7 @@ const MESSAGE: &str = "<QueueMessage><MessageText>text</MessageText></QueueMessa
 const RECEIPT: &str = "popreceipt={receipt}&visibilitytimeout=0";
 const METADATA: &[(&str, &str)] = &[("x-ms-meta-a", "1")];
 
-/// What roles must give: the names of data actions as the reference has them.
+/// What roles must give: names of data actions, as in the reference.
 const READ_QUEUE: &[&[&str]] = &[&["queues/read"]];
 const WRITE_QUEUE: &[&[&str]] = &[&["queues/write"]];
 const DELETE_QUEUE: &[&[&str]] = &[&["queues/delete"]];

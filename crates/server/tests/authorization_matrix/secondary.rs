@@ -1,4 +1,4 @@
-//! The secondary location: whoever may read at the primary may read there, and nobody writes.
+//! The secondary location: callers that may read at the primary may read there, and nobody may write.
 
 use crate::Verdict;
 use crate::credential::{Credential, SharedKey, account_sas, account_token, covers, service_sas};
@@ -44,7 +44,7 @@ fn a_token_for_a_table_or_queue_reads_what_it_may() {
         for permissions in [service.letters(), "a"] {
             let token = crate::credential::ServiceSas { permissions, ..service_sas(service) };
             for operation in service.operations() {
-                // A batch goes to one location whole, and another queue has another signature.
+                // A batch goes to one location as a whole, and another queue has another signature.
                 let is_known = ["", "orders"].contains(&operation.first_segment());
                 if !operation.reads
                     || operation.is_batch()

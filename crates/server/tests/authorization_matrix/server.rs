@@ -1,4 +1,4 @@
-//! A server in process, over a store that counts how often it is asked, and one connection to it.
+//! A server in this process, on a store that counts accesses, and one connection to it.
 
 use crate::anonymous::preflight;
 use crate::answer::Answer;
@@ -21,15 +21,15 @@ use tracing::subscriber::DefaultGuard;
 pub(crate) const ACCOUNT: &str = "acct1";
 pub(crate) const KEYS: [&str; 2] =
     ["c2VjcmV0IGtleSBvbmUgb2YgYWNjdDEh", "c2VjcmV0IGtleSB0d28gb2YgYWNjdDEh"];
-/// Another account, which can do nothing to the first.
+/// Another account, which has no access to the first.
 pub(crate) const STRANGER: &str = "acct2";
 pub(crate) const STRANGER_KEY: &str = "dGhlIG9ubHkga2V5IG9mIGFjY291bnQy";
-/// The time, at which the clock of the server stands still.
+/// The time at which the server's clock stands still.
 pub(crate) const NOW: &str = "2026-01-15T12:00:00Z";
 /// The version that requests name, unless they say otherwise.
 pub(crate) const VERSION: &str = "2019-02-02";
 
-/// A server of one service, whose `Orders` or `orders` holds what operations are about.
+/// A server of one service, whose `Orders` or `orders` contains what operations use.
 pub(crate) struct Server {
     pub(crate) service: Service,
     runtime: Runtime,
@@ -48,7 +48,7 @@ pub(crate) enum Style {
     Host,
 }
 
-/// The text of a request, and what of it is secret.
+/// The text of a request, and its secrets.
 struct Request {
     text: String,
     secrets: Vec<String>,
@@ -59,7 +59,7 @@ impl Server {
         Self::with_options(service, FrontOptions::default())
     }
 
-    /// Logs every request with its query: what is logged must hold no secret.
+    /// Logs every request with its query, to check that the log contains no secret.
     pub(crate) fn with_options(service: Service, options: FrontOptions) -> Self {
         let access_log = AccessLog { lines: AccessLines::All, query: true, ..options.access_log };
         let options = FrontOptions { access_log, ..options };
@@ -90,7 +90,7 @@ impl Server {
         server
     }
 
-    /// Sends an operation with a credential, and says what is wrong with what came of it.
+    /// Sends an operation with a credential, and returns what is wrong with the outcome.
     pub(crate) fn attempt(
         &self,
         operation: &Operation,
@@ -125,7 +125,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// Sends a request and checks that neither the answer nor the log reveals a secret.
+    /// Sends a request and checks that neither the response nor the log reveals a secret.
     pub(crate) fn send(
         &self,
         operation: &Operation,
@@ -137,7 +137,7 @@ impl Server {
         self.send_text(operation, &request)
     }
 
-    /// As [`Server::send`], with more headers.
+    /// Like [`Server::send`], with more headers.
     pub(crate) fn send_with(
         &self,
         operation: &Operation,
@@ -148,13 +148,13 @@ impl Server {
         self.send_text(operation, &request)
     }
 
-    /// The header that `owner` signs an operation with; the date goes along in a header of its own.
+    /// The header with which `owner` signs an operation; the date is sent in its own header.
     pub(crate) fn authorization(&self, owner: &SharedKey, operation: &Operation) -> String {
         let path = format!("/{ACCOUNT}{}", operation.path);
         self.authorization_of(owner, operation, &path)
     }
 
-    /// As [`Server::authorization`], for another path than the operation's.
+    /// Like [`Server::authorization`], for a different path from the operation's.
     pub(crate) fn authorization_of(
         &self,
         owner: &SharedKey,
@@ -219,12 +219,12 @@ impl Server {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
         text.push_str(&format!("\r\n{}", operation.body));
-        // Short ones occur everywhere; they are wrong anyway.
+        // Short ones occur everywhere, and are wrong anyway.
         secrets.retain(|secret| secret.len() > 20);
         Request { text, secrets }
     }
 
-    /// The headers of a request but for those of its credential.
+    /// The headers of a request, except those of its credential.
     fn headers(
         &self,
         operation: &Operation,
@@ -257,15 +257,15 @@ impl Server {
         by.authorization(self.service, &Signable { method: operation.method, path, query, headers })
     }
 
-    /// Names the message that lies in the queue.
+    /// Fills in the message in the queue.
     fn filled(&self, text: &str) -> String {
         let message = self.message.borrow();
         let receipt = message.receipt.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
         text.replace("{id}", &message.id).replace("{receipt}", &receipt)
     }
 
-    /// What of a header nobody else may learn. The Queue service repeats a signature of Shared Key to
-    /// whoever sent a wrong one.
+    /// The part of a header that no one else may learn. The Queue service repeats a Shared Key
+    /// signature to the client that sent a wrong one.
     fn secret_of(&self, authorization: &str) -> Option<String> {
         let repeated = self.service == Service::Queue && authorization.starts_with("SharedKey");
         let secret = authorization.rsplit_once([':', ' '])?.1;
@@ -288,10 +288,10 @@ impl Server {
         })
     }
 
-    /// Brings the store to where every operation can be done once.
+    /// Restores the state in which every operation succeeds once.
     pub(crate) fn reset(&self) {
         self.message.replace(self.runtime.block_on(self.store.reset(self.service)));
-        // The front keeps CORS rules at hand; a first request makes it read them.
+        // The front caches CORS rules; this first request makes it read them.
         self.send(&preflight(self.service), &Credential::None, Style::Path, VERSION);
     }
 

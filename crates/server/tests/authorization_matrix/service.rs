@@ -45,12 +45,12 @@ impl Service {
         self.choose("raud", "raup")
     }
 
-    /// The letters that mean something to it in tokens for the account.
+    /// The letters that it uses in tokens for the account.
     pub(crate) fn account_letters(self) -> &'static str {
         self.choose("rwdlacu", "rwdlacup")
     }
 
-    /// The table or queue that operations are about.
+    /// The table or queue that the operations use.
     pub(crate) fn resource(self) -> &'static str {
         self.choose("Orders", "orders")
     }
@@ -64,7 +64,7 @@ impl Service {
         self.choose("2020-12-06", "2019-12-12")
     }
 
-    /// What this is of either service.
+    /// The value for this service.
     pub(crate) fn choose<T>(self, of_tables: T, of_queues: T) -> T {
         match self {
             Self::Table => of_tables,

@@ -6,7 +6,7 @@ use crate::operation::{FAILED, FORBIDDEN, LACKING, Operation, Outcome};
 use crate::server::{ACCOUNT, KEYS, STRANGER, STRANGER_KEY, Server, Style, VERSION};
 use crate::service::{SERVICES, Service};
 
-/// What the specification says of an operation and a token for `Orders` or `orders` with these letters.
+/// What the specification says about an operation and a token for `Orders` or `orders` with these letters.
 pub(crate) fn expected(service: Service, operation: &Operation, letters: &str) -> Outcome {
     match operation.service_sas {
         // The queue of the URL is part of what is signed.
@@ -17,8 +17,8 @@ pub(crate) fn expected(service: Service, operation: &Operation, letters: &str) -
     }
 }
 
-/// The refusal of a token that is not good. To one for a queue the service itself is closed, however
-/// good it may be: at the root nothing tells which queue it was signed for.
+/// The refusal of an invalid token. A token for a queue never opens the service itself, even if valid:
+/// at the root nothing shows which queue it was signed for.
 pub(crate) fn refused(service: Service, operation: &Operation, refusal: Outcome) -> Outcome {
     match (service, operation.first_segment()) {
         (Service::Queue, "") => FORBIDDEN,
@@ -75,7 +75,7 @@ fn the_case_of_the_table_does_not_count() {
     }
 }
 
-/// A token names its table; that of a queue is not signed for the queue of the URL.
+/// A table token names its table; a queue token is signed for the queue of the URL.
 #[test]
 fn another_table_or_queue_stays_closed() {
     for service in SERVICES {
@@ -122,7 +122,7 @@ fn permissions_must_be_there_and_known() {
     for service in SERVICES {
         let server = Server::start(service);
         let mut verdict = Verdict::default();
-        // Those for tables must come in their order too; those for queues may come in any.
+        // For tables, they must be in order; for queues, any order is accepted.
         let of_tables = ["", "dr", "rr", "rw", "R", "raudl"];
         let of_queues = ["", "rd", "w", "rw", "R", "raupl"];
         for permissions in service.choose(of_tables, of_queues) {

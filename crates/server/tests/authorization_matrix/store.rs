@@ -1,5 +1,5 @@
-//! What lies below the server: a store that counts how often it is asked, and the services on it,
-//! brought back to where every operation can be done once.
+//! Below the server: a store that counts accesses, and the services on it, restored to the state in
+//! which every operation succeeds once.
 
 use crate::credential::at;
 use crate::server::ACCOUNT;
@@ -28,7 +28,7 @@ impl Clock for StandingClock {
     }
 }
 
-/// Counts what reaches the store.
+/// Counts accesses to the store.
 #[derive(Default)]
 pub(crate) struct CountingEngine {
     inner: MemoryEngine,
@@ -68,14 +68,14 @@ impl CountingEngine {
 }
 
 /// Both services, on one store. Each has two resources, [`Service::resource`] and
-/// [`Service::other_resource`], with something in them.
+/// [`Service::other_resource`], with some content.
 pub(crate) struct Store {
     pub(crate) engine: Arc<Layered<CountingEngine>>,
     pub(crate) tables: TableService,
     pub(crate) queues: QueueService,
 }
 
-/// The message that lies in the queue.
+/// The message in the queue.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Message {
     pub(crate) id: String,
@@ -94,7 +94,7 @@ impl Store {
         }
     }
 
-    /// Brings the store to where every operation of the service can be done once.
+    /// Restores the state in which every operation of the service succeeds once.
     pub(crate) async fn reset(&self, service: Service) -> Message {
         let patch = ServicePropertiesPatch {
             cors: Some(vec![cors_rule()]),

@@ -1,4 +1,4 @@
-//! Tokens for a table or queue that leave their terms to a stored access policy.
+//! Tokens for a table or queue that leave their constraints to a stored access policy.
 
 use crate::Verdict;
 use crate::credential::{Credential, ServiceSas, at, service_sas, subsets};
@@ -8,7 +8,7 @@ use crate::service::{SERVICES, Service};
 use crate::service_sas::{expected, refused};
 use lazuli_model::{AccessPolicies, AccessPolicy};
 
-/// A policy `p` that begins and ends so many seconds from now.
+/// A policy `p` that begins and ends this many seconds from now.
 fn policy(start: Option<i64>, expiry: Option<i64>, letters: Option<&str>) -> AccessPolicy {
     AccessPolicy {
         id: "p".to_owned(),
@@ -25,7 +25,7 @@ fn policies(service: Service, policies: Vec<AccessPolicy>) -> AccessPolicies {
     }
 }
 
-/// A token that says no more than the name of its policy.
+/// A token that contains only the name of its policy.
 fn bare(service: Service) -> ServiceSas<'static> {
     ServiceSas { start: "", expiry: "", permissions: "", policy: "p", ..service_sas(service) }
 }
@@ -41,7 +41,7 @@ impl Trial {
         Self { server: Server::start(service), verdict: Verdict::default() }
     }
 
-    /// A token under the policies of `Orders` or `orders`; `Ok` names the letters it has.
+    /// A token under the policies of `Orders` or `orders`; `Ok` gives the letters that it has.
     fn row(
         &mut self,
         policies: &[AccessPolicy],
@@ -57,7 +57,7 @@ impl Trial {
                 Ok(letters) => expected(service, &operation, letters),
                 Err(()) => refused(service, &operation, FAILED),
             };
-            // The policy is read from the store, after the signature was found good.
+            // The policy is read from the store after the signature was verified.
             let found = match outcome {
                 FAILED => self.refused(&operation, token),
                 _ => self.server.attempt(&operation, &token.token(), outcome).map(drop),
@@ -72,7 +72,7 @@ impl Trial {
     fn refused(&self, operation: &Operation, token: &ServiceSas<'_>) -> Result<(), String> {
         let outcome = Outcome::Forbidden("AuthenticationFailed");
         let answer = self.server.attempt(operation, &token.token(), outcome)?;
-        // Of the whole request, also when it is a batch.
+        // For the whole request, even if it is a batch.
         if answer.status == 403 { Ok(()) } else { Err(format!("answered {}", answer.status)) }
     }
 }
@@ -163,7 +163,7 @@ fn a_policy_that_is_not_there_opens_nothing() {
     }
 }
 
-/// Taking a policy away closes the door at once; so does a policy of another resource.
+/// Removing a policy revokes its tokens at once, and a policy of another resource does not help.
 #[test]
 fn a_policy_is_its_resources_and_can_be_taken_back() {
     for service in SERVICES {
@@ -188,7 +188,7 @@ fn a_changed_byte_is_noticed() {
         let all = policy(Some(-60), Some(60), Some(service.letters()));
         server.set_policies(service.resource(), policies(service, vec![all]));
         let Credential::Token(token) = bare(service).token() else { unreachable!() };
-        // As it was issued it is good.
+        // The token is valid as issued.
         let query = service.read();
         let good = Credential::Token(token.clone());
         assert!(server.attempt(&query, &good, Outcome::Done).is_ok());

@@ -183,7 +183,7 @@ fn on_tables() -> Vec<Operation> {
 fn on_entities() -> Vec<Operation> {
     let query = |name, path| Operation {
         path,
-        // Whether a query is of a container or of objects, sources disagree; both are taken.
+        // Sources disagree on whether a query is of type container or object; both are accepted.
         account_sas: Some(("co", &["r"])),
         ..Operation::entities(name, "GET", "r")
     };
@@ -220,7 +220,7 @@ fn on_entities() -> Vec<Operation> {
             headers: DELETE_TUNNEL,
             ..Operation::entity("Delete Entity through POST", "POST", "d")
         },
-        // No such resource; but only a caller that may read the table learns that the table is there.
+        // No such resource; but only a caller that may read the table learns that the table exists.
         Operation {
             path: "/Orders/more(PartitionKey='m')",
             status: 400,

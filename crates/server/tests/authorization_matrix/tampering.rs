@@ -1,5 +1,5 @@
-//! One byte changed, one parameter taken away, added or repeated: a credential is good as it was
-//! issued, and no other way.
+//! One byte changed, or one parameter removed, added or repeated: a credential is valid only exactly
+//! as issued.
 
 use crate::Verdict;
 use crate::credential::{
@@ -12,14 +12,14 @@ use crate::service_sas::refused;
 use lazuli_wire::sas::TableSas;
 use lazuli_wire::shared_key::Scheme;
 
-/// Another byte in the place of one.
+/// Replaces one byte by another.
 fn with_byte(text: &str, at: usize) -> String {
     let mut bytes = text.as_bytes().to_vec();
     bytes[at] = if bytes[at].eq_ignore_ascii_case(&b'x') { b'y' } else { b'x' };
     String::from_utf8(bytes).unwrap()
 }
 
-/// A refusal that may be of several kinds, but comes before the store is asked.
+/// Asserts a refusal, of any kind, before the store is accessed.
 fn assert_kept_out(server: &Server, operation: &Operation, credential: &Credential, name: &str) {
     let answer = server.send(operation, credential, Style::Path, VERSION);
     let refused =
@@ -27,7 +27,7 @@ fn assert_kept_out(server: &Server, operation: &Operation, credential: &Credenti
     assert!(refused, "{} with {name}: {}", operation.name, answer.body);
 }
 
-/// Every byte of a credential, changed in turn: no operation is done with any of them.
+/// Changes every byte of a credential in turn: none of the results permits any operation.
 pub(crate) fn check_every_byte(
     server: &Server,
     text: &str,
@@ -93,7 +93,7 @@ fn a_changed_byte_of_a_signature_is_noticed_by_every_operation() {
     }
 }
 
-/// Whether a byte stands for itself, and is no part of an escape.
+/// Whether a byte stands for itself, rather than being part of an escape.
 fn is_plain(text: &str, at: usize) -> bool {
     !text[at.saturating_sub(2)..=at].contains('%')
 }
@@ -154,7 +154,7 @@ fn a_parameter_added_is_noticed() {
                 let parameter = added.split('=').next().unwrap();
                 let has = token.split('&').any(|known| known.split('=').next() == Some(parameter));
                 // Tokens for a table or queue sign no scope, those for queues no keys, and older ones
-                // neither address nor protocol; what is not signed says nothing.
+                // neither address nor protocol; changing what is not signed proves nothing.
                 let unsigned = parameter == "ses" && name != "an account SAS"
                     || service == Service::Queue
                         && ["spk", "srk", "epk", "erk"].contains(&parameter)
@@ -177,7 +177,7 @@ fn a_parameter_added_is_noticed() {
     }
 }
 
-/// A-4.15a: two readers could take one of two parameters of the same name each.
+/// A-4.15a: if a parameter occurs twice, two readers could each use a different one.
 #[test]
 fn a_repeated_parameter_is_refused() {
     for service in SERVICES {
@@ -221,7 +221,7 @@ fn a_changed_byte_of_the_header_is_noticed() {
             for operation in server.service.operations() {
                 let header = server.authorization(&owner, &operation);
                 for position in 0..header.len() {
-                    // The date goes along in its own header, or the signature could not be good.
+                    // The date is sent in its own header; otherwise the signature could not be valid.
                     let tampered =
                         Tampered { owner: owner.clone(), header: with_byte(&header, position) };
                     let name = format!("{} byte {position}", scheme.name());
@@ -234,7 +234,7 @@ fn a_changed_byte_of_the_header_is_noticed() {
     }
 }
 
-/// A header that was changed after it was made.
+/// A header that was changed after signing.
 struct Tampered {
     owner: SharedKey,
     header: String,
@@ -247,8 +247,8 @@ impl Tampered {
     }
 }
 
-/// What the signature covers, changed on the way: the verb, the type of the body, the date, the path
-/// and, of the query, `comp`; of requests to queues all of the query, and headers too.
+/// Changes what the signature covers: the verb, the content type, the date, the path and `comp` in
+/// the query; for queues, the whole query, and headers too.
 #[test]
 fn a_signed_part_changed_on_the_way_is_noticed() {
     for service in SERVICES {
@@ -271,7 +271,7 @@ fn a_signed_part_changed_on_the_way_is_noticed() {
         let later = crate::credential::at(1).rfc1123();
         assert_eq!(send(update.clone(), &[("x-ms-date", &later)]), 403);
         assert_eq!(send(update.clone(), &[]), 403, "without its date");
-        // `x-ms-date` is the one that counts, whatever `Date` says.
+        // `x-ms-date` takes precedence, whatever `Date` says.
         let both = [("x-ms-date", owner.date.as_str()), ("Date", later.as_str())];
         assert_eq!(send(update.clone(), &both), 204);
         assert_eq!(send(update, &[("x-ms-date", later.as_str()), ("Date", &owner.date)]), 403);
@@ -304,8 +304,8 @@ fn a_queue_request_is_signed_whole() {
     check(&put, Operation { body: put.body.replace("text<", "longer<"), ..put.clone() }, &[]);
 }
 
-/// The outcome of a token is the same whether the resource is there or not, unless the token opens
-/// it.
+/// The outcome of a token is the same whether or not the resource exists, unless the token permits
+/// access to it.
 #[test]
 fn a_refusal_does_not_tell_what_exists() {
     for service in SERVICES {

@@ -1,4 +1,4 @@
-//! User delegation: who is given a key, and what the tokens signed with it open.
+//! User delegation: who gets a key, and what the tokens signed with it permit.
 
 use crate::Verdict;
 use crate::bearer::Trusting;
@@ -65,7 +65,7 @@ fn value_for(trusting: &Trusting, role: &str) -> String {
     element(&answer.body, "Value")
 }
 
-/// A token that a user delegation key signs.
+/// A token signed with a user delegation key.
 #[derive(Clone, Copy)]
 struct Delegated<'a> {
     sas: ServiceSas<'a>,
@@ -107,8 +107,8 @@ impl Delegated<'_> {
     }
 }
 
-/// The roles `o` and `p` are an operator's own: they give a data action each, to write and to
-/// process messages.
+/// The roles `o` and `p` are defined by the operator: each gives one data action, to write
+/// and to process messages.
 #[test]
 fn a_token_opens_what_it_and_its_owners_role_permit() {
     for service in SERVICES {
@@ -159,7 +159,7 @@ fn a_token_is_as_good_as_its_key() {
                 refused(service, operation, FAILED)
             });
         }
-        // A key that has ended is no key, however long the token says it lives.
+        // An expired key is invalid, whatever lifetime the token claims.
         let (start, expiry) = ("2026-01-10T00:00:00Z", "2026-01-15T12:00:01Z");
         let request = key_request(start, expiry);
         let asked = trusting.role(reader(service));

@@ -1,6 +1,8 @@
 //! One test for each bound.
 
-use crate::server::{Server, WAIT_MAX, assert_busy};
+use crate::server::{
+    Server, WAIT_MAX, assert_busy, one_unread_page, small_body_memory, two_queries,
+};
 use crate::slow::{OnSlowDisk, SlowScans, on_slow_disk};
 use lazuli_engine::MemoryEngine;
 use lazuli_engine_local::LocalOptions;
@@ -8,7 +10,6 @@ use lazuli_server::{FrontOptions, ListenOptions};
 use lazuli_testkit::http::{Operation, Request, Response};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
 
 fn in_memory(front: FrontOptions, listen: ListenOptions) -> Server {
     Server::start(Arc::new(MemoryEngine::default()), front, listen)
@@ -21,7 +22,7 @@ fn a_connection_too_many_is_refused_and_closed() {
     let list = Request::new("GET", "/Tables");
     let mut served: Vec<_> = std::iter::repeat_with(|| server.connect())
         .filter_map(|mut connection| {
-            // The connection that made the table may not have ended yet.
+            // The connection that created the table may not have ended yet.
             (connection.send(&list).unwrap().status == 200).then_some(connection)
         })
         .take(2)
@@ -37,25 +38,20 @@ fn a_connection_too_many_is_refused_and_closed() {
         assert_eq!(connection.send(&list).unwrap().status, 200);
     }
     served.pop();
-    // Its place is free as soon as the server has seen it go.
+    // Its slot is free as soon as the server has noticed that it closed.
     while server.send(&list).status != 200 {}
 }
 
 #[test]
 fn a_body_that_there_is_no_memory_for_is_refused() {
-    let front = FrontOptions {
-        body_bytes_max: 64 * 1024,
-        memory_wait_max: WAIT_MAX,
-        ..FrontOptions::default()
-    };
-    let server = in_memory(front, ListenOptions::default());
+    let server = in_memory(small_body_memory(), ListenOptions::default());
     let large = format!(r#"{{"PartitionKey":"p","RowKey":"large","v":"{}"}}"#, "v".repeat(30_000));
     let large = large + &" ".repeat(30_000);
     let expecting = [("Expect", "100-continue")];
     let large = Request::new("POST", "/Orders").json(&large).headers(&expecting);
     let mut first = server.connect();
     first.start(&large, 0).unwrap();
-    // From here on its share is taken.
+    // From here on, its share of memory is taken.
     first.wait_for_continue().unwrap();
     let medium = format!(r#"{{"PartitionKey":"p","RowKey":"medium"{}}}"#, " ".repeat(8_000));
     let medium = Request::new("POST", "/Orders").json(&medium);
@@ -69,9 +65,7 @@ fn a_body_that_there_is_no_memory_for_is_refused() {
 #[test]
 fn a_query_that_there_is_no_room_for_is_refused() {
     let (engine, arrivals) = SlowScans::new();
-    let front =
-        FrontOptions { queries_max: 2, memory_wait_max: WAIT_MAX, ..FrontOptions::default() };
-    let server = Server::start(engine.clone(), front, ListenOptions::default());
+    let server = Server::start(engine.clone(), two_queries(), ListenOptions::default());
     let query = Request::new("GET", "/Orders()");
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..2).map(|_| scope.spawn(|| server.send(&query))).collect();
@@ -79,8 +73,8 @@ fn a_query_that_there_is_no_room_for_is_refused() {
             arrivals.recv().unwrap();
         }
         assert_busy(&server.send(&query));
-        // A transaction needs room for its answer before it is begun, or it would be done and not
-        // be told.
+        // A transaction reserves memory for its response before it begins, or it would be done
+        // without a response.
         let insert = Operation {
             method: "POST",
             path: "/Orders".to_owned(),
@@ -99,17 +93,10 @@ fn a_query_that_there_is_no_room_for_is_refused() {
     assert_eq!(server.send(&query).status, 200);
 }
 
-/// Pages that no client reads would fill the memory for answers; a client that reads nothing is cut.
+/// Pages that no client reads would fill the response memory; a client that reads nothing is cut.
 #[test]
 fn a_client_that_takes_no_answer_is_cut() {
-    let front = FrontOptions {
-        queries_max: 1,
-        answer_bytes_max: 8 * 1024 * 1024,
-        memory_wait_max: WAIT_MAX,
-        ..FrontOptions::default()
-    };
-    let listen =
-        ListenOptions { write_timeout: Duration::from_millis(100), ..ListenOptions::default() };
+    let (front, listen) = one_unread_page();
     let server = in_memory(front, listen);
     let value = "v".repeat(32 * 1024);
     let properties: String = (0..15).map(|n| format!(",\"v{n}\":\"{value}\"")).collect();
@@ -117,21 +104,10 @@ fn a_client_that_takes_no_answer_is_cut() {
         let body = format!(r#"{{"PartitionKey":"p","RowKey":"{row}"{properties}}}"#);
         assert_eq!(server.send(&Request::new("POST", "/Orders").json(&body)).status, 201);
     }
-    let query = Request::new("GET", "/Orders()");
-    let mut greedy = server.connect();
-    // It asks and asks. The server answers until the system takes no more of what is not taken from
-    // it, waits, and closes; then nothing more can be asked.
-    while greedy.start(&query, 0).is_ok() {}
-    // The memory is free as soon as the answer is dropped.
-    loop {
-        match server.send(&query) {
-            answer if answer.status == 200 => break,
-            answer => assert_busy(&answer),
-        }
-    }
+    server.ask_greedily(&Request::new("GET", "/Orders()"), assert_busy);
 }
 
-/// A server on a disk that the test can stop.
+/// A server on a disk that the test can block.
 fn start_on_slow_disk(options: LocalOptions) -> (Server, OnSlowDisk) {
     let slow = on_slow_disk(options);
     let engine = slow.engine.clone();
@@ -166,8 +142,8 @@ impl Writes for Server {
     }
 }
 
-/// While the disk stands still, at least `refused_min` of twelve writes find no place in the queue.
-/// They are refused and not done; the others, and the refused ones later, are done.
+/// While the disk is blocked, at least `refused_min` of twelve writes find no place in the queue.
+/// They are refused without effect; the others succeed, and so do the refused ones later.
 pub(crate) fn fill_commit_queue(server: &impl Writes, slow: &OnSlowDisk, refused_min: usize) {
     const WRITES: usize = 12;
     assert_eq!(server.write("before").status, 201);
@@ -175,7 +151,7 @@ pub(crate) fn fill_commit_queue(server: &impl Writes, slow: &OnSlowDisk, refused
     std::thread::scope(|scope| {
         let first = scope.spawn(|| server.write("first"));
         slow.arrivals.recv().unwrap();
-        // One is being written. Of those that come now some find a place, and all others do not.
+        // One is being written. Of the new ones, some find a place, and all others do not.
         let (answered, answers) = channel();
         for number in 0..WRITES {
             let answered = answered.clone();
@@ -218,7 +194,7 @@ fn a_write_that_finds_no_place_in_the_queue_is_refused() {
     fill_commit_queue(&server, &slow, 10);
 }
 
-/// A disk that hangs keeps nobody waiting longer than the request may take.
+/// A disk that hangs makes no client wait longer than the request may take.
 #[test]
 fn a_write_that_the_disk_does_not_finish_is_given_up() {
     let (server, slow) = start_on_slow_disk(LocalOptions::default());
@@ -230,7 +206,7 @@ fn a_write_that_the_disk_does_not_finish_is_given_up() {
     assert!(stuck.text().contains("\"code\":\"OperationTimedOut\""), "{}", stuck.text());
     slow.arrivals.recv().unwrap();
     assert!(server.has("before") && !server.has("stuck"));
-    // It was not refused: once the disk goes on, it may be there all the same.
+    // It was not refused: once the disk works again, the write may exist after all.
     slow.disk.open();
     assert_eq!(server.insert("after").status, 201);
     assert!(server.has("stuck"));

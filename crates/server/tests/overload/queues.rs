@@ -1,7 +1,7 @@
-//! The same bounds at the Queue service, and those that it alone has.
+//! The same bounds for the Queue service, and the bounds that only it has.
 
 use crate::bounds::{Writes, fill_commit_queue, small_commit_queue};
-use crate::server::{Server, WAIT_MAX, busy_code};
+use crate::server::{Server, busy_code, one_unread_page, small_body_memory, two_queries};
 use crate::slow::{SlowScans, on_slow_disk};
 use lazuli_engine::{Engine, MemoryEngine};
 use lazuli_engine_local::LocalOptions;
@@ -10,9 +10,8 @@ use lazuli_queue::QueueService;
 use lazuli_server::{FrontOptions, ListenOptions, WELL_KNOWN_ACCOUNT};
 use lazuli_testkit::http::{Request, Response};
 use std::sync::Arc;
-use std::time::Duration;
 
-/// A server of queues with one of them, `orders`.
+/// A server with one queue, `orders`.
 struct Queues(Server);
 
 impl Queues {
@@ -28,7 +27,7 @@ impl Queues {
         self.0.send(&Request::new("POST", "/orders/messages").xml(&message(text)))
     }
 
-    /// Whether a message is there. A peek of one message has no bound of its own.
+    /// Whether there is a message. A peek of one message has no bound of its own.
     #[track_caller]
     fn has(&self, text: &str) -> bool {
         let peek = Request::new("GET", "/orders/messages?peekonly=true&numofmessages=32");
@@ -42,7 +41,7 @@ fn message(text: &str) -> Vec<u8> {
     format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>").into_bytes()
 }
 
-/// A refusal as clients can act on it.
+/// A refusal in a form that clients can act on.
 #[track_caller]
 fn assert_busy(answer: &Response) {
     let text = answer.text();
@@ -58,7 +57,7 @@ fn a_connection_too_many_is_refused_and_closed() {
     let list = Request::new("GET", "/?comp=list");
     let served: Vec<_> = std::iter::repeat_with(|| queues.0.connect())
         .filter_map(|mut connection| {
-            // The connection that made the queue may not have ended yet.
+            // The connection that created the queue may not have ended yet.
             (connection.send(&list).unwrap().status == 200).then_some(connection)
         })
         .take(2)
@@ -74,18 +73,13 @@ fn a_connection_too_many_is_refused_and_closed() {
 
 #[test]
 fn a_body_that_there_is_no_memory_for_is_refused() {
-    let front = FrontOptions {
-        body_bytes_max: 64 * 1024,
-        memory_wait_max: WAIT_MAX,
-        ..FrontOptions::default()
-    };
-    let queues = Queues::in_memory(front, ListenOptions::default());
+    let queues = Queues::in_memory(small_body_memory(), ListenOptions::default());
     let large = message(&"v".repeat(60_000));
     let expecting = [("Expect", "100-continue")];
     let large = Request::new("POST", "/orders/messages").xml(&large).headers(&expecting);
     let mut first = queues.0.connect();
     first.start(&large, 0).unwrap();
-    // From here on its share is taken.
+    // From here on, its share of memory is taken.
     first.wait_for_continue().unwrap();
     let medium = "m".repeat(8_000);
     assert_busy(&queues.put(&medium));
@@ -98,9 +92,7 @@ fn a_body_that_there_is_no_memory_for_is_refused() {
 #[test]
 fn a_page_that_there_is_no_room_for_is_refused() {
     let (engine, arrivals) = SlowScans::new();
-    let front =
-        FrontOptions { queries_max: 2, memory_wait_max: WAIT_MAX, ..FrontOptions::default() };
-    let queues = Queues::start(engine.clone(), front, ListenOptions::default());
+    let queues = Queues::start(engine.clone(), two_queries(), ListenOptions::default());
     let list = Request::new("GET", "/?comp=list");
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..2).map(|_| scope.spawn(|| queues.0.send(&list))).collect();
@@ -108,8 +100,8 @@ fn a_page_that_there_is_no_room_for_is_refused() {
             arrivals.recv().unwrap();
         }
         assert_busy(&queues.0.send(&list));
-        // A page of messages needs room before any of them is taken, or they would be invisible
-        // and nobody would have them.
+        // A page of messages reserves memory before any of them is taken; otherwise they would be
+        // invisible without being delivered.
         let get = Request::new("GET", "/orders/messages?numofmessages=2");
         assert_busy(&queues.0.send(&get));
         assert_eq!(queues.put("lone").status, 201);
@@ -122,31 +114,16 @@ fn a_page_that_there_is_no_room_for_is_refused() {
     assert_eq!(queues.0.send(&list).status, 200);
 }
 
-/// Pages that no client reads would fill the memory for answers; a client that reads nothing is cut.
+/// Pages that no client reads would fill the response memory; a client that reads nothing is cut.
 #[test]
 fn a_client_that_takes_no_answer_is_cut() {
-    let front = FrontOptions {
-        queries_max: 1,
-        answer_bytes_max: 8 * 1024 * 1024,
-        memory_wait_max: WAIT_MAX,
-        ..FrontOptions::default()
-    };
-    let listen =
-        ListenOptions { write_timeout: Duration::from_millis(100), ..ListenOptions::default() };
+    let (front, listen) = one_unread_page();
     let queues = Queues::in_memory(front, listen);
     for _ in 0..32 {
         assert_eq!(queues.put(&"v".repeat(65_536)).status, 201);
     }
     let peek = Request::new("GET", "/orders/messages?peekonly=true&numofmessages=32");
-    let mut greedy = queues.0.connect();
-    while greedy.start(&peek, 0).is_ok() {}
-    // The memory is free as soon as the answer is dropped.
-    loop {
-        match queues.0.send(&peek) {
-            answer if answer.status == 200 => break,
-            answer => assert_busy(&answer),
-        }
-    }
+    queues.0.ask_greedily(&peek, assert_busy);
 }
 
 impl Writes for Queues {
@@ -168,11 +145,11 @@ fn a_message_that_finds_no_place_in_the_commit_queue_is_refused() {
     let slow = on_slow_disk(small_commit_queue());
     let queues =
         Queues::start(slow.engine.clone(), FrontOptions::default(), ListenOptions::default());
-    // How many find a place depends on when they come.
+    // How many find a place depends on when they arrive.
     fill_commit_queue(&queues, &slow, 4);
 }
 
-/// A disk that hangs keeps nobody waiting longer than the request may take.
+/// A disk that hangs makes no client wait longer than the request may take.
 #[test]
 fn a_message_that_the_disk_does_not_take_is_given_up() {
     let slow = on_slow_disk(LocalOptions::default());
@@ -185,13 +162,13 @@ fn a_message_that_the_disk_does_not_take_is_given_up() {
     assert_eq!(stuck.status, 500);
     assert!(stuck.text().contains("<Code>OperationTimedOut</Code>"), "{}", stuck.text());
     slow.arrivals.recv().unwrap();
-    // It was not refused: once the disk goes on, it may be there all the same.
+    // It was not refused: once the disk works again, the write may exist after all.
     slow.disk.open();
     assert_eq!(queues.put("after").status, 201);
     assert!(queues.has("before") && queues.has("after"));
 }
 
-/// 32 messages of 64 KiB are the largest answer that a client can ask for.
+/// 32 messages of 64 KiB are the largest response that a client can request.
 #[test]
 fn an_answer_has_at_most_so_many_messages() {
     let queues = Queues::in_memory(FrontOptions::default(), ListenOptions::default());
@@ -210,14 +187,14 @@ fn an_answer_has_at_most_so_many_messages() {
     assert_eq!(get(32).text().matches("<MessageId>").count(), 1);
 }
 
-/// a page of queues has 5,000 of them, whatever is asked for, and the next one has the rest.
+/// a page lists 5,000 queues, whatever is requested, and the next page the rest.
 #[test]
 fn a_page_has_at_most_so_many_queues() {
     const QUEUES: usize = 5_001;
     let engine = Arc::new(MemoryEngine::default());
     let account = AccountName::parse(WELL_KNOWN_ACCOUNT).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    // The server is started when this service is gone: the engine wants one writer.
+    // The server starts after this service is gone, because the engine allows one writer.
     let service = QueueService::new(engine.clone(), Arc::new(SystemClock), Arc::new(|| 7));
     let none = Metadata::default();
     for number in 0..QUEUES {

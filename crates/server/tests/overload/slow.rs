@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
-/// An engine whose scans wait until there is leave for them.
+/// An engine whose scans wait for permission.
 pub(crate) struct SlowScans {
     inner: MemoryEngine,
     leave: Semaphore,
@@ -43,7 +43,7 @@ impl Layer for SlowScans {
     ) -> BoxFuture<'a, Result<ScanEnd, EngineError>> {
         Box::pin(async {
             let _ = self.arrived.send(());
-            // An error is the open door.
+            // An error means that all scans are released.
             let _ = self.leave.acquire().await;
             view.scan(scan, visitor).await
         })
@@ -88,7 +88,7 @@ impl Faults for SlowDisk {
     }
 }
 
-/// An engine on a disk that the test can stop.
+/// An engine on a disk that the test can block.
 pub(crate) struct OnSlowDisk {
     pub(crate) engine: Arc<LocalEngine>,
     pub(crate) disk: Arc<SlowDisk>,

@@ -1,4 +1,4 @@
-//! `docs/compat.md` names places in code and tests; this keeps the names true.
+//! `docs/compat.md` names places in code and tests; this test keeps the names correct.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Stands for the end of the page.
+/// Marks the end of the page.
 const END: &str = "";
 
 /// The cells of the tables below the heading `from`, up to the heading `to`.

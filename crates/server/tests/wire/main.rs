@@ -1,9 +1,9 @@
-//! The server seen from outside: bytes over a socket in, bytes out, every one of them asserted.
+//! The server seen from outside: bytes over a socket in, bytes out, all of them asserted.
 //!
 //! `traps` has a test for each behaviour that emulators get wrong, `vectors` one for each
-//! conformance vector, `rules` goes through what is left of the specification, `golden` replays
-//! recorded traffic of the live service, and `portability` holds the lenient profile to its word. `queues`
-//! does the same for the Queue service.
+//! conformance vector, `rules` covers the rest of the specification, `golden` replays recorded traffic of
+//! the live service, and `portability` tests the lenient profile. `queues` does the same for the Queue
+//! service.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "tests may")]
 

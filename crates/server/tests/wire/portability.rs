@@ -1,5 +1,5 @@
-//! The lenient profile: what Azure refuses is served as an emulator serves it, and the answer says
-//! what Azure would have answered. Each fault is sent to both profiles.
+//! The lenient profile: what Azure refuses is served as an emulator serves it, and the response
+//! says what Azure would have returned. Each fault is sent to both profiles.
 
 use crate::harness::{Lazuli, Op, Request, Response, encode, order};
 use lazuli_server::{FrontOptions, Profile};
@@ -13,7 +13,7 @@ fn lenient() -> Lazuli {
     lazuli
 }
 
-/// Azure's profile refuses the request; the lenient one answers `status`, and marks that.
+/// Azure's profile refuses the request; the lenient one returns `status`, and marks the response.
 #[track_caller]
 fn check(request: &Request, refusal: &str, status: u16) -> Response {
     check_after(|_| {}, request, refusal, status)
@@ -59,7 +59,7 @@ fn what_azure_serves_is_not_marked() {
     let lazuli = lenient();
     lazuli.send(&insert(r#","a":1"#)).expect(201).expect_header(MARK, None);
     lazuli.send(&filter("a eq 1")).expect(200).expect_header(MARK, None);
-    // Nor what is refused in both profiles.
+    // Nor for what both profiles refuse.
     lazuli.send(&filter("a eq")).expect(400).expect_header(MARK, None);
     lazuli.send(&insert("")).expect(409).expect_header(MARK, None);
 }
@@ -80,7 +80,7 @@ fn filters_of_emulators_are_understood() {
     assert_eq!(rows("a ne null"), "1 2");
     assert_eq!(rows("PartitionKey eq 12345"), "");
     assert_eq!(rows("PartitionKey ne 12345 and a eq 2"), "2");
-    // What emulators have not either.
+    // Features that emulators lack too.
     lenient().send(&filter("startswith(RowKey,'1')")).expect(501).expect_header(MARK, None);
 }
 
@@ -103,7 +103,7 @@ fn entities_may_be_wider_than_azures() {
     // TR-29.
     let answer = check(&insert(&wide(300)), "400 TooManyProperties", 201);
     assert!(answer.text().contains(r#""p299":299"#));
-    // A merge that makes one so is found out where it is stored, alone and in a batch.
+    // A merge that creates one is found where it is stored, alone and in a batch.
     let full = |lazuli: &Lazuli| drop(lazuli.send(&insert(&wide(252))).expect(201));
     let merge = Request::new("MERGE", &order("1")).json(r#"{"more":1}"#);
     check_after(full, &merge, "400 TooManyProperties", 204);
@@ -161,7 +161,7 @@ fn a_batch_may_cross_partitions_and_is_still_one() {
     let failed = lazuli.batch(&[insert("r", "1"), insert("q", "1")]);
     failed.expect_error(409, "EntityAlreadyExists", "1:The specified entity already exists.");
     assert_eq!(lazuli.get("/Orders()").expect(200).row_keys(), "1 1");
-    // What would make a batch ambiguous stays refused.
+    // What would make a batch ambiguous is still refused.
     let twice = lazuli.batch(&[insert("s", "1"), insert("s", "1")]);
     assert_eq!(twice.parts[0].status, 400);
 }

@@ -99,7 +99,7 @@ fn v10_a_property_name_too_long() {
     insert.expect_error(400, "PropertyNameTooLong", message);
 }
 
-/// V-11: PATCH of a text that is no Boolean.
+/// V-11: PATCH of a text that is not a Boolean.
 #[test]
 fn v11_a_text_that_is_no_boolean() {
     let body = r#"{"b":"not a bool","b@odata.type":"Edm.Boolean"}"#;

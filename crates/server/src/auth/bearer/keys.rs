@@ -171,7 +171,7 @@ impl Jwk {
         Some(Arc::new(Key { id: self.kid, algorithm, public }))
     }
 
-    /// A key that does not name its algorithm is for RS256, as those of Entra ID are.
+    /// A key that does not name its algorithm is for RS256, as Entra ID's keys are.
     fn rsa(&self) -> Option<(&'static str, ParsedPublicKey)> {
         let (name, parameters): (_, &'static RsaParameters) =
             match self.alg.as_deref().unwrap_or("RS256") {
@@ -217,7 +217,7 @@ fn number(text: &Option<String>) -> Option<Vec<u8>> {
     bytes.get(start..).map(<[u8]>::to_vec)
 }
 
-/// In either direction: a clock that steps back must not keep old keys for ever.
+/// In either direction: a clock that steps back must not keep old keys forever.
 fn millis_apart(one: Timestamp, other: Timestamp) -> u64 {
     one.millis_since(other).max(other.millis_since(one))
 }

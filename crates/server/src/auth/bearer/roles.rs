@@ -14,15 +14,15 @@ pub struct RoleGrant {
     pub objects: Permissions,
     /// Tables, queues, containers: read (list), create and delete.
     pub containers: Permissions,
-    /// Read and write properties; read statistics. It is recorded for one account only that these
-    /// roles have them; which role has which is not verified.
+    /// Read and write properties; read statistics. A recording of one account shows that these roles
+    /// have them; which role has which is not verified.
     pub service: Permissions,
     /// Whether user delegation keys are issued.
     pub delegation: bool,
 }
 
 impl RoleGrant {
-    /// Only to get a user delegation key.
+    /// Only permission to get a user delegation key.
     pub(crate) const DELEGATION: Self = Self { delegation: true, ..Self::NONE };
 
     /// These permissions on objects: entities or messages.
@@ -82,8 +82,8 @@ impl RoleNames {
         frequent.into_iter().chain(others)
     }
 
-    /// A role by its name in the documentation. In scopes and in many directories names have no
-    /// spaces, so separators between the words are ignored.
+    /// A role by its name in the documentation. Names have no spaces in scopes and in many
+    /// directories, so separators between the words are ignored.
     fn built_in(&self, name: &str) -> Option<RoleGrant> {
         let letters = name.chars().filter(|c| !matches!(c, ' ' | '.' | '-' | '_'));
         let name: String = letters.map(|c| c.to_ascii_lowercase()).collect();
@@ -91,7 +91,7 @@ impl RoleNames {
         self.abbreviated(name.strip_prefix("data").unwrap_or(name))
     }
 
-    /// A role by the short name that an operator uses. In a token such a word may mean anything.
+    /// A role by the short name that an operator uses. In a token, such a word could mean anything.
     fn abbreviated(&self, name: &str) -> Option<RoleGrant> {
         find(self.roles, name)
     }
@@ -156,7 +156,7 @@ impl RoleMap {
         Ok(())
     }
 
-    /// All that the values of a token's claims permit together in one service.
+    /// Everything that the values of a token's claims together permit in one service.
     pub(super) fn grant<'v>(
         &self,
         values: impl Iterator<Item = &'v str>,

@@ -19,17 +19,17 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Bytes of a set of keys.
+/// Maximum bytes of a set of keys.
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024;
 
-/// A file, or a URL. The certificate of an `https` one must be trusted by the system.
+/// A file, or a URL. The certificate of an `https` URL must be trusted by the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
     File(PathBuf),
     Url(Uri),
 }
 
-/// Why a text is not a source of keys.
+/// Why a text does not name a source of keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeySourceError {
     #[error("'{0}' is not a URL")]

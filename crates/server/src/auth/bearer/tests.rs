@@ -222,7 +222,7 @@ async fn roles_come_from_any_of_four_claims() {
     assert_eq!(grant("scope", r#""Storage.Table.Data.Reader""#).await, READER);
     let write = RoleGrant { containers: Permissions::READ, ..WRITER };
     assert_eq!(grant("roles", r#"["w 2"]"#).await, write);
-    // Names with a meaning elsewhere have none here.
+    // Names that mean something elsewhere mean nothing here.
     for other in [r#"["reader","Contributor","Storage Blob Data Reader",""]"#, "[]"] {
         assert_eq!(grant("roles", other).await, RoleGrant::default());
     }
@@ -258,7 +258,7 @@ async fn a_new_key_is_found_and_an_old_one_forgotten() {
     let (by_first, by_second) = (first.token(&claims(&[late])), second.token(&claims(&[late])));
     assert!(fixture.check(&by_first).await.is_ok());
     fixture.replace_keys(&[second.jwk()]);
-    // Too soon after the last read, the new key stays unknown.
+    // Too soon after the last read: the new key stays unknown.
     let unknown = Err(TokenError::UnknownKey("k2".to_owned()));
     assert_eq!(fixture.check_at(&by_second, NOW + 29).await.map(drop), unknown);
     assert!(fixture.check_at(&by_first, NOW + 29).await.is_ok());

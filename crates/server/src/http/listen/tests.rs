@@ -14,7 +14,7 @@ use tokio_rustls::TlsConnector;
 
 const REQUEST: &[u8] = b"GET /nobody/milk HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
 
-/// A server in this process that speaks TLS, or does not.
+/// A server in this process, with or without TLS.
 struct Server {
     address: SocketAddr,
     tls: Arc<Tls>,
@@ -49,7 +49,7 @@ impl Server {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// What comes back for `bytes` until the server closes, with or without having read them.
+    /// The response to `bytes` until the server closes, whether or not it has read them.
     async fn exchange(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect().await;
         stream.write_all(bytes).await.unwrap();
@@ -60,7 +60,7 @@ impl Server {
         String::from_utf8(answer).unwrap()
     }
 
-    /// The answer to [`REQUEST`] over TLS, for a client that trusts `trusted` alone.
+    /// The response to [`REQUEST`] over TLS, for a client that trusts only `trusted`.
     async fn exchange_tls(&self, trusted: &SelfSigned, protocols: &[&str]) -> io::Result<String> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(trusted.certificate.as_bytes()).unwrap()).unwrap();
@@ -134,17 +134,17 @@ async fn a_replaced_certificate_is_shown_to_the_next_client() {
     assert!(server.exchange_tls(&server.made, &[]).await.is_err());
 }
 
-/// The clock jumps ahead whenever everybody waits, so the bounds pass without waiting.
+/// The paused clock jumps ahead whenever every task waits, so these timeouts take no real time.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_go_on_is_let_go() {
     for https in [false, true] {
         assert_eq!(Server::start(https).await.exchange(b"").await, "");
     }
-    // A record that promises more than it brings.
+    // A record that announces more bytes than follow.
     assert_eq!(Server::start(true).await.exchange(&[22, 3, 1, 2, 0, 1]).await, "");
 }
 
-/// One header after the other, each in good time: it is the whole head that must come in time.
+/// One header at a time, each within its time: the limit applies to the whole head.
 #[tokio::test(start_paused = true)]
 async fn a_head_that_never_ends_is_cut() {
     let mut stream = Server::start(false).await.connect().await;
@@ -157,8 +157,7 @@ async fn a_head_that_never_ends_is_cut() {
     }
 }
 
-/// Nor may a body take for ever, which holds a share of the memory for bodies; its client gets an
-/// answer.
+/// Nor may a body take forever, because it holds body memory; its client gets a response.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_never_ends_is_cut() {
     let server = Server::start(false).await;

@@ -15,7 +15,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
 
-/// The end of a certificate's validity; `None` if it is not built as expected.
+/// The end of a certificate's validity; `None` if its structure is unexpected.
 pub(super) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
     let mut certificate = Der(certificate);
     let mut signed = Der(Der(certificate.expect(SEQUENCE)?).expect(SEQUENCE)?);

@@ -1,11 +1,11 @@
-//! Keeps in the store when indexes were last used, so that all gateways know.
+//! Stores when indexes were last used, so that all gateways know.
 
 use lazuli_model::{AccountName, Timestamp};
 use std::collections::BTreeMap;
 
-/// Indexes whose last use is remembered until it is looked at.
+/// Maximum indexes whose last use is remembered until it is processed.
 pub(super) const INDEXES_MAX: usize = 4096;
-/// Seconds after which a further use of an index is kept.
+/// Minimum seconds between two stored uses of an index.
 const KEPT_EVERY_SECONDS: u64 = 3600;
 
 /// An account, a table in lower case, and the name of an index.
@@ -14,9 +14,9 @@ pub(super) type IndexPlace = (AccountName, Box<str>, Box<str>);
 /// Uses of indexes in this process.
 #[derive(Default)]
 pub(super) struct IndexUses {
-    /// Those that are not kept yet.
+    /// Uses that are not stored yet.
     new: BTreeMap<IndexPlace, Timestamp>,
-    /// When the last use was that is kept.
+    /// The last stored use of each index.
     kept: BTreeMap<IndexPlace, Timestamp>,
 }
 
@@ -54,7 +54,7 @@ impl IndexUses {
         at: Timestamp,
     ) {
         if self.kept.len() + indexes.len() > INDEXES_MAX {
-            // They are kept once more, which does no harm.
+            // They are stored once more, which does no harm.
             self.kept.clear();
         }
         for index in indexes {

@@ -1,4 +1,4 @@
-//! Advice as JSON: what was found, the weightiest first, and the numbers of each table.
+//! Advice as JSON: findings by weight, and the numbers of each table.
 
 use lazuli_advice::{Advisor, Finding, ShapeSummary, TableSummary};
 use lazuli_model::Timestamp;
@@ -29,11 +29,11 @@ struct AdviceJson {
 struct FindingJson {
     code: String,
     table: String,
-    /// What it is about within the table: a partition, a property, an index.
+    /// The subject within the table: a partition, a property, an index.
     #[serde(skip_serializing_if = "String::is_empty")]
     subject: String,
     weight: u64,
-    /// What was seen, in numbers, and in which window.
+    /// What was observed, in numbers, and in which window.
     seen: String,
     times: u64,
     first: String,

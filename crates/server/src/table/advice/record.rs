@@ -1,5 +1,5 @@
-//! One request as the advice sees it: taken on the request's path, so as little as possible, and looked at
-//! later.
+//! One request as the advice sees it: recorded while the request is served, so as cheaply as possible, and
+//! examined later.
 
 use crate::auth::accounts::Account;
 use crate::http::request::RequestContext;
@@ -15,15 +15,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Bodies from which on the size of an entity is computed; below, the body's is near enough.
+/// Above this body size, the entity's size is computed; below, the body's size is close enough.
 const SIZED_BYTES: usize = 2 * 1024;
-/// Entities whose versions are compared (ADV-18).
+/// Minimum size of entities whose versions are compared (ADV-18).
 const LARGE_BYTES: usize = 4 * 1024;
-/// Texts of a read entity that may be the key of another one, and their bytes (ADV-16).
+/// Maximum texts of a read entity that may be keys of another, and their bytes (ADV-16).
 const VALUES_MAX: usize = 4;
 const VALUE_BYTES: std::ops::RangeInclusive<usize> = 2..=40;
-/// A query that walks a range of so many rows or more to its end, and takes only rows of the last tenth,
-/// wants the newest (ADV-23).
+/// A query that walks a range of at least this many rows to its end, and takes only rows of the last
+/// tenth, wants the newest (ADV-23).
 const WALKED_ROWS: u64 = 20;
 
 /// A request on entities.
@@ -47,7 +47,7 @@ struct OnEntity {
     status: u16,
     is_batched: bool,
     is_conditional: bool,
-    /// Bytes and properties of an entity that was read whole.
+    /// Bytes and properties of an entity that was read as a whole.
     whole: Option<(u64, u64)>,
     values: Vec<u64>,
     size: Option<SizeFacts>,
@@ -71,7 +71,7 @@ pub(crate) struct Page<'a> {
     pub(crate) end: &'a QueryEnd,
     /// Bytes of the response.
     pub(crate) bytes: usize,
-    /// Properties of all entities returned, if whole ones were asked for.
+    /// Properties of all entities returned, if whole entities were requested.
     pub(crate) whole_properties: Option<u64>,
 }
 
@@ -86,7 +86,7 @@ impl Record {
         }
     }
 
-    /// An entity that was read by its keys; whole, unless properties were selected.
+    /// A read of an entity by its keys; whole, unless properties were selected.
     pub(super) fn read(
         context: &RequestContext<'_>,
         table: &TableName,
@@ -179,8 +179,8 @@ impl Record {
         Self::new(context, table, what)
     }
 
-    /// Shows the request as a sample. `empty_before` is given the shape of a query whose page is empty,
-    /// or is not, and returns how many empty pages came before it.
+    /// Returns the request as a sample. `empty_before` gets the shape of a query and whether its page is
+    /// empty, and returns how many empty pages preceded it.
     pub(super) fn show(
         &self,
         table: &str,
@@ -220,7 +220,7 @@ impl Record {
                 let shown = QueryFacts {
                     property: facts.property.as_deref(),
                     is_on_time: facts.is_on_time,
-                    // An index of the server serves what scans on Azure.
+                    // An index here serves what would be a scan on Azure.
                     has_or_of_keys: facts.has_or_of_keys,
                     has_row_alone: facts.has_row_alone,
                     returned: query.returned,
@@ -250,7 +250,7 @@ impl Record {
     }
 }
 
-/// What a plan reads, in the words of the advice.
+/// What a plan reads, in the advice's terms.
 fn class(plan: PlanKind) -> Class {
     match plan {
         PlanKind::Point | PlanKind::MultiPoint => Class::Point,
@@ -280,7 +280,7 @@ fn size(mutation: &Mutation<'_>, body_bytes: usize) -> SizeFacts {
     }
 }
 
-/// A number for each property, in a place that its name chooses; values cannot be found out from it.
+/// A number for each property, in a slot chosen by its name; it does not reveal values.
 fn fingerprint(mutation: &Mutation<'_>) -> Box<Fingerprint> {
     let mut places = Box::new([0; FINGERPRINT_PLACES]);
     for (name, value) in mutation.properties().iter() {

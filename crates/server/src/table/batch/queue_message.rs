@@ -44,7 +44,7 @@ fn permit(principal: &Principal<TableGrant>) -> ApiResult<()> {
     }
 }
 
-/// The messages of a transaction, and what became of them.
+/// The messages of a transaction, and their outcome.
 pub(super) struct Messages<'a> {
     queues: &'a QueueService,
     account: &'a AccountName,
@@ -69,7 +69,7 @@ impl<'a> Messages<'a> {
         Self { queues, account, messages, outcome: Mutex::default() }
     }
 
-    /// The messages that were put, or the number of the one that could not be, and why.
+    /// The messages that were put, or the index of the one that could not be, and why.
     pub(super) fn ended(self) -> Result<Vec<PutMessage>, (usize, ApiError)> {
         match self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Outcome::Put(puts) => Ok(puts),
@@ -78,7 +78,7 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// Whether a message is why the transaction failed.
+    /// Whether a message made the transaction fail.
     pub(super) fn failed(&self) -> bool {
         matches!(*self.lock(), Outcome::Failed(..))
     }

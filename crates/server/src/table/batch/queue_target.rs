@@ -3,7 +3,7 @@
 use lazuli_model::AccountName;
 use lazuli_wire::uri::{Target, split_account, split_location};
 
-/// What the target of a part names, if it is that of a message.
+/// What the target of a part names, if the part is a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueTarget<'a> {
     /// Nothing of the Queue service.
@@ -14,10 +14,9 @@ pub(super) enum QueueTarget<'a> {
     OfOtherAccount,
 }
 
-/// Reads the target of a part, of which `account` is the account and `path_style` the style of the
-/// whole request. A table may be called `messages`: what comes before the last segment must be a
-/// queue, and not the account alone. Hosts and ports decide nothing else, because those that clients
-/// use may differ from ours (T-6.6).
+/// Reads the target of a part; `account` and `path_style` are those of the whole request. A table
+/// may be called `messages`: what precedes the last segment must be a queue, not just the account.
+/// Hosts and ports are otherwise ignored, because those that clients use may differ from ours (T-6.6).
 pub(super) fn read<'a>(
     target: &'a str,
     account: &AccountName,
@@ -80,7 +79,7 @@ mod tests {
                 "{target}"
             );
         }
-        // Without a host, the style of the request counts.
+        // Without a host, the style of the request applies.
         assert_eq!([path_style("mails/messages"), host_style("/mails/messages")], [mails; 2]);
         assert_eq!(path_style("/acct/mails/messages"), mails);
         assert_eq!(path_style("/acct/messages"), QueueTarget::None);

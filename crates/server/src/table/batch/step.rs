@@ -1,4 +1,4 @@
-//! One part of a batch: read once, and named through the router that lone requests pass.
+//! One part of a batch: parsed once, and routed like a single request.
 
 use super::queue_target::{self, QueueTarget};
 use crate::error::{ApiError, ApiResult, Stage};
@@ -24,7 +24,7 @@ pub(super) struct Step<'a> {
     pub(super) query: Query<'a>,
     /// The request, unless its request line or headers name no operation.
     pub(super) request: Option<(Operation, Resource)>,
-    /// The queue that a message is for, in a transaction that may have some.
+    /// The queue that a message goes to, in a transaction that may contain messages.
     pub(super) queue: Option<&'a str>,
 }
 
@@ -136,7 +136,7 @@ fn resolve(
     }
     let path = uri::percent_decode_lenient(without_account(path, account, context.path_style));
     let has_if_match = headers.of_call.if_match.is_some();
-    // What extensions add to routes are requests of their own.
+    // Routes that extensions add cannot be parts.
     let marks = Marks { has_if_match, extensions: false };
     route::resolve(verb, ResourcePath::parse(&path), query, account, marks)
 }

@@ -1,7 +1,7 @@
-//! The text of a place in a feed.
+//! The text of a position in a feed.
 //!
-//! A checksum tells it from text that the server did not make. It is no secret: whoever may read
-//! the feed may read it from anywhere.
+//! A checksum distinguishes it from text that the server did not make. It is not secret: a client
+//! that may read the feed may start anywhere.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;

@@ -56,7 +56,7 @@ fn with_presented<T>(check: impl FnOnce(&Presented<'_>, &Keyring<'_>) -> T) -> T
     check(&presented, &Keyring { account: &account, all: accounts.all() })
 }
 
-/// Nobody may learn a key or a signature from an explanation.
+/// An explanation must not reveal a key or a signature.
 #[track_caller]
 fn check_secrets(text: &str, signature: &str) {
     for secret in [WELL_KNOWN_KEY, OTHER_KEY, signature] {

@@ -1,4 +1,5 @@
-//! Advice from live traffic (X-5): for each rule traffic that shows it, and traffic that does not (X-5.4).
+//! Advice from live traffic (X-5): for each rule, traffic that triggers it, and traffic that does not
+//! (X-5.4).
 
 use super::{asking, token};
 use crate::harness::{ACCOUNT, Lazuli, Op, Request, encode, well_known_key};
@@ -16,14 +17,14 @@ fn has(lazuli: &Lazuli, code: u32) -> bool {
     advice(lazuli).contains(&format!(r#""code":"ADV-{code}""#))
 }
 
-/// Runs both kinds of traffic, each on a server of its own with the tables `Orders` and `Other`.
+/// Runs both kinds of traffic, each on its own server with the tables `Orders` and `Other`.
 #[track_caller]
 fn check(code: u32, guilty: impl Fn(&Lazuli), innocent: impl Fn(&Lazuli)) {
     let run = |traffic: &dyn Fn(&Lazuli)| {
         let lazuli = Lazuli::with_orders();
         lazuli.create_table("Other").expect(201);
         traffic(&lazuli);
-        // What a second or a minute showed is known once it is over.
+        // What a second or a minute showed becomes known after it ends.
         lazuli.clock.advance_seconds(2);
         has(&lazuli, code)
     };
@@ -49,7 +50,7 @@ fn insert_all(lazuli: &Lazuli, partition: &str, rows: &[String]) {
     }
 }
 
-/// A key that sorts anywhere, and ends in no number.
+/// A key that sorts anywhere, and does not end in a number.
 fn scattered(number: u64) -> String {
     format!("{:016x}x", number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
@@ -355,8 +356,8 @@ fn adv_23_the_newest_rows_by_walking_to_the_end() {
     );
 }
 
-/// A page ends when its time is over: here because each reading of the clock turns it by six seconds, so that
-/// a page has no more than the first 32 of its 40 keys.
+/// A page ends when its time is up: here each reading of the clock advances it by six seconds, so a page has
+/// at most the first 32 of its 40 keys.
 #[test]
 fn adv_24_empty_pages() {
     let read = |condition: &'static str| {
@@ -381,7 +382,7 @@ fn adv_24_empty_pages() {
     check(24, read("N eq 2"), read("N eq 1"));
 }
 
-/// X-5.2: the members of a finding, the weightiest first, and the numbers of the table.
+/// X-5.2: the members of a finding, by weight, and the numbers of the table.
 #[test]
 fn advice_says_what_was_seen_why_it_costs_and_what_to_do() {
     let lazuli = Lazuli::with_orders();
@@ -400,11 +401,11 @@ fn advice_says_what_was_seen_why_it_costs_and_what_to_do() {
     }
     let place = |code: &str| text.find(code).unwrap_or(usize::MAX);
     assert!(place("ADV-4\"") < place("ADV-10\""), "{text}");
-    // X-5.4: values of properties are never shown.
+    // X-5.4: property values are never shown.
     assert!(!text.contains("secret"), "{text}");
 }
 
-/// X-2.1: a plan that did not run is no traffic. X-3.10: what was dropped is forgotten.
+/// X-2.1: a plan that did not run is not traffic. X-3.10: what was dropped is forgotten.
 #[test]
 fn plans_are_no_traffic_and_dropped_tables_are_forgotten() {
     let lazuli = Lazuli::with_orders();
@@ -417,7 +418,7 @@ fn plans_are_no_traffic_and_dropped_tables_are_forgotten() {
     assert!(!advice(&lazuli).contains("Orders"), "{}", advice(&lazuli));
 }
 
-/// X-5.2b: findings leave after a week without recurrence.
+/// X-5.2b: findings disappear after a week without recurrence.
 #[test]
 fn a_finding_that_does_not_recur_leaves_after_a_week() {
     let lazuli = Lazuli::with_orders();
@@ -431,7 +432,7 @@ fn a_finding_that_does_not_recur_leaves_after_a_week() {
     assert!(!has(&lazuli, 4));
 }
 
-/// X-5.1: what is kept in the store is known after a restart, and what was dropped is removed from it.
+/// X-5.1: what was stored is known after a restart, and what was dropped is removed from the store.
 #[test]
 fn advice_survives_a_restart() {
     let lazuli = Lazuli::with_orders();

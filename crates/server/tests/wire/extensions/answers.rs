@@ -1,4 +1,4 @@
-//! What answers of the resources of extensions look like: their errors, and what they used.
+//! Responses of extension resources: their errors, and what they used.
 
 use super::{asking, token};
 use crate::harness::{Lazuli, Request};
@@ -30,7 +30,7 @@ fn request(method: &str, target: &str, body: &str) -> Request {
     }
 }
 
-/// X-0.4, T-7.2: errors are JSON as their answers are, in the level that the client accepts.
+/// X-0.4, T-7.2: errors are JSON like their responses, at the level that the client accepts.
 #[test]
 fn errors_of_extensions_have_the_form_that_the_client_accepts() {
     let lazuli = Lazuli::with_orders();
@@ -55,13 +55,20 @@ fn errors_of_extensions_have_the_form_that_the_client_accepts() {
     }
 }
 
-/// X-0.2, X-0.4, T-7.5.
+/// X-0.2, X-0.4a, T-7.5.
 #[test]
 fn failed_authentication_has_that_form_too_and_only_for_those_who_ask() {
     let lazuli = Lazuli::with_orders();
     for (method, target, body, ..) in FAILURES {
         let unsigned = request(method, target, body).unsigned();
-        lazuli.send(&unsigned).refused(403, "AuthenticationFailed", "{\"odata.error\":");
+        for (accept, level) in
+            [("application/json;odata=nometadata", "nometadata"), ("*/*", "minimalmetadata")]
+        {
+            let failed = lazuli.send(&unsigned.clone().accept(accept));
+            let json = format!("application/json;odata={level};streaming=true;charset=utf-8");
+            let failed = failed.expect_header("Content-Type", Some(&json));
+            failed.refused(403, "AuthenticationFailed", "{\"odata.error\":");
+        }
         let plain = request(method, target, body).without("x-lazuli-extensions");
         lazuli.send(&plain.unsigned()).refused(403, "AuthenticationFailed", "<m:error");
     }
@@ -106,7 +113,7 @@ fn settings_say_what_they_used() {
     lazuli.ask("/Tables").expect(200).expect_header("x-lazuli-used", None);
 }
 
-/// X-0.3: the answer to a batch says what its query used.
+/// X-0.3: the response to a batch says what its query used.
 #[test]
 fn a_query_in_a_batch_says_what_it_used() {
     let lazuli = Lazuli::with_rows(&[("1", r#""N":"abc""#), ("2", r#""N":"xyz""#)]);
@@ -122,8 +129,7 @@ fn a_query_in_a_batch_says_what_it_used() {
     assert!(unasked.text().contains("HTTP/1.1 501 "), "{}", unasked.text());
 }
 
-/// X-2.1, X-4.5: where a plan or a snapshot is not possible, the request is refused, and not done
-/// as if nothing had been asked.
+/// X-2.1, X-4.5: where a plan or a snapshot is not possible, the request is refused, not executed without it.
 #[test]
 fn what_cannot_be_explained_or_read_at_a_snapshot_is_refused() {
     let lazuli = Lazuli::with_orders();
@@ -147,7 +153,7 @@ fn what_cannot_be_explained_or_read_at_a_snapshot_is_refused() {
     refused.refused(400, "InvalidHeaderValue", orders[1]);
     assert_eq!(lazuli.get("/Orders()").expect(200).row_keys(), "");
     lazuli.ask("/Orders?comp=lazuli-ttl").expect(404);
-    // Without the switch the headers are unknown.
+    // Without extensions, the headers are unknown.
     let insert = Request::new("POST", "/Orders").json(r#"{"PartitionKey":"p","RowKey":"1"}"#);
     lazuli.send(&insert.with(orders[0], "plan").with(orders[1], "x")).expect(201);
 }

@@ -1,4 +1,4 @@
-//! Indexes that the server declares by itself (X-3.11).
+//! Automatic indexes, which the server declares itself (X-3.11).
 
 use super::asking;
 use crate::harness::{Lazuli, encode};
@@ -51,7 +51,7 @@ fn a_table_gets_no_more_than_allowed_and_none_if_none_are() {
     let lazuli = server();
     query(&lazuli, "Name eq 'n7'", 100);
     query(&lazuli, "City eq 'c7'", 100);
-    // These return as much as they examine.
+    // These return as many entities as they examine.
     query(&lazuli, "Name ge 'n' and PartitionKey ge 'p'", 100);
     lazuli.auto_index(0);
     assert_eq!(indexes(&lazuli), r#"{"indexes":[]}"#);
@@ -62,7 +62,7 @@ fn a_table_gets_no_more_than_allowed_and_none_if_none_are() {
     assert_eq!(indexes(&lazuli).matches("automatic").count(), 2, "{}", indexes(&lazuli));
 }
 
-/// An index on more properties does not serve a filter that compares the first alone.
+/// An index on more properties does not serve a filter that compares only the first.
 #[test]
 fn an_index_on_more_properties_stands_in_no_way() {
     let lazuli = server();
@@ -76,6 +76,23 @@ fn an_index_on_more_properties_stands_in_no_way() {
         "{}",
         indexes(&lazuli)
     );
+}
+
+/// X-3.11. Names of properties differ by case and by characters that names of indexes cannot have.
+#[test]
+fn properties_of_similar_names_get_an_index_each() {
+    let lazuli = server();
+    for filter in ["Name eq 'n7'", "name eq 'n7'", "na_me eq 'n7'"] {
+        query(&lazuli, filter, 100);
+        lazuli.auto_index(3);
+    }
+    let shown = indexes(&lazuli);
+    for (index, property) in [("autoName", "Name"), ("autoname2", "name"), ("autoname3", "na_me")] {
+        let expect = format!(r#""name":"{index}","on":["{property}"]"#);
+        assert!(shown.contains(&expect), "{shown}");
+    }
+    lazuli.auto_index(4);
+    assert_eq!(indexes(&lazuli).matches("automatic").count(), 3, "once each: {shown}");
 }
 
 #[test]
@@ -94,7 +111,7 @@ fn what_nobody_used_for_a_week_is_dropped() {
     lazuli.clock.advance_seconds(3 * DAY);
     lazuli.auto_index(1);
     assert_eq!(indexes(&lazuli), r#"{"indexes":[]}"#);
-    // What a user declares stays, whatever it is called.
+    // An index that a user declares stays, whatever its name.
     let declare = asking("PUT", "/Orders?comp=lazuli-indexes").json(&all);
     lazuli.send(&declare).expect(202);
     lazuli.build().unwrap();

@@ -1,4 +1,4 @@
-//! Plans made visible (the rules X-2).
+//! Explained plans (rules X-2).
 
 use super::{asking, token};
 use crate::harness::{Json, Lazuli, Request, Response, encode, order};
@@ -14,7 +14,7 @@ fn explaining(mode: &str, target: &str) -> Request {
     asking("GET", target).with("x-lazuli-explain", mode)
 }
 
-/// Members of an object as they are written, by their path.
+/// Members of an object as written, by their path.
 #[track_caller]
 fn member(plan: &Json, path: &str) -> String {
     let found = path.split('.').try_fold(plan, |value, name| value.get(name));
@@ -130,6 +130,8 @@ fn a_query_that_runs_has_its_plan_in_a_header() {
     assert!(page.header("x-ms-continuation-nextpartitionkey").is_some());
     let point = lazuli.send(&explaining("run", &order("1"))).expect(200);
     assert_eq!(["kind", "examined"].map(|path| member(&plan_of(&point), path)), ["Point", "1"]);
+    let cost = ["bytes", "us"].map(|path| member(&plan_of(&point), path).parse::<u64>().unwrap());
+    assert!(cost.iter().all(|cost| *cost > 0), "{cost:?}");
     let plan = lazuli.send(&explaining("plan", &order("missing"))).expect(200).json();
     assert_eq!(member(&plan, "guide"), "point query");
 }
@@ -149,7 +151,7 @@ fn a_long_plan_is_cut_and_says_so() {
     assert!(whole.body.len() > 8192 && !whole.text().contains("truncated"));
 }
 
-/// estimates rest on what queries have read so far.
+/// estimates are based on what queries have read so far.
 #[test]
 fn estimates_come_from_earlier_queries() {
     let lazuli = Lazuli::with_rows(&ROWS);
@@ -181,7 +183,7 @@ fn other_modes_are_refused_and_nobody_is_explained_unasked() {
     assert_eq!((response.header("x-lazuli-plan"), response.header("x-lazuli-used")), (None, None));
 }
 
-/// explaining needs what the query needs, and shows what its range opens.
+/// explaining needs the same permission as the query, and shows only its permitted range.
 #[test]
 fn a_plan_needs_the_rights_of_its_query() {
     let lazuli = Lazuli::with_rows(&ROWS);

@@ -59,7 +59,7 @@ fn a_feed_is_turned_on_shown_and_turned_off() {
     lazuli.send(&asking("PUT", CHANGES).json("{}")).refused(405, "UnsupportedHttpVerb", "");
 }
 
-/// X-6.1: bad input is a clear 400, and nothing is half done.
+/// X-6.1: bad input gets a clear 400, and nothing is half done.
 #[test]
 fn bad_feeds_are_refused() {
     let lazuli = Lazuli::with_orders();
@@ -111,7 +111,7 @@ fn changes_are_read_with_whole_images() {
     assert!(!lazuli.send(&plain).expect(200).text().contains("odata"));
 }
 
-/// X-6.2: a transaction is one.
+/// X-6.2: a transaction is one commit.
 #[test]
 fn changes_of_a_transaction_share_its_id() {
     let lazuli = Lazuli::recorded("keys");
@@ -173,12 +173,12 @@ fn a_wait_is_a_number_up_to_sixty() {
     let lazuli = Lazuli::recorded("keys");
     for wait in ["61", "-1", "x", "1.5", "99999999999999999999"] {
         let target = format!("{CHANGES}&wait={wait}");
-        lazuli.ask(&target).refused(400, "InvalidQueryParameterValue", "");
+        lazuli.ask(&target).refused(400, "InvalidQueryParameterValue", "at most 60");
     }
     lazuli.ask(&format!("{CHANGES}&after=now&wait=60")).expect(200);
     assert_eq!(read(&lazuli.ask(&format!("{CHANGES}&wait=1")).expect(200)).0.len(), 0);
     lazuli.insert("Orders", r#"{"PartitionKey":"p","RowKey":"1"}"#).expect(201);
-    // What is there is answered at once.
+    // Existing changes are returned at once.
     assert_eq!(read(&lazuli.ask(&format!("{CHANGES}&wait=60")).expect(200)).0.len(), 1);
 }
 
@@ -196,7 +196,7 @@ fn a_change_wakes_who_waits() {
     assert_eq!(changes.len(), 1);
 }
 
-/// X-6.2: who waits for a feed that goes hears of it, and not only when the time is over.
+/// X-6.2: a request that waits on a feed notices when the feed is turned off, before its time is up.
 #[test]
 fn the_end_of_a_feed_or_its_table_wakes_who_waits() {
     for (end, code) in [
@@ -211,7 +211,7 @@ fn the_end_of_a_feed_or_its_table_wakes_who_waits() {
     }
 }
 
-/// X-6.2, T-1.37: the client's own limit ends a wait with an answer, and not with an error.
+/// X-6.2, T-1.37: the client's own timeout ends a wait with a response, not an error.
 #[test]
 fn a_wait_ends_within_the_time_that_the_client_gives() {
     let lazuli = Lazuli::recorded("keys");

@@ -87,7 +87,7 @@ fn what_is_wrong_is_told_with_its_place() {
     lazuli.ask(&query("length(Name) eq 4")).refused(501, "NotImplemented", "");
 }
 
-/// the lenient profile and extensions go together.
+/// the lenient profile and extensions can be combined.
 #[test]
 fn a_lenient_server_has_extensions_too() {
     let options = FrontOptions { profile: Profile::Lenient, ..FrontOptions::default() };
@@ -99,7 +99,7 @@ fn a_lenient_server_has_extensions_too() {
     lazuli.ask(&query("Name EQ 'Anna'")).expect(200);
 }
 
-/// tables are found by their names, which have no case.
+/// tables are found by name, ignoring case.
 #[test]
 fn tables_are_found_by_functions_of_their_names() {
     let lazuli = Lazuli::with_orders();

@@ -1,15 +1,15 @@
-//! The largest transactions of tables with everything that is derived from a write (X-1.4).
+//! The largest transactions on tables with everything that is derived from a write (X-1.4).
 
 use super::asking;
 use crate::harness::{BatchAnswer, Lazuli, Op};
 
-/// Operations of a transaction, at most.
+/// Maximum operations of a transaction.
 const OPERATIONS: usize = 100;
-/// Text of each entity of the largest body: all of them, and what is around them, fill 4 MiB.
+/// Text of each entity in the largest body: together with its overhead it fills 4 MiB.
 const TEXT: usize = 41_000;
 /// Text of one property, at most 64 KiB of UTF-16.
 const PROPERTY: usize = 32_000;
-/// Such properties of an entity that is almost 1 MiB, where text counts twice.
+/// The number of such properties in an entity of almost 1 MiB, where text counts twice.
 const PROPERTIES: usize = 15;
 
 /// A table with the most indexes, a feed with both images, and expiry.
@@ -59,13 +59,13 @@ fn verify(lazuli: &Lazuli) {
 fn the_largest_transaction_fits_with_all_that_is_derived() {
     let lazuli = table();
     lazuli.batch(&full('a')).expect(&[204; OPERATIONS]);
-    // Now every entity has an old image too, and every entry of an index moves.
+    // Now every entity has an old image too, and every index entry moves.
     lazuli.batch(&full('b')).expect(&[204; OPERATIONS]);
     verify(&lazuli);
     assert_eq!(lazuli.ask("/Orders/$count").expect(200).text(), OPERATIONS.to_string());
 }
 
-/// Merges that rewrite much more than they send.
+/// Merges that rewrite much more than they contain.
 fn merges(count: usize) -> Vec<Op> {
     let merge = |row: usize| Op::new("MERGE", &path(row), r#"{"N":1}"#).with("If-Match", "*");
     (0..count).map(merge).collect()
@@ -82,7 +82,7 @@ fn with_large_entities(count: usize) -> Lazuli {
     lazuli
 }
 
-/// X-1.4: what a merge rewrites and records counts, not what it sends.
+/// X-1.4: what a merge rewrites and records counts, not what it contains.
 #[test]
 fn merges_into_large_entities_fit_or_are_refused_whole() {
     let lazuli = with_large_entities(OPERATIONS);

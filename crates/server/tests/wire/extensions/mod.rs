@@ -1,4 +1,4 @@
-//! What the server adds to the service's dialect, for those who ask (the rules X).
+//! What the server adds to the service's protocol, for clients that ask (rules X).
 
 mod advice;
 mod answers;
@@ -18,13 +18,13 @@ mod ttl;
 use crate::harness::{ACCOUNT, Lazuli, Request, Response, well_known_key};
 use lazuli_wire::sas::TableSas;
 
-/// A request that asks for extensions.
+/// A request that requests extensions.
 pub(crate) fn asking(method: &str, target: &str) -> Request {
     Request::new(method, target).with("x-lazuli-extensions", "on")
 }
 
 impl Lazuli {
-    /// A GET that asks for extensions.
+    /// A GET that requests extensions.
     pub(crate) fn ask(&self, target: &str) -> Response {
         self.send(&asking("GET", target))
     }

@@ -1,5 +1,5 @@
-//! A plain client cannot tell whether a table has indexes (X-0.3): the same entities, byte for byte,
-//! in pages of the same number, while indexes are declared, built, dropped and declared otherwise
+//! A plain client cannot tell whether a table has indexes (X-0.3): it gets the same entities, byte
+//! for byte, in the same number of pages, while indexes are declared, built, dropped and redeclared
 //! between any two pages of a query.
 
 use super::asking;
@@ -7,8 +7,8 @@ use crate::harness::{Lazuli, Response, encode};
 
 const INDEXES: &str = "/Orders?comp=lazuli-indexes";
 
-/// What stands beside each row: every type, missing properties, text whose order differs by UTF-8 and
-/// UTF-16, text longer than an entry holds.
+/// The content of each row: every type, missing properties, text whose order differs between UTF-8
+/// and UTF-16, text longer than an index entry holds.
 fn rows() -> Vec<(String, String, String)> {
     let long = "x".repeat(300);
     let values = [
@@ -75,7 +75,7 @@ const FILTERS: &[&str] = &[
     "B eq 'nothing'",
 ];
 
-/// Sets of indexes that follow each other.
+/// Consecutive sets of indexes.
 const SETS: &[&str] = &[
     "[]",
     r#"[{"name":"byA","on":["A"]},{"name":"byB","on":["B"]}]"#,
@@ -125,7 +125,7 @@ fn walks() -> Vec<Walk> {
     walks
 }
 
-/// All pages, of which the last may be empty and then counts for nothing.
+/// All pages; the last may be empty, and is then not counted.
 fn all(lazuli: &Lazuli, mut between: impl FnMut(usize)) -> Vec<(String, Vec<String>)> {
     let mut walks = walks();
     for turn in 0.. {
@@ -164,7 +164,7 @@ fn a_plain_client_cannot_tell_whether_there_are_indexes() {
         lazuli.build().unwrap();
         assert_eq!(all(&lazuli, |_| ()), plain, "{set}");
     }
-    // Between any two pages: declared, then ready, then others in their place.
+    // Between any two pages: declared, then ready, then replaced by others.
     for begin in [0, 3, 6] {
         let changed = all(&lazuli, |turn| match (turn + begin) % 2 {
             0 => declare(SETS[(turn + begin) / 2 % SETS.len()]),

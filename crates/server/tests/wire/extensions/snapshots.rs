@@ -47,7 +47,7 @@ fn requests_of_a_snapshot_see_one_state() {
     assert_eq!(lazuli.send(&at(&name, "/Other()")).expect(200).row_keys(), "");
     lazuli.send(&at(&name, "/Later()")).refused(404, "TableNotFound", "");
     assert_eq!(lazuli.get("/Orders()").expect(200).row_keys(), "1 15 2");
-    // A table that is dropped is still there at the snapshot.
+    // A dropped table still exists in the snapshot.
     lazuli.send(&Request::new("DELETE", "/Tables('Orders')")).expect(204);
     assert_eq!(lazuli.send(&at(&name, "/Orders()")).expect(200).row_keys(), "1 2 3");
     lazuli.get("/Orders()").refused(404, "TableNotFound", "");
@@ -76,7 +76,7 @@ fn a_snapshot_ends_when_asked_or_unused() {
     for value in ["", "a;b", "new;end;x"] {
         lazuli.send(&at(value, "/Orders()")).refused(400, "InvalidHeaderValue", SNAPSHOT);
     }
-    // Another account has no part in it.
+    // Another account cannot use it.
     let other = at(&used, "/Orders()").at_other(0);
     lazuli.send(&other).refused(410, "SnapshotEnded", "");
 }
@@ -88,7 +88,7 @@ fn snapshots_are_bounded() {
     let tables = TableOptions { snapshots, ..TableOptions::default() };
     let lazuli = Lazuli::with_table_options(FrontOptions::default(), tables);
     lazuli.create_table("Orders");
-    // A request that fails keeps no snapshot.
+    // A failed request keeps no snapshot.
     for _ in 0..3 {
         lazuli.send(&at("new", "/Missing()")).refused(404, "TableNotFound", "");
     }
@@ -119,7 +119,7 @@ fn a_snapshot_lives_no_longer_than_the_store_allows() {
     for target in ["/Orders()", "/Orders(PartitionKey='p',RowKey='1')", "/Orders/$count"] {
         lazuli.send(&at(&first, target)).refused(410, "SnapshotEnded", "");
     }
-    // The first has left its place.
+    // The first has freed its slot.
     let later = new();
     lazuli.send(&at("new", "/Orders()")).refused(503, "ServerBusy", "");
     lazuli.clock.advance_seconds(119);

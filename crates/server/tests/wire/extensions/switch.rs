@@ -1,4 +1,4 @@
-//! How extensions are asked for, and who may see the settings of a table.
+//! How extensions are requested, and who may see the settings of a table.
 
 use super::{asking, token};
 use crate::harness::{Lazuli, Request};
@@ -45,7 +45,7 @@ fn settings_do_not_exist_for_those_who_do_not_ask() {
     }
 }
 
-/// what a server with `--extensions always` gives, it gives without the header.
+/// a server with `--extensions always` needs no header.
 #[test]
 fn a_server_can_count_every_request_as_asking() {
     let lazuli = server(ExtensionsMode::Always);

@@ -1,4 +1,4 @@
-//! Transactions over partitions and tables.
+//! Transactions across partitions and tables.
 
 use super::asking;
 use crate::harness::{ACCOUNT, BatchAnswer, Lazuli, Op, Request, well_known_key};
@@ -62,7 +62,7 @@ fn one_that_fails_undoes_all() {
     assert_eq!(lazuli.get("/Orders()").expect(200).row_keys(), "");
 }
 
-/// the failing index, where only some of the tables judge expiry in the commit.
+/// the failing index, where only some tables judge expiry in the commit.
 #[test]
 fn the_failing_index_is_right_beside_a_table_whose_entities_expire() {
     let lazuli = server();
@@ -79,7 +79,7 @@ fn the_failing_index_is_right_beside_a_table_whose_entities_expire() {
     assert_eq!(lazuli.get("/Other()").expect(200).items("PartitionKey"), "a");
 }
 
-/// the same row key in another partition or table is another entity; 100 operations at most.
+/// the same row key in another partition or table is a different entity; at most 100 operations.
 #[test]
 fn the_other_rules_of_a_transaction_stay() {
     let lazuli = server();
@@ -139,11 +139,11 @@ fn messages_are_put_with_entities_or_not_at_all() {
     assert_eq!(lazuli.messages("mails"), ["two"]);
     assert_eq!(lazuli.get("/Orders()").expect(200).row_keys(), "1");
 
-    // The entity is there: nothing happens, and the index is that of its part.
+    // The entity exists: nothing happens, and the index is that of its part.
     let taken = [message("mails", "four"), insert("Orders", "c", "1"), insert("Other", "b", "1")];
     let exists = "2:The specified entity already exists.";
     send(&lazuli, &taken).expect_error(409, "EntityAlreadyExists", exists);
-    // The queue is not there.
+    // The queue does not exist.
     let missing = [insert("Orders", "c", "1"), message("mails", "four"), message("nothing", "x")];
     let queue = "2:The specified queue does not exist.";
     send(&lazuli, &missing).expect_error(404, "QueueNotFound", queue);
@@ -206,7 +206,7 @@ fn messages_need_a_right_on_queues() {
     assert_eq!(lazuli.messages("mails"), ["qt"]);
 }
 
-/// a table may have the name of what a queue has, in each style of addresses.
+/// a table may be named like a queue's resource, in each style of address.
 #[test]
 fn a_table_called_messages_is_not_a_queue() {
     let lazuli = with_queues();

@@ -27,7 +27,7 @@ fn an_expiry_is_set_shown_and_removed() {
     lazuli.send(&missing).refused(404, "TableNotFound", "");
 }
 
-/// bad input is a clear 400, and nothing is half done.
+/// bad input gets a clear 400, and nothing is half done.
 #[test]
 fn bad_expiries_are_refused() {
     let lazuli = Lazuli::with_orders();

@@ -1,4 +1,4 @@
-//! Recorded values that must differ, and what the server gave in their place.
+//! Recorded values that must differ, and what the server returned instead.
 
 use super::super::harness::{Json, encode};
 use std::collections::HashMap;
@@ -9,8 +9,8 @@ pub(super) type Key = (String, String);
 /// The values of the placeholders in one recorded test.
 #[derive(Default)]
 pub(super) struct Bindings {
-    /// The service may give one Timestamp, hence one ETag, to several entities, where we give two;
-    /// so a recorded ETag is bound for each entity.
+    /// The service may give several entities the same Timestamp, hence the same ETag, where we give
+    /// different ones; so a recorded ETag is bound per entity.
     etags: HashMap<String, Vec<(Option<Key>, String)>>,
     times: HashMap<String, String>,
     tokens: HashMap<String, String>,
@@ -19,7 +19,7 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// Binds a recorded ETag; the error is what it was bound to before.
+    /// Binds a recorded ETag; the error is its earlier binding.
     pub(super) fn bind_etag(
         &mut self,
         recorded: &str,
@@ -50,7 +50,7 @@ impl Bindings {
         self.tokens.insert(recorded.to_owned(), received.to_owned());
     }
 
-    /// Notes the ETag of an answer; `false` when the service gave a new one and we did not.
+    /// Notes the ETag of a response; `false` if the service gave a new one and we did not.
     pub(super) fn follow_etag(&mut self, path: &str, recorded: &str, received: &str) -> bool {
         let pair = (recorded.to_owned(), received.to_owned());
         match self.last.insert(path.to_owned(), pair) {
@@ -59,7 +59,7 @@ impl Bindings {
         }
     }
 
-    /// Puts received values into a text about the entity `key`.
+    /// Inserts received values into a text about the entity `key`.
     pub(super) fn expand(&self, text: &str, key: Option<&Key>) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -74,7 +74,7 @@ impl Bindings {
         out
     }
 
-    /// A query with received values, and received tokens in the place of recorded ones.
+    /// A query with received values, and received tokens in place of recorded ones.
     pub(super) fn expand_query(&self, query: &str) -> String {
         let expanded = self.expand(query, None);
         let parameter = |parameter: &str| {
@@ -96,7 +96,7 @@ impl Bindings {
             }
             None => self.times.get(placeholder).cloned(),
         };
-        // What the server never gave is like any other wrong value.
+        // A value that the server never gave is like any other wrong value.
         found.unwrap_or_else(|| "W/\"datetime'2000-01-01T00%3A00%3A00Z'\"".to_owned())
     }
 }
@@ -143,7 +143,7 @@ fn split_literal(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Percent-decodes; what does not decode stays.
+/// Percent-decodes; what cannot be decoded stays.
 pub(super) fn decode(text: &str) -> String {
     lazuli_wire::uri::percent_decode_lenient(text).into_owned()
 }

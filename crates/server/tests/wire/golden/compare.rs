@@ -1,4 +1,4 @@
-//! Compares an answer with the recorded one. What this does not pass over counts.
+//! Compares a response with the recorded one. Anything not skipped here must match.
 
 use super::bindings::{Bindings, Key, key_of};
 use super::corpus::{Message, Step};
@@ -25,7 +25,7 @@ const HEADERS: [&str; 15] = [
     "dataserviceversion",
 ];
 
-/// The differences of one step, found one after the other.
+/// The differences found in one step.
 pub(super) struct Comparison<'b> {
     bindings: &'b mut Bindings,
     verbatim: bool,
@@ -37,7 +37,7 @@ impl<'b> Comparison<'b> {
         Self { bindings, verbatim, differences: Vec::new() }
     }
 
-    /// Compares a whole answer; returns what differs.
+    /// Compares a whole response; returns what differs.
     pub(super) fn answer(mut self, step: &Step, got: &Response) -> Vec<String> {
         if step.status != got.status {
             self.differ("status", step.status, got.status);
@@ -182,7 +182,7 @@ impl<'b> Comparison<'b> {
         self.bindings.bind_time(want, got);
     }
 
-    /// Messages end with the id of the request and the time, which both must have.
+    /// Messages end with the request id and the time, and both must have them.
     fn message(&mut self, want: &str, got: &str) {
         let split = |text: &str| {
             let text = text.replace("\r\n", "\n");
@@ -233,7 +233,7 @@ impl<'b> Comparison<'b> {
             if (want.depth, want.status) != (got.depth, got.status) {
                 self.differ("part", (want.depth, want.status), (got.depth, got.status));
             }
-            // One part in the place of many is the error of one of them.
+            // One part in place of many is the error of one of them.
             let key = keys.get(index).filter(|_| keys.len() == got_parts.len());
             let key = key.and_then(Option::as_ref);
             self.headers(&want.message, |name| got.message.header(name), key);

@@ -8,15 +8,15 @@ pub(super) struct Recording {
     pub(super) name: String,
     /// Whether bodies are as on the wire; some recorders re-serialised JSON and lost its escapes.
     pub(super) verbatim: bool,
-    /// Tables that were there before the first step.
+    /// Tables that existed before the first step.
     pub(super) tables: Vec<String>,
     pub(super) entities: Vec<Entity>,
-    /// Elements of StorageServiceProperties that were in force.
+    /// Elements of StorageServiceProperties in effect.
     pub(super) properties: String,
     pub(super) steps: Vec<Step>,
 }
 
-/// An entity that was there before the first step.
+/// An entity that existed before the first step.
 pub(super) struct Entity {
     pub(super) table: String,
     pub(super) json: String,
@@ -41,14 +41,13 @@ pub(super) enum Credential {
     AccountKey,
     Sas,
     None,
-    /// A directory identity that was refused for its rights; cannot be replayed with a key.
-    /// Refused for the rights of a directory identity.
+    /// A directory identity that was refused for lack of permission; cannot be replayed with a key.
     Token,
-    /// A directory identity, whose answer an account key would not get (T-9.23a).
+    /// A directory identity, whose response an account key would not get (T-9.23a).
     Bearer,
 }
 
-/// Headers in lower case, and a body.
+/// Lower-case headers, and a body.
 #[derive(Default)]
 pub(super) struct Message {
     pub(super) headers: Vec<(String, String)>,
@@ -111,9 +110,9 @@ fn header(text: &str) -> (String, String) {
 struct Reader<'a> {
     sets: &'a HeaderSets,
     steps: Vec<Step>,
-    /// Whether the lines belong to an answer.
+    /// Whether the lines belong to a response.
     in_answer: bool,
-    /// The bodies written out so far, which later ones may refer to.
+    /// The bodies read so far, which later ones may refer to.
     bodies: Vec<String>,
     body: String,
 }
@@ -144,7 +143,7 @@ impl<'a> Reader<'a> {
         recording
     }
 
-    /// Reads a line of a step; `false` when the line does not belong to one.
+    /// Reads a line of a step; `false` if the line does not belong to one.
     fn read_step(&mut self, line: &str) -> bool {
         let Some(mark) = line.chars().next() else { return false };
         let rest = &line[mark.len_utf8()..];

@@ -1,10 +1,10 @@
-//! Replays recorded traffic of the live service and compares the answers.
+//! Replays recorded traffic of the live service and compares the responses.
 //!
 //! `golden/README.md` says where the recordings come from and how they are written. Each recorded
-//! test runs against a server of its own. Values that cannot be the same twice are mapped: etags,
-//! Timestamps and continuation tokens are bound to what the server gave and put into later requests;
-//! host and account are translated; shared access signatures are signed again. All else is compared,
-//! down to the order of properties and the spelling of numbers.
+//! test runs against its own server. Values that cannot repeat are mapped: etags, Timestamps and
+//! continuation tokens are bound to what the server returned and inserted into later requests; host
+//! and account are translated; shared access signatures are signed again. Everything else is
+//! compared, down to the order of properties and the spelling of numbers.
 
 mod bindings;
 mod compare;
@@ -17,7 +17,7 @@ mod xml;
 /// Recorded tests that cannot match, each with the reason. `docs/compat.md` repeats them.
 const KNOWN_DIFFERENCES: &[(&str, &str)] = &[];
 
-/// Replays a directory of recordings; `tests` of them must be there.
+/// Replays a directory of recordings, which must contain `tests` tests.
 fn check(suite: &str, tests: usize) {
     let only = std::env::var("LAZULI_GOLDEN").unwrap_or_default();
     let recordings = corpus::load(suite);
@@ -71,7 +71,7 @@ fn recordings_of_the_storage_client_of_node() {
     check("storage-node", 38);
 }
 
-/// The comparison must be able to fail: it notices every change to a recording.
+/// The comparison must be able to fail: it detects every change to a recording.
 #[test]
 fn what_differs_is_noticed() {
     type Change = fn(&mut corpus::Step);

@@ -1,17 +1,17 @@
-//! Takes batches apart, leniently: recorders have cleaned some boundaries and line ends.
+//! Parses batches leniently: recorders have cleaned some boundaries and line ends.
 
 use super::bindings::{Key, key_of};
 use super::corpus::Message;
 
-/// One answer inside a batch.
+/// One response inside a batch.
 pub(super) struct ResponsePart {
-    /// How many multiparts are around it.
+    /// How many multipart bodies surround it.
     pub(super) depth: usize,
     pub(super) status: u16,
     pub(super) message: Message,
 }
 
-/// The answers in a multipart text, in order.
+/// The responses in a multipart text, in order.
 pub(super) fn responses(content_type: &str, text: &str) -> Vec<ResponsePart> {
     let mut parts = Vec::new();
     collect(content_type, text, 0, &mut parts);
@@ -37,7 +37,7 @@ fn collect(content_type: &str, text: &str, depth: usize, parts: &mut Vec<Respons
     }
 }
 
-/// What stands between the delimiters of a multipart text.
+/// The pieces between the delimiters of a multipart text.
 fn pieces(content_type: &str, text: &str) -> Vec<String> {
     let named =
         content_type.split_once("boundary=").map(|(_, boundary)| boundary.trim_matches('"'));
@@ -80,7 +80,7 @@ fn split_head(text: &str) -> (Message, &str) {
 /// A piece of the text of a batch, which may hold one request.
 pub(super) struct RequestPart<'a> {
     pub(super) text: &'a str,
-    /// The request line and the body, where there is a request.
+    /// The request line and the body, if there is a request.
     request: Option<(&'a str, &'a str)>,
 }
 

@@ -1,18 +1,12 @@
-//! Plays one recorded test against a server of its own.
+//! Replays one recorded test against its own server.
 
 use super::bindings::{Bindings, key_of};
 use super::compare::Comparison;
 use super::corpus::{Credential, Message, Recording, Step};
 use super::multipart::request_pieces;
 use super::sas;
-use crate::harness::{ACCOUNT, Json, Lazuli, Request, Response};
+use crate::harness::{ACCOUNT, Json, Lazuli, Request, Response, TrustedIssuer};
 use lazuli_model::Clock;
-use lazuli_server::{
-    AuthOptions, FrontOptions, IssuerOptions, KeySource, ROLES, RoleMap, TokenIssuer,
-};
-use lazuli_testkit::issuer::{self, ISSUER, TestIssuer};
-use std::sync::Arc;
-use tempfile::TempDir;
 
 /// Replays all steps; returns what differs.
 pub(super) fn run(recording: &Recording) -> Vec<String> {
@@ -37,8 +31,8 @@ struct Player {
     uses_policies: bool,
     /// Sent with the steps that were recorded for a directory identity.
     bearer_token: Option<String>,
-    /// Where the server reads the keys of the issuer.
-    _keys: Option<TempDir>,
+    /// Whom the server trusts.
+    _issuer: Option<TrustedIssuer>,
 }
 
 impl Player {
@@ -46,40 +40,15 @@ impl Player {
         let uses_policies = uses_policies(recording);
         let needs_token = |step: &Step| step.credential == Credential::Bearer;
         if !recording.steps.iter().any(needs_token) {
-            return Self {
-                lazuli: Lazuli::empty(),
-                uses_policies,
-                bearer_token: None,
-                _keys: None,
-            };
+            let lazuli = Lazuli::empty();
+            return Self { lazuli, uses_policies, bearer_token: None, _issuer: None };
         }
-        let issuer = TestIssuer::new("k1");
-        let keys = tempfile::tempdir().unwrap();
-        let file = keys.path().join("keys.json");
-        std::fs::write(&file, issuer.jwks()).unwrap();
-        let trusted = TokenIssuer::new(IssuerOptions {
-            issuer: ISSUER.to_owned(),
-            audiences: Vec::new(),
-            keys: KeySource::File(file),
-            roles: RoleMap::new(ROLES),
-        });
-        let auth = AuthOptions {
-            issuer: Some(Arc::new(trusted)),
-            bearer_over_http: true,
-            ..AuthOptions::default()
-        };
-        let lazuli = Lazuli::with_options(FrontOptions { auth, ..FrontOptions::default() });
-        let roles = [("roles", "[\"Storage Table Data Contributor\"]")];
-        let token = issuer.token(&issuer::claims(lazuli.clock.now().unix_seconds(), &roles));
-        Self {
-            lazuli,
-            uses_policies,
-            bearer_token: Some(format!("Bearer {token}")),
-            _keys: Some(keys),
-        }
+        let (lazuli, issuer) = Lazuli::trusting();
+        let bearer_token = Some(issuer.contributor(&lazuli));
+        Self { lazuli, uses_policies, bearer_token, _issuer: Some(issuer) }
     }
 
-    /// Makes what the recording found in place.
+    /// Creates what the recording found in place.
     fn set_up(&self, recording: &Recording, bindings: &mut Bindings) {
         for table in &recording.tables {
             self.lazuli.create_table(table).expect(201);
@@ -168,8 +137,8 @@ impl Player {
     }
 }
 
-/// The body of a batch with received values, each request by its own entity. A path below the host
-/// is put below the account.
+/// The body of a batch with received values, each request bound by its own entity. A path below the
+/// host is moved below the account.
 fn batch_body(body: &str, bindings: &Bindings) -> String {
     let mut out = String::new();
     for part in request_pieces(body) {

@@ -10,7 +10,7 @@ const PARAMETERS: [&str; 16] = [
 ];
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 
-/// The query with a token that holds from a day before `now` to a day after.
+/// The query with a token that is valid from a day before `now` to a day after.
 pub(super) fn sign_anew(query: &str, now: Timestamp) -> String {
     let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let (token, rest): (Vec<_>, Vec<_>) = pairs.partition(|(name, _)| PARAMETERS.contains(name));
@@ -36,7 +36,7 @@ pub(super) fn sign_anew(query: &str, now: Timestamp) -> String {
     rest.chain(token).collect::<Vec<_>>().join("&")
 }
 
-/// Written apart from the server's own, which it is to judge.
+/// Written independently of the server's own, which it tests.
 fn string_to_sign(token: &[(&str, String)]) -> String {
     let get = |name: &str| {
         token.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value.as_str())

@@ -8,13 +8,13 @@ use quick_xml::reader::NsReader;
 pub(super) struct Element {
     pub(super) name: String,
     pub(super) namespace: String,
-    /// Without the white space around it.
+    /// Without surrounding white space.
     pub(super) text: String,
     pub(super) children: Vec<Self>,
 }
 
 impl Element {
-    /// Parses a document; `None` when it is not well-formed.
+    /// Parses a document; `None` if it is not well-formed.
     pub(super) fn parse(document: &str) -> Option<Self> {
         let mut reader = NsReader::from_str(document.trim_start_matches('\u{FEFF}').trim());
         let mut open = vec![Self::default()];

@@ -1,4 +1,4 @@
-//! Batches: requests written as clients write them, answers taken apart to the byte.
+//! Batches: requests as clients write them, and responses parsed byte by byte.
 
 use super::response::split_trailer;
 use super::{Json, Response};
@@ -10,7 +10,7 @@ pub(crate) struct Op {
     target: String,
     headers: Vec<(String, String)>,
     body: String,
-    /// Whether the target is written as it is.
+    /// Whether the target is written unchanged.
     is_verbatim: bool,
 }
 
@@ -42,7 +42,7 @@ impl Op {
         Self::new(method, &format!("Orders(PartitionKey='p',RowKey='{row}')"), body)
     }
 
-    /// Sets a header, in place of any of that name.
+    /// Sets a header, replacing any with that name.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -85,19 +85,19 @@ pub(crate) fn multipart(parts: &[String]) -> String {
     body
 }
 
-/// The answer to a batch that was attempted: status 202, and its parts.
+/// The response to a batch that was attempted: status 202, and its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchAnswer {
     pub(crate) outer: Response,
     pub(crate) parts: Vec<Part>,
-    /// Whether a change set stands around the parts.
+    /// Whether the parts are in a change set.
     pub(crate) change_set: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) status: u16,
-    /// What the status line says after the status.
+    /// The reason phrase of the status line.
     pub(crate) reason: String,
     /// Names and values in the order sent.
     pub(crate) headers: Vec<(String, String)>,
@@ -105,7 +105,7 @@ pub(crate) struct Part {
 }
 
 impl BatchAnswer {
-    /// Takes the answer apart; any byte out of its place is a failure (T-6.26 to T-6.28).
+    /// Parses the response; any misplaced byte is a failure (T-6.26 to T-6.28).
     #[track_caller]
     pub(super) fn parse(outer: Response) -> Self {
         if outer.status != 202 {
@@ -132,7 +132,7 @@ impl BatchAnswer {
         self
     }
 
-    /// Asserts that the answer is one part that failed.
+    /// Asserts that the response is one failed part.
     #[track_caller]
     pub(crate) fn expect_error(self, status: u16, code: &str, message: &str) -> Self {
         assert_eq!(self.outer.status, 202, "{}", self.outer.text());

@@ -1,5 +1,5 @@
-//! The engine beneath the server of a test: memory, a name space of the PostgreSQL that the environment names, or
-//! a stand-in of a TiKV cluster, so that the recorded traffic can be replayed on every engine (K-10.4).
+//! The engine below the server of a test: memory, a schema of the PostgreSQL server that the environment names,
+//! or a stand-in TiKV cluster, so that the recorded traffic can be replayed on every engine (K-10.4).
 
 use lazuli_engine::{Engine, MemoryEngine, Revision};
 use lazuli_engine_postgres::{Address, PostgresEngine, PostgresOptions};
@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 const ENGINE: &str = "LAZULI_TEST_ENGINE";
 
 thread_local! {
-    /// The clusters of this test; they end with its thread.
+    /// The clusters of this test, which end with its thread.
     static CLUSTERS: RefCell<Vec<StandIn>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -1,5 +1,5 @@
-//! JSON as the judge sees it: order, spelling of numbers and all. Written apart from the server's
-//! own reader, so that a mistake there cannot hide itself.
+//! JSON as the judge sees it: order, spelling of numbers and all. Written independently of the
+//! server's own reader, so that a mistake there cannot hide.
 
 /// A JSON value. Members keep their order, numbers their spelling.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,20 +1,22 @@
-//! A server of its own for every test, in process and on a free port, and the words to speak to it.
+//! A separate server for every test, in process and on a free port, and helpers to talk to it.
 //!
-//! Nothing here shares code with the server but the signing of requests: what is sent and what is
+//! Nothing here shares code with the server except the signing of requests: what is sent and what is
 //! asserted are bytes.
 
 mod batch;
 mod engine;
+mod issuer;
 mod json;
 mod request;
 mod response;
 
 pub(crate) use batch::{BatchAnswer, Op, multipart};
+pub(crate) use issuer::TrustedIssuer;
 pub(crate) use json::Json;
 pub(crate) use request::{Request, Scheme};
 pub(crate) use response::Response;
 
-use lazuli_engine::Engine;
+use lazuli_engine::{Engine, Writers};
 use lazuli_model::{AccountName, Clock, Metadata, QueueName, Timestamp};
 use lazuli_queue::QueueService;
 use lazuli_server::{
@@ -37,13 +39,13 @@ pub(crate) const ACCOUNT: &str = WELL_KNOWN_ACCOUNT;
 pub(crate) const OTHER: &str = "acct1";
 pub(crate) const OTHER_KEYS: [&str; 2] =
     ["b25lIGtleSBvZiBhY2N0MQ==", "YW5vdGhlciBrZXkgb2YgYWNjdDE="];
-/// When every test begins.
+/// The time when every test begins.
 pub(crate) const START: &str = "2024-07-31T18:30:00Z";
 
-/// A clock that stands still unless it is turned.
+/// A clock that stands still unless it is advanced.
 pub(crate) struct ManualClock {
     ticks: AtomicU64,
-    /// How far each reading turns it.
+    /// How far each reading advances it.
     per_reading: AtomicU64,
 }
 
@@ -53,7 +55,7 @@ impl ManualClock {
         Self { ticks, per_reading: AtomicU64::new(0) }
     }
 
-    /// From now on each reading turns the clock; 0 ends that.
+    /// From now on, each reading advances the clock; 0 ends that.
     pub(crate) fn turn_at_each_reading(&self, seconds: u64) {
         self.per_reading.store(seconds * 10_000_000, Ordering::SeqCst);
     }
@@ -106,7 +108,7 @@ impl Lazuli {
         Self::on(runtime, engine, options, tables)
     }
 
-    /// An empty server on an engine of the test.
+    /// An empty server on an engine chosen by the test.
     pub(crate) fn on_engine(engine: Arc<dyn Engine>) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self::on(runtime, engine, FrontOptions::default(), TableOptions::default())
@@ -167,7 +169,7 @@ impl Lazuli {
         again
     }
 
-    /// Has the server declare and drop indexes by itself, at most so many on a table.
+    /// Makes the server declare and drop automatic indexes, at most this many per table.
     pub(crate) fn auto_index(&self, per_table_max: usize) {
         let (advice, tables) = (self.advice.clone(), self.tables.clone());
         let auto = AutoIndex::new(advice, tables, self.clock.clone(), per_table_max);
@@ -190,6 +192,11 @@ impl Lazuli {
         let peeked =
             self.runtime.block_on(self.queues.peek_messages(&account, &queue, 32)).unwrap();
         peeked.iter().map(|message| message.text.as_str().to_owned()).collect()
+    }
+
+    /// Whether no other server uses the store.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.queues.nature().writers == Writers::Sole
     }
 
     /// Builds all declared indexes.
@@ -236,7 +243,7 @@ impl Lazuli {
         self.exchange(&bytes, &request.method)
     }
 
-    /// Sends bytes on a connection of their own.
+    /// Sends bytes on their own connection.
     pub(crate) fn send_raw(&self, bytes: &[u8]) -> Response {
         self.connection.take();
         let response = self.exchange(bytes, "GET");
@@ -261,7 +268,7 @@ impl Lazuli {
         })
     }
 
-    /// Sends two requests at once, each on a connection of its own.
+    /// Sends two requests at once, each on its own connection.
     pub(crate) fn send_both(&self, first: &Request, second: &Request) -> (Response, Response) {
         let bytes = |request: &Request| request.bytes(&self.address.to_string(), self.clock.now());
         let exchange = |request: &Request| {
@@ -275,7 +282,7 @@ impl Lazuli {
         self.runtime.block_on(async { tokio::join!(exchange(first), exchange(second)) })
     }
 
-    // Short words for what most tests do.
+    // Shorthands for what most tests do.
 
     pub(crate) fn get(&self, target: &str) -> Response {
         self.send(&Request::new("GET", target))
@@ -354,7 +361,7 @@ pub(crate) fn order(row: &str) -> String {
     format!("/Orders(PartitionKey='p',RowKey='{}')", encode(&row.replace('\'', "''")))
 }
 
-/// Percent-encodes all but letters, digits and `-._~`.
+/// Percent-encodes everything except letters, digits and `-._~`.
 pub(crate) fn encode(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! Requests as bytes: any method, target, header and body, signed as late as can be.
+//! Requests as bytes: any method, target, header and body, signed at the last moment.
 
 use super::{ACCOUNT, OTHER, OTHER_KEYS, well_known_key};
 use lazuli_model::Timestamp;
@@ -6,7 +6,7 @@ use lazuli_wire::shared_key::{Authorization, SignedRequest, SigningKey};
 
 pub(crate) use lazuli_wire::shared_key::Scheme;
 
-/// A request. `target` begins after the account and is sent as it stands.
+/// A request. `target` begins after the account and is sent unchanged.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -34,7 +34,7 @@ impl Request {
             .with("DataServiceVersion", "3.0")
     }
 
-    /// A request with no headers but those that signing needs.
+    /// A request with only the headers that signing needs.
     pub(crate) fn bare(method: &str, target: &str) -> Self {
         Self {
             method: method.to_owned(),
@@ -47,12 +47,12 @@ impl Request {
         }
     }
 
-    /// Sets a header, in place of any of that name.
+    /// Sets a header, replacing any with that name.
     pub(crate) fn with(self, name: &str, value: &str) -> Self {
         self.without(name).also(name, value)
     }
 
-    /// Adds a header, beside any of that name.
+    /// Adds a header, in addition to any with that name.
     pub(crate) fn also(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
@@ -79,7 +79,7 @@ impl Request {
         self.with("Content-Type", content_type).payload(body)
     }
 
-    /// A body without any header but its length.
+    /// A body without any header except its length.
     pub(crate) fn payload(self, body: &str) -> Self {
         Self { body: Some(body.as_bytes().to_vec()), ..self }
     }
@@ -93,7 +93,7 @@ impl Request {
         Self { scheme: None, ..self }
     }
 
-    /// Appends to the query, and leaves the signature of the request to what is appended.
+    /// Appends a token to the query, and leaves the signing to it.
     pub(crate) fn sas(mut self, token: &str) -> Self {
         self.target.push(if self.target.contains('?') { '&' } else { '?' });
         self.target.push_str(token);
@@ -116,7 +116,7 @@ impl Request {
         Self { address, ..self }
     }
 
-    /// The whole request, signed at `now` unless it has a date and a signature of its own.
+    /// The whole request, signed at `now` unless it already has a date and a signature.
     pub(crate) fn bytes(&self, server: &str, now: Timestamp) -> Vec<u8> {
         let (segment, account, host) = match &self.address {
             Address::Path(segment) => {

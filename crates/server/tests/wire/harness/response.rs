@@ -1,14 +1,14 @@
-//! Answers, read to their last byte and asserted on.
+//! Responses, read to their last byte, and assertions on them.
 
 use super::Json;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// One answer, its body complete.
+/// One response with its complete body.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
-    /// What the status line says after the status.
+    /// The reason phrase of the status line.
     pub(crate) reason: String,
     headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
@@ -81,7 +81,7 @@ impl Response {
         self
     }
 
-    /// As [`Response::expect_error`], for errors in XML.
+    /// Like [`Response::expect_error`], for errors in XML.
     #[track_caller]
     pub(crate) fn expect_xml_error(self, status: u16, code: &str, message: &str) -> Self {
         let body = self.text().trim_start_matches('\u{FEFF}');

@@ -1,4 +1,5 @@
-//! What tokens of a queue open, and in which order a request is judged (sections 8 and 10 of the rules).
+//! What tokens for a queue permit, and the order in which a request is checked (sections 8 and 10 of the
+//! rules).
 
 use super::harness::{Answer, Ask, Queues};
 use crate::harness::ACCOUNT;
@@ -17,7 +18,7 @@ const SAS: QueueSas<'_> = QueueSas {
     signature: "",
 };
 
-/// The answer to a request with a token for `orders`.
+/// The response to a request with a token for `orders`.
 fn with_token(queues: &Queues, sas: &QueueSas<'_>, method: &str, target: &str) -> Answer {
     let key = SigningKey::from_base64(WELL_KNOWN_KEY).unwrap();
     let token = sas.token(ACCOUNT, "orders", &key).unwrap();
@@ -31,7 +32,7 @@ fn check(answer: &Answer, status: u16, code: &str) {
     assert_eq!(found, (status, code), "{answer:?}");
 }
 
-/// QV-23, QV-24, TQ-58: each letter opens its operation.
+/// QV-23, QV-24, TQ-58: each letter permits its operation.
 #[test]
 fn a_token_opens_what_its_letters_say() {
     let queues = Queues::with_orders();
@@ -75,7 +76,7 @@ fn a_token_is_good_for_its_addresses_in_every_version() {
     }
 }
 
-/// Q-6.17a, Q-6.43: of several faults the earlier one in this list is reported.
+/// Q-6.17a, Q-6.43: of several faults, the earliest in this list is reported.
 #[test]
 fn checks_have_an_order() {
     let queues = Queues::new();

@@ -24,7 +24,7 @@ fn parameter(answer: &Answer, name: &str, value: &str, reason: &str) {
     assert_eq!(details(answer), expect);
 }
 
-/// no body, hence no type; the header begins with 2017-07-29 here too, as
+/// no body, hence no type; the header exists from 2017-07-29 on here too, as
 /// recorded HEAD requests of the Blob service show.
 #[test]
 fn the_answer_to_a_head_that_failed_is_a_header_at_most() {
@@ -38,7 +38,7 @@ fn the_answer_to_a_head_that_failed_is_a_header_at_most() {
     }
 }
 
-/// TQ-13: a refused parameter is shown, whoever refuses it.
+/// TQ-13: a refused parameter is shown, whichever part refuses it.
 #[test]
 fn refused_parameters_are_shown() {
     let queues = Queues::with_orders();
@@ -74,7 +74,7 @@ fn a_body_too_large_to_be_read_names_the_limit() {
     }
 }
 
-/// before the token is looked at, or anybody is known who issues one.
+/// before the token is checked, or any issuer is configured.
 #[test]
 fn a_bearer_token_over_http_is_no_authentication() {
     let queues = Queues::new();
@@ -86,7 +86,7 @@ fn a_bearer_token_over_http_is_no_authentication() {
     }
 }
 
-/// the name of a deleted queue is free at once, unless the operator asks for the wait.
+/// the name of a deleted queue is free at once, unless the operator simulates the wait.
 #[test]
 fn a_deleted_queue_is_in_deletion_for_as_long_as_the_operator_says() {
     let queues = Queues::with_options(QueueOptions {

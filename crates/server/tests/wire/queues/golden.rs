@@ -1,8 +1,8 @@
 //! Replays recorded traffic of the live Queue service and compares every byte of the bodies.
 //!
-//! `golden/README.md` says how the recordings are written. Each runs against a service of its own, whose
-//! clock is turned where the recording waited. Ids, receipts and markers are bound to what the service
-//! gave and put into later requests; times are compared by their distance.
+//! `golden/README.md` says how the recordings are written. Each runs against its own service, whose
+//! clock is advanced where the recording waited. Ids, receipts and markers are bound to what the service
+//! returned and inserted into later requests; times are compared by their distance.
 
 use super::harness::{Answer, Ask, HOST, Queues};
 use crate::harness::ACCOUNT;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Seconds by which recorded times are cut, and the clocks of the service differed.
+/// Seconds for the truncation of recorded times and the clock skew of the service.
 const SLACK_SECONDS: i64 = 2;
 const DECLARATION: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?>";
 /// Headers that are compared: present in both with the same text, or absent from both.
@@ -167,7 +167,7 @@ impl Player {
         self.compare_body(&recorded, &got.body);
     }
 
-    /// Turns the clock where the recording waited: until a message that it shows is visible again, or
+    /// Advances the clock where the recording waited: until a message that it shows is visible again, or
     /// one that it no longer shows has expired.
     fn wait(&self, recorded: &str, at: Option<&str>) {
         let ids: Vec<&str> =
@@ -195,7 +195,7 @@ impl Player {
         if self.uses_policies { text.replace("<Expiry>20", "<Expiry>21") } else { text }
     }
 
-    /// The target with what the service gave instead of what was recorded.
+    /// The target with what the service returned instead of what was recorded.
     fn expand_target(&self, target: &str) -> String {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let expand = |text: &str| {
@@ -309,7 +309,7 @@ impl Player {
         let Some(got) = got.strip_prefix(DECLARATION) else {
             return self.differ("declaration", DECLARATION, got);
         };
-        // Byte by byte, but for the texts of some elements.
+        // Byte by byte, except the texts of some elements.
         let (wanted, given): (Vec<_>, Vec<_>) = (pieces(want), pieces(got));
         if wanted.len() != given.len() {
             return self.differ("body", want, got);
@@ -373,7 +373,7 @@ impl Player {
     }
 }
 
-/// What is known of the message whose elements are compared.
+/// What is known about the message whose elements are compared.
 #[derive(Default)]
 struct Message {
     id: String,

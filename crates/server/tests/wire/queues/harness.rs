@@ -1,4 +1,4 @@
-//! A Queue service of its own for every test, asked without a socket.
+//! A separate Queue service for every test, called without a socket.
 
 use crate::harness::{ACCOUNT, ManualClock};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 
 pub(super) const HOST: &str = "127.0.0.1:10001";
 
-/// The service, on an engine in memory, by a clock that stands still unless it is turned.
+/// The service, on an in-memory engine, with a clock that stands still unless it is advanced.
 pub(super) struct Queues {
     runtime: tokio::runtime::Runtime,
     front: Front<QueueApi>,
@@ -151,7 +151,7 @@ impl Queues {
         (target, headers)
     }
 
-    /// The bytes of a request without a body, with its header names as they are.
+    /// The bytes of a request without a body, with its header names unchanged.
     pub(super) fn head_of(&self, ask: &Ask) -> String {
         let (target, headers) = self.prepare(ask);
         let lines = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));

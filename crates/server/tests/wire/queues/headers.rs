@@ -1,4 +1,4 @@
-//! What all answers of the Queue service share: headers, the form of bodies, versions (section 2 of the
+//! What all responses of the Queue service share: headers, the form of bodies, versions (section 2 of the
 //! rules).
 
 use super::harness::{Answer, Ask, Queues};
@@ -108,12 +108,12 @@ fn a_message_comes_back_at_its_tick() {
     queues.clock.advance_seconds(1);
     assert!(!is_visible());
     queues.clock.advance_seconds(1);
-    // The update came a tick after the put, as the clock stands.
+    // The update came a tick after the put, because the clock stands still.
     queues.clock.advance_ticks(1);
     assert!(is_visible());
 }
 
-/// Q-9.1a, Q-9.4, TQ-51: the order of the answer is not that of the request.
+/// Q-9.1a, Q-9.4, TQ-51: the response has its own order, not the request's.
 #[test]
 fn service_properties_come_back_in_the_order_of_the_service() {
     let queues = Queues::new();

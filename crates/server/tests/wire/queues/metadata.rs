@@ -1,10 +1,10 @@
-//! Metadata of queues, on a connection: no other test shows the case of header names.
+//! Metadata of queues, over a connection: only this test shows the case of header names.
 
 use super::harness::{Ask, Queues};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// Sends requests over one connection and returns the answers, each up to its empty body or to the end.
+/// Sends requests over one connection and returns the responses, each up to its empty body or to the end.
 fn exchange(queues: Queues, requests: &[Ask]) -> Vec<String> {
     let texts: Vec<String> = requests.iter().map(|ask| queues.head_of(ask)).collect();
     queues.listen(|address| {
@@ -33,8 +33,8 @@ fn read_answer(stream: &mut TcpStream) -> String {
     head + &String::from_utf8(body).unwrap()
 }
 
-/// names come back in the case of their creation, in headers and in listings;
-/// a creation that spells them otherwise is the same.
+/// names keep the case of their creation, in headers and in listings: a
+/// creation that spells them differently is the same.
 #[test]
 fn names_keep_the_case_of_their_creation() {
     let create = |color: &str| {
@@ -59,7 +59,7 @@ fn names_keep_the_case_of_their_creation() {
     assert!(answers[4].contains(listed), "{}", answers[4]);
 }
 
-/// T-9.28: an entry with a star exposes the metadata of the answer.
+/// T-9.28: an entry with a star exposes the metadata of the response.
 #[test]
 fn metadata_is_exposed_to_browsers() {
     let queues = Queues::new();

@@ -1,4 +1,4 @@
-//! Traps of emulators that neither a vector nor a unit test has: headers, properties, tokens.
+//! Emulator traps that neither a vector nor a unit test covers: headers, properties, tokens.
 
 use super::harness::{Answer, Ask, Queues};
 use crate::harness::ACCOUNT;
@@ -9,7 +9,7 @@ use lazuli_wire::shared_key::SigningKey;
 
 const SERVICE: &str = "/?restype=service&comp=properties";
 
-/// Two rules, whose elements and lists come in an order that is not the service's own.
+/// Two rules, whose elements and lists are not in the service's own order.
 const CORS: &str = "<StorageServiceProperties><Cors><CorsRule><MaxAgeInSeconds>5</MaxAgeInSeconds>\
     <ExposedHeaders>x-ms-meta-b*,x-ms-meta-a</ExposedHeaders><AllowedHeaders></AllowedHeaders>\
     <AllowedOrigins>http://Site.test</AllowedOrigins><AllowedMethods>GET</AllowedMethods>\
@@ -21,7 +21,7 @@ fn with_cors() -> Queues {
     queues
 }
 
-/// TQ-1, TQ-6, TQ-8: version, server and the client's own id, also when a request fails.
+/// TQ-1, TQ-6, TQ-8: version, server and the client's own id, even when a request fails.
 #[test]
 fn every_answer_has_the_version_asked_for_and_the_clients_id() {
     let queues = Queues::with_orders();
@@ -63,7 +63,7 @@ fn documents_begin_with_a_mark_and_are_one_line() {
     }
 }
 
-/// TQ-4, Q-2.6: on what was read, and on nothing else.
+/// TQ-4, Q-2.6: on reads, and on nothing else.
 #[test]
 fn only_what_was_read_is_not_to_be_cached() {
     let queues = Queues::with_orders();
@@ -95,7 +95,7 @@ fn an_answer_varies_by_origin_when_there_are_rules() {
     assert_eq!(with_cors().send(&get).expect(200).header("vary"), Some("Origin"));
 }
 
-/// TQ-51, Q-9.1, Q-9.1a: properties come back in the service's own order.
+/// TQ-51, Q-9.1, Q-9.1a: properties are returned in the service's own order.
 #[test]
 fn properties_come_back_in_the_order_of_the_service() {
     let answer = with_cors().send(&Ask::new("GET", SERVICE)).expect(200);
@@ -111,7 +111,7 @@ fn properties_come_back_in_the_order_of_the_service() {
     assert!(places.is_sorted(), "{places:?}");
 }
 
-/// TQ-52, Q-9.9: an origin is compared as it is.
+/// TQ-52, Q-9.9: origins are compared exactly.
 #[test]
 fn the_case_of_an_origin_counts() {
     let queues = with_cors();
@@ -141,7 +141,7 @@ fn a_message_is_visible_when_the_servers_clock_says_so() {
     assert!(visible());
 }
 
-/// What a token with these permissions for `orders` gets.
+/// The response to a token for `orders` with these permissions.
 fn by_token(queues: &Queues, permissions: &str, method: &str, target: &str) -> Answer {
     let sas = QueueSas {
         version: "2021-02-12",
@@ -155,7 +155,7 @@ fn by_token(queues: &Queues, permissions: &str, method: &str, target: &str) -> A
     queues.send(&Ask::new(method, &format!("{target}{separator}{token}")).text("b").unsigned())
 }
 
-/// QV-23, Q-10.6: update wants `u`.
+/// QV-23, Q-10.6: an update needs `u`.
 #[test]
 fn qv_23_a_token_lacks_its_letter() {
     let queues = Queues::with_orders();
@@ -167,7 +167,7 @@ fn qv_23_a_token_lacks_its_letter() {
     by_token(&queues, "raup", "PUT", &update).expect(204);
 }
 
-/// QV-24, TQ-58, Q-10.7: what no token for a queue can do, whatever its letters.
+/// QV-24, TQ-58, Q-10.7: what no token for a queue permits, whatever its letters.
 #[test]
 fn qv_24_no_token_for_a_queue_deletes_it() {
     let queues = Queues::with_orders();

@@ -166,7 +166,7 @@ fn policies_without_terms_are_kept() {
     assert_eq!(acl.element("SignedIdentifiers"), Some(kept));
 }
 
-/// TQ-55, TQ-56: what the service says of a signature that is not good.
+/// TQ-55, TQ-56: what the service says about an invalid signature.
 #[test]
 fn a_bad_signature_is_answered_with_the_string_to_sign() {
     let queues = Queues::with_orders();

@@ -35,7 +35,7 @@ fn counting(section: &str, apis: bool) -> Lazuli {
     lazuli
 }
 
-/// Lets a minute pass and writes what was counted in it.
+/// Lets a minute pass and writes its counts.
 fn pass_a_minute(lazuli: &Lazuli) {
     lazuli.clock.advance_seconds(60);
     lazuli.flush_analytics(Extent::Complete);
@@ -63,7 +63,7 @@ fn totals(lazuli: &Lazuli, table: &str) -> Vec<String> {
     items.iter().map(row).collect()
 }
 
-/// T-9.5, T-3.4: nothing is counted unless it is asked for, and there are no tables for it.
+/// T-9.5, T-3.4: nothing is counted unless requested, and there are no tables for it.
 #[test]
 fn a_new_account_has_no_analytics() {
     let lazuli = Lazuli::with_orders();
@@ -86,7 +86,7 @@ fn requests_are_counted_by_minute_and_operation() {
     assert_eq!(
         totals(&lazuli, MINUTELY),
         [
-            // The change of the settings is counted: they hold when it is answered.
+            // The change of the settings itself is counted: they apply when it is answered.
             "20240731T1830/user;All=6",
             "20240731T1830/user;EntityGroupTransaction=1",
             "20240731T1830/user;InsertEntity=1",
@@ -99,7 +99,7 @@ fn requests_are_counted_by_minute_and_operation() {
     lazuli.get(&format!("/{HOURLY}()")).expect_error(404, "TableNotFound", NOT_FOUND);
 }
 
-/// T-9.45: without IncludeAPIs only the sum; and that every interval, asked or not.
+/// T-9.45: without IncludeAPIs, only the sum; and that for every interval, with requests or without.
 #[test]
 fn an_hour_is_one_row_that_grows() {
     let lazuli = counting("HourMetrics", false);
@@ -110,7 +110,7 @@ fn an_hour_is_one_row_that_grows() {
     lazuli.clock.advance_seconds(3600);
     lazuli.flush_analytics(Extent::Complete);
     assert_eq!(totals(&lazuli, HOURLY), ["20240731T1800/user;All=3", "20240731T1900/user;All=0"]);
-    // The name of old is still answered to.
+    // The old name still works.
     assert_eq!(totals(&lazuli, "$MetricsTransactionsTable").len(), 2);
     assert_eq!(
         query(&lazuli, HOURLY, "RowKey eq 'system;All'").row_keys(),
@@ -123,7 +123,7 @@ fn an_hour_is_one_row_that_grows() {
 fn columns_tell_outcomes_credentials_and_sizes() {
     let lazuli = counting("HourMetrics", false);
     lazuli.get(&order("missing")).expect(404);
-    // A batch fails with any of its operations, whatever its own status is.
+    // A batch fails if any of its operations fails, whatever its own status.
     lazuli.batch(&[Op::on("DELETE", "missing", "").with("If-Match", "*")]);
     lazuli.send(&Request::new("GET", "/Tables").unsigned()).expect(403);
     lazuli.send(&Request::new("GET", "/Orders()").sas("sv=2019-02-02&sig=x")).expect(403);
@@ -188,7 +188,7 @@ fn counting_ends_when_it_is_turned_off() {
     assert_eq!(totals(&lazuli, MINUTELY), ["20240731T1830/user;All=1"]);
 }
 
-/// The minute that is not over is written when the server stops, and added to when it goes on.
+/// The unfinished minute is written when the server stops, and added to when it continues.
 #[test]
 fn a_stop_writes_what_was_counted() {
     let lazuli = counting("MinuteMetrics", false);
@@ -201,7 +201,7 @@ fn a_stop_writes_what_was_counted() {
     assert_eq!(last.as_deref(), Some("20240731T1830/user;All=3"));
 }
 
-/// T-9.8: entities older than the days of retention go.
+/// T-9.8: entities older than the retention are deleted.
 #[test]
 fn retention_deletes_what_is_old() {
     let lazuli = counting("HourMetrics", true);

@@ -1,4 +1,4 @@
-//! Section 2.9: Atom, for the versions that had it.
+//! Section 2.9: Atom, for the versions that support it.
 
 use crate::harness::{ACCOUNT, Lazuli, Request, order};
 
@@ -55,7 +55,7 @@ fn every_type_survives_atom() {
     }
 }
 
-/// 2.9: tables, feeds, merges and errors speak Atom too.
+/// 2.9: tables, feeds, merges and errors use Atom too.
 #[test]
 fn an_old_client_can_do_without_json() {
     let lazuli = Lazuli::empty();
@@ -81,7 +81,7 @@ fn an_old_client_can_do_without_json() {
     missing.expect_xml_error(404, "ResourceNotFound", message);
 }
 
-/// T-4.45c, T-5.40: what did not exist yet is an option not known, and an update without condition.
+/// T-4.45c, T-5.40: a later option is unknown, and an update needs a condition.
 #[test]
 fn older_versions_lack_select_and_upsert() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);

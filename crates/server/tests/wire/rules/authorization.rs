@@ -1,4 +1,4 @@
-//! `auth.md`: what the tests beside the code do not show through HTTP.
+//! `auth.md`: what the unit tests do not show over HTTP.
 
 use crate::harness::{
     ACCOUNT, Lazuli, Op, Request, Response, Scheme, encode, order, well_known_key,
@@ -148,7 +148,7 @@ fn a_table_sas_is_for_its_table_alone() {
         let request = Request::new("GET", target).accept("application/xml").sas(&token);
         lazuli.send(&request).expect_xml_error(403, "AuthorizationFailure", NOT_AUTHORIZED);
     }
-    // Without x-ms-version the token's own counts.
+    // Without x-ms-version, the token's own version applies.
     let bare = Request::new("GET", "/Orders()").sas(&token).without("x-ms-version");
     lazuli.send(&bare).expect(200).expect_header("x-ms-version", Some("2019-02-02"));
     let named = Request::new("GET", "/Orders()?api-version=2018-03-28").sas(&token);
@@ -268,15 +268,15 @@ fn a_stored_policy_completes_a_token() {
     refused(&by_policy);
     set("<Expiry>2030-01-01T00:00:00Z</Expiry><Permission>r</Permission>");
     assert_eq!(query(&lazuli, &by_policy).expect(200).row_keys(), "r");
-    // The same field in both, and a policy of another name.
+    // The same field in both, and a policy with another name.
     refused(&TableSas { expiry: "2030-01-01T00:00:00Z", ..by_policy });
     refused(&TableSas { permissions: "r", ..by_policy });
     refused(&TableSas { policy: "other", ..by_policy });
-    // What the policy leaves open the token says; what neither says is missing.
+    // The token supplies what the policy leaves open; what neither has is missing.
     set("<Permission>r</Permission>");
     refused(&by_policy);
     query(&lazuli, &TableSas { expiry: "2030-01-01T00:00:00Z", ..by_policy }).expect(200);
-    // A change holds at once.
+    // A change takes effect at once.
     set("<Expiry>2020-01-01T00:00:00Z</Expiry><Permission>r</Permission>");
     refused(&by_policy);
     let token = account_sas().token(ACCOUNT, &well_known_key()).unwrap();
@@ -284,7 +284,7 @@ fn a_stored_policy_completes_a_token() {
     lazuli.send(&account).expect_error(403, "AuthenticationFailed", FAILED);
 }
 
-/// A-9.3: sources disagree on what type of resource a query is.
+/// A-9.3: sources disagree on the resource type of a query.
 #[test]
 fn a_query_of_entities_is_an_object_or_a_container() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);

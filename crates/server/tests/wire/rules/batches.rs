@@ -4,7 +4,7 @@ use crate::harness::{ACCOUNT, Lazuli, OTHER, Op, Request, Response, multipart, o
 
 const INPUT_NOT_VALID: &str = "One of the request inputs is not valid.";
 
-/// Sends a batch body as it stands.
+/// Sends a batch body unchanged.
 fn send(lazuli: &Lazuli, content_type: &str, body: &str) -> Response {
     lazuli.send(&Request::new("POST", "/$batch").body(content_type, body))
 }
@@ -16,7 +16,7 @@ fn insert_text(url: &str, row: &str) -> String {
     )
 }
 
-/// T-6.5: inner credentials are not looked at, the outer ones are (T-6.50).
+/// T-6.5: inner credentials are ignored, the outer ones are checked (T-6.50).
 #[test]
 fn authorization_is_of_the_whole_batch() {
     let lazuli = Lazuli::with_orders();
@@ -38,7 +38,7 @@ fn inner_uris_have_many_forms() {
         format!("http://{host}/{ACCOUNT}/Orders"),
         format!("https://{ACCOUNT}.table.core.windows.net/Orders"),
         format!("/{ACCOUNT}/Orders"),
-        // As the Python library writes it after it tried the other location.
+        // As the Python library writes it after trying the other location.
         format!("http://{host}/{ACCOUNT}/{ACCOUNT}-secondary/{ACCOUNT}/Orders"),
         "/Orders".to_owned(),
         "Orders".to_owned(),
@@ -47,7 +47,7 @@ fn inner_uris_have_many_forms() {
         urls.iter().enumerate().map(|(row, url)| insert_text(url, &row.to_string())).collect();
     send(&lazuli, "multipart/mixed; boundary=batch_a1", &multipart(&parts)).expect(202);
     assert_eq!(lazuli.rows(""), "0 1 2 3 4 5");
-    // Another account's name is not one of our tables.
+    // Another account's name does not name one of our tables.
     let foreign = insert_text(&format!("/{OTHER}/Orders"), "x");
     send(&lazuli, "multipart/mixed; boundary=batch_a1", &multipart(&[foreign]));
     assert_eq!(lazuli.rows(""), "0 1 2 3 4 5");
@@ -135,7 +135,7 @@ fn the_headers_of_parts_have_their_order() {
     assert!(answer.parts[1].body.starts_with(r#"{"odata.metadata":"#));
 }
 
-/// T-6.26, 2.8: the outer answer.
+/// T-6.26, 2.8: the outer response.
 #[test]
 fn the_outer_answer_is_accepted() {
     let lazuli = Lazuli::with_orders();
@@ -180,7 +180,7 @@ fn a_failed_part_repeats_its_preference_and_its_content_id() {
     let answer = lazuli.batch(&[stale]).expect(&[412]);
     let names = "Content-ID X-Content-Type-Options Cache-Control DataServiceVersion Content-Type";
     assert_eq!(answer.parts[0].header_names(), names);
-    // None is made up where none came.
+    // None is invented if none was sent.
     let answer = lazuli.batch(&[Op::insert("r")]).expect(&[409]);
     assert_eq!(answer.parts[0].header("content-id"), None);
 }
@@ -210,7 +210,7 @@ fn a_query_in_a_batch_has_no_change_set_around_it() {
     assert_eq!(page.parts[0].body, lazuli.get("/Orders()").expect(200).text());
 }
 
-/// T-6.20: what a transaction does, a reader sees whole.
+/// T-6.20: a reader sees a transaction as a whole.
 #[test]
 fn deletes_and_inserts_of_one_partition_go_together() {
     let lazuli = Lazuli::with_rows(&[("001", ""), ("002", "")]);
@@ -223,7 +223,7 @@ fn deletes_and_inserts_of_one_partition_go_together() {
     assert_eq!(lazuli.rows(""), "003");
 }
 
-/// T-6.49a: the service has read all operations when the first of them fails.
+/// T-6.49a: the service has read all operations before the first of them fails.
 #[test]
 fn a_change_set_that_fails_at_execution_repeats_the_last_content_id() {
     let lazuli = Lazuli::with_rows(&[("1", ""), ("2", "")]);
@@ -234,7 +234,7 @@ fn a_change_set_that_fails_at_execution_repeats_the_last_content_id() {
     let answer = lazuli.batch(&[stale, good]);
     let answer = answer.expect_error(412, "UpdateConditionNotSatisfied", message);
     assert_eq!(answer.parts[0].header("content-id"), Some("2"));
-    // What fails while it is read is the last that was.
+    // If reading an operation fails, it is the last one read.
     let bad = Op::on("PUT", "1", "{").with("Content-ID", "1");
     let good = Op::on("PUT", "2", "{}").with("Content-ID", "2");
     let answer = lazuli.batch(&[bad, good]).expect(&[400]);

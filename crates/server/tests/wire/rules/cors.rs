@@ -43,7 +43,7 @@ fn a_rule_may_name_every_subdomain() {
     lazuli.send(&preflight("http://contoso.com", "GET", "")).expect(403);
 }
 
-/// T-9.24, T-9.31: neither credentials nor the table are looked at.
+/// T-9.24, T-9.31: neither credentials nor the table are checked.
 #[test]
 fn a_preflight_needs_its_headers_and_a_rule() {
     let lazuli = with_rules(&["http://a|GET||"]);
@@ -64,7 +64,7 @@ fn a_preflight_needs_its_headers_and_a_rule() {
     }
     let refused = Lazuli::empty().send(&preflight("http://a", "GET", ""));
     refused.expect_error(403, "CorsPreflightFailure", message);
-    // It is no OData: where no JSON is asked for, its errors look like those of section 9 (T-7.4a).
+    // It is not OData: if no JSON is requested, its errors look like those of section 9 (T-7.4a).
     let refused = lazuli.send(&preflight("http://b", "GET", "").accept("*/*"));
     let refused = refused.expect_xml_error(403, "CorsPreflightFailure", message);
     assert!(refused.text().contains("<m:error"));
@@ -107,14 +107,14 @@ fn answers_tell_browsers_what_they_may_see() {
     let other = get(Some("http://b")).expect(200).expect_header("vary", Some("Origin"));
     other.expect_header("access-control-allow-origin", None);
     get(None).expect(200).expect_header("vary", Some("Origin"));
-    // Without rules there is nothing to tell.
+    // Without rules there is nothing to report.
     let plain =
         Lazuli::with_orders().send(&Request::new("GET", "/Tables").with("Origin", "http://a"));
     let plain = plain.expect(200).expect_header("access-control-allow-origin", None);
     plain.expect_header("vary", None);
 }
 
-/// T-9.28: a star stands for the headers that are there, in the recorded order.
+/// T-9.28: a star stands for the headers that are present, in the recorded order.
 #[test]
 fn a_star_exposes_what_is_there() {
     let lazuli = with_rules(&["*|GET||*"]);

@@ -4,7 +4,7 @@ use crate::harness::{Lazuli, Request, order};
 
 const PROCESSING: &str = "An error occurred while processing this request.";
 
-/// Inserts an entity of these properties and reads it back.
+/// Inserts an entity with these properties and reads it back.
 #[track_caller]
 fn check(properties: &str, expect: &str) {
     let lazuli = Lazuli::with_rows(&[("r", properties)]);
@@ -95,7 +95,7 @@ fn a_key_is_a_string() {
     }
 }
 
-/// T-3.51: where the URL names the keys, those of the body may be anything.
+/// T-3.51: if the URL names the keys, those in the body may be anything.
 #[test]
 fn a_key_of_another_type_does_not_harm_an_update() {
     let lazuli = Lazuli::with_orders();
@@ -133,7 +133,7 @@ fn a_property_comes_once() {
     check_refused(r#""A":1,"A":2"#, "DuplicatePropertiesSpecified", message);
 }
 
-/// 3.5: inference; of an integer beyond Int32 the type is unverified.
+/// 3.5: inference; the type of an integer beyond Int32 is unverified.
 #[test]
 fn types_follow_the_spelling() {
     let number = r#""a":2147483647,"b":-2147483648,"c":3.0,"d":1e2,"e":2147483648"#;

@@ -19,7 +19,7 @@ fn a_json_error_to_the_byte() {
     }
 }
 
-/// T-7.4a (i): compact, without a byte order mark or an error code beside it.
+/// T-7.4a (i): compact, without a byte order mark or an error code header.
 #[test]
 fn an_xml_error_of_an_entity_to_the_byte() {
     let lazuli = Lazuli::with_orders();
@@ -76,7 +76,7 @@ fn errors_that_are_no_odata_have_their_message_in_the_status_line() {
     assert_eq!(reason(&Request::new("GET", "/Tables")), "OK");
 }
 
-/// T-7.8, 1.2: HEAD is there for access policies, and its errors have no body.
+/// T-7.8, 1.2: access policies support HEAD, and its errors have no body.
 #[test]
 fn head_has_no_body() {
     let lazuli = Lazuli::with_orders();
@@ -87,7 +87,7 @@ fn head_has_no_body() {
     let missing = head("/Nosuch?comp=acl").expect(404);
     assert!(missing.body.is_empty());
     assert!(missing.header("x-ms-error-code").is_some());
-    // Where there is no HEAD, the header has to name the error too.
+    // Where HEAD is not supported, the header must still name the error.
     for target in ["/Tables", "/Orders()", "/Orders(PartitionKey='p',RowKey='r')"] {
         let refused = lazuli.send(&Request::new("HEAD", target)).expect(405);
         refused.expect_header("x-ms-error-code", Some("MethodNotAllowed"));
@@ -107,7 +107,7 @@ fn messages_are_escaped() {
     assert!(answer.text().contains("in '&lt;&amp;'."), "{}", answer.text());
 }
 
-/// A refusal found before the body is read must not break the connection under the client's hands.
+/// A refusal before the body is read must not break the connection while the client still sends.
 #[test]
 fn a_refusal_reaches_a_client_that_is_still_sending() {
     let lazuli = Lazuli::with_orders();
@@ -122,7 +122,7 @@ fn a_refusal_reaches_a_client_that_is_still_sending() {
     }
 }
 
-/// Old .NET clients ask before they send a body.
+/// Old .NET clients send `Expect: 100-continue` before a body.
 #[test]
 fn a_client_that_asks_first_is_refused_before_it_sends() {
     let lazuli = Lazuli::with_orders();
@@ -137,7 +137,7 @@ fn a_client_that_asks_first_is_refused_before_it_sends() {
     assert_eq!(ask(Request::new("POST", "/my_table")), 400);
 }
 
-/// A request that cannot even be read has a body and an id too, by which the log knows it.
+/// The response to an unreadable request also has a body and an id, which the log contains.
 #[test]
 fn a_request_that_cannot_be_read_is_answered_with_an_id() {
     let lazuli = Lazuli::empty();
@@ -166,6 +166,6 @@ fn a_request_that_cannot_be_read_is_answered_with_an_id() {
         );
         answer.expect_xml_error(status, code, message);
     }
-    // The first of two requests on a connection was fine.
+    // The first of two requests on a connection was valid.
     lazuli.get("/Tables").expect(200);
 }

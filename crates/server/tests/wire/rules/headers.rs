@@ -38,7 +38,7 @@ fn the_clients_request_id_is_echoed() {
     let long = "x".repeat(1024);
     ask(&long).expect_header(header, Some(&long));
     ask(&format!("{long}x")).expect_header(header, None);
-    // Errors too, of whatever kind.
+    // Errors too, of any kind.
     let denied = Request::new("GET", "/Tables").with(header, "id").unsigned();
     lazuli.send(&denied).expect(403).expect_header(header, Some("id"));
 }
@@ -61,7 +61,7 @@ fn a_body_needs_a_length() {
     let insert = Request::new("POST", "/Orders").with("Content-Type", "application/json");
     let message = "The Content-Length header was not specified.";
     lazuli.send(&insert).expect_error(411, "MissingContentLengthHeader", message);
-    // Chunks tell their own.
+    // Chunks have their own lengths.
     let now = lazuli_model::Clock::now(&*lazuli.clock);
     let mut chunked = insert.with("Transfer-Encoding", "chunked").bytes("localhost", now);
     chunked.extend(format!("{:x}\r\n{ENTITY}\r\n0\r\n\r\n", ENTITY.len()).bytes());
@@ -95,7 +95,7 @@ fn unknown_versions_are_served_or_refused_as_configured() {
         (VersionCheck::Strict, "2019-02-03"),
     ] {
         let refused = ask(check, version);
-        // Recorded form: indented, with a byte order mark, and no error code beside it (T-7.4a).
+        // Recorded form: indented, with a byte order mark, and no error code header (T-7.4a).
         assert!(refused.text().starts_with("\u{FEFF}<?xml"), "{}", refused.text());
         let refused = refused.expect_header("x-ms-error-code", None);
         refused.expect_xml_error(400, "InvalidHeaderValue", message);
@@ -110,7 +110,7 @@ fn unknown_versions_are_served_or_refused_as_configured() {
     }
 }
 
-/// T-2.10: without a version, a request is one of 2009 (the exact default is unverified).
+/// T-2.10: a request without a version has one of 2009 (the exact default is unverified).
 #[test]
 fn a_request_without_a_version_is_an_old_one() {
     let lazuli = Lazuli::with_orders();
@@ -221,7 +221,7 @@ fn format_overrides_accept_on_every_operation() {
     let create =
         Request::new("POST", &format!("/Tables?{format}")).json(r#"{"TableName":"Orders"}"#);
     lazuli.send(&create).expect(201).expect_header("content-type", Some(&full));
-    // Errors have the format as well.
+    // Errors have this format as well.
     lazuli.send(&create).expect(409).expect_header("content-type", Some(&full));
     let insert = Request::new("POST", &format!("/Orders?{format}")).json(ENTITY);
     let entity = lazuli.send(&insert.without("Accept")).expect(201);
@@ -285,7 +285,7 @@ fn an_unknown_preference_is_ignored() {
     assert!(answer.body.is_empty());
 }
 
-/// Requests that are not quite HTTP/1.1: no Host, two Hosts' worth of nonsense.
+/// Requests that are not quite HTTP/1.1: no Host, or nonsense in it.
 #[test]
 fn a_request_without_a_host_is_told_so() {
     let lazuli = Lazuli::empty();

@@ -1,4 +1,4 @@
-//! The rules of the specification that neither a trap nor a vector shows, section by section.
+//! The rules of the specification that no trap or vector covers, section by section.
 
 mod analytics;
 mod atom;

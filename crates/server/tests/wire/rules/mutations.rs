@@ -5,8 +5,7 @@ use crate::harness::{Lazuli, Request, order};
 const NOT_FOUND: &str = "The specified resource does not exist.";
 const NOT_SATISFIED: &str = "The update condition specified in the request was not satisfied.";
 
-/// 5.1, T-5.1 to T-5.6: each method under each condition, on an entity that is there and one that is
-/// not.
+/// 5.1, T-5.1 to T-5.6: each method under each condition, on an existing entity and a missing one.
 #[test]
 fn the_matrix_of_conditions() {
     let foreign = "W/\"foreign\"";
@@ -58,7 +57,7 @@ fn the_current_etag_matches_once() {
     }
 }
 
-/// T-5.6: two headers are two etags, and one that cannot be read is not left out.
+/// T-5.6: two headers are two etags, and an unreadable one is not ignored.
 #[test]
 fn a_condition_is_one_that_can_be_read() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);
@@ -135,7 +134,7 @@ fn a_table_needs_a_name_and_nothing_else() {
     create(r#"{"odata.type":"x","TableName":"Orders","Extra":1}"#).expect(201);
 }
 
-/// T-5.24: policies go with the table.
+/// T-5.24: policies are dropped with the table.
 #[test]
 fn nothing_of_a_deleted_table_remains() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);

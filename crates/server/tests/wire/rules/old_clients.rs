@@ -120,7 +120,7 @@ fn minimal_metadata_has_an_etag_from_2015_04_05_on() {
     }
 }
 
-/// A part of a change set as old clients write it: the format is that of the whole batch.
+/// A part of a change set as old clients write it: the whole batch has one format.
 fn atom_op(method: &str, target: &str, body: &str) -> Op {
     Op::new(method, target, body).without("Accept").with("Content-Type", "application/atom+xml")
 }
@@ -160,7 +160,7 @@ fn atom_inserts_in_a_batch_repeat_the_version_of_the_request() {
     // Never higher than the client can read.
     check("2014-02-14", [Some("3.0;NetFx"), Some("2.0;NetFx")], "2.0;");
     check("2014-02-14", [Some("2.0;NetFx"), Some("1.0")], "1.0;");
-    // Without headers, the highest that the version has (T-2.17).
+    // Without headers, the highest that the version supports (T-2.17).
     check("2014-02-14", [None, None], "3.0;");
     check("2011-08-18", [None, None], "2.0;");
     check("2014-02-14", [None, Some("2.0")], "2.0;");
@@ -203,7 +203,7 @@ fn updates_confirm_that_they_return_no_content() {
             let answer = answer.expect_header("location", None);
             answer.expect_header("dataserviceid", None);
         }
-        // Errors of the operation repeat it (T-2.55), those of reading the request do not.
+        // Errors of the operation repeat it (T-2.55); errors in reading the request do not.
         let missing = send(method, "none", Some("*"), "return-no-content").expect(404);
         missing.expect_header("preference-applied", confirmed);
         let foreign = send(method, "r", Some("W/\"x\""), "return-no-content").expect(412);
@@ -296,7 +296,7 @@ fn errors_of_atom_are_compact_xml() {
     assert!(indented.text().ends_with("</message>\r\n</error>"));
 }
 
-/// T-2.60: recorded without at 2016-05-31 and with at 2018-03-28; the border is unverified.
+/// T-2.60: recorded without it at 2016-05-31 and with it at 2018-03-28; the exact version is unverified.
 #[test]
 fn the_error_code_header_begins_with_2017_07_29() {
     let lazuli = Lazuli::empty();

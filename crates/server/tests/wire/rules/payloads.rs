@@ -18,7 +18,7 @@ fn an_entity_reads_as_its_level_says() {
     let base = format!("http://{}/{ACCOUNT}", lazuli.address);
     let keys = r#""PartitionKey":"p","RowKey":"r""#;
     let link = "Orders(PartitionKey='p',RowKey='r')";
-    // The annotations go with the types at minimal and full metadata, and are gone at none.
+    // Type annotations appear at minimal and full metadata, and not at none.
     let bare: String = PROPERTIES
         .split(',')
         .filter(|member| !member.contains("@odata.type"))
@@ -77,7 +77,7 @@ fn a_selection_shows_what_it_names_in_the_order_of_storage() {
     assert_eq!(entity.text(), expect);
     let none = read(&lazuli, "/Orders()?$select=bar,nosuch", "nometadata");
     assert_eq!(none.text(), r#"{"value":[{"bar":3,"nosuch":null}]}"#);
-    // A star is everything, and is repeated like any other list.
+    // A star selects everything, and is repeated like any other list.
     let tables = lazuli.get("/Tables?$select=TableName").expect(200);
     let expect = format!(
         r#"{{"odata.metadata":"{base}/$metadata#Tables&$select=TableName","value":[{{"TableName":"Orders"}}]}}"#
@@ -114,7 +114,7 @@ fn an_etag_is_taken_in_every_spelling() {
     }
 }
 
-/// T-2.50: in a batch every write has an ETag that holds.
+/// T-2.50: in a batch, every write has a valid ETag.
 #[test]
 fn the_etags_of_a_batch_are_those_of_the_entities() {
     use crate::harness::Op;

@@ -1,4 +1,4 @@
-//! The switches for tests of clients: T-3.7, T-4.26, T-4.53, T-11.3.
+//! The switches for testing clients: T-3.7, T-4.26, T-4.53, T-11.3.
 
 use crate::harness::{Lazuli, Op, Request, Response, encode, order};
 use lazuli_server::{FrontOptions, SimulateOptions, TableOptions};
@@ -104,7 +104,7 @@ fn an_account_has_so_many_requests_a_second() {
     }
     let refused = lazuli.get("/Orders()").expect_error(503, "ServerBusy", OVER_LIMIT);
     refused.expect_header("retry-after", Some("1"));
-    // Another account is not the worse for it, nor is the next second.
+    // Another account is not affected, nor is the next second.
     lazuli.send(&Request::new("GET", "/Tables").at_other(0)).expect(200);
     lazuli.clock.advance_seconds(1);
     lazuli.get("/Orders()").expect(200);
@@ -117,7 +117,7 @@ fn a_partition_has_so_many_operations_a_second() {
     let lazuli = with(SimulateOptions { partition_rate_max: max, ..Default::default() });
     lazuli.write("PUT", "r", None, "{}").expect(204);
     lazuli.get(&order("r")).expect(200);
-    // Two more would be four. The batch is refused whole, and nothing of it is done.
+    // Two more would make four. The batch is refused as a whole, without effect.
     let refused = lazuli.batch(&[Op::insert("s"), Op::insert("t")]).outer;
     refused.expect_error(503, "ServerBusy", BUSY);
     lazuli.insert("Orders", r#"{"PartitionKey":"p","RowKey":"s"}"#).expect(201);
@@ -125,7 +125,7 @@ fn a_partition_has_so_many_operations_a_second() {
     lazuli.insert("Orders", r#"{"PartitionKey":"q","RowKey":"s"}"#).expect(201);
     assert_eq!(lazuli.rows(""), "r s s");
     lazuli.clock.advance_seconds(1);
-    // A batch that alone is beyond the rate would otherwise never be served.
+    // A batch that alone exceeds the rate would otherwise never be served.
     let batch = ["1", "2", "3", "4"].map(Op::insert);
     assert_eq!(lazuli.batch(&batch).outer.status, 202);
     assert_eq!(lazuli.rows(""), "1 2 3 4 r s s");

@@ -47,7 +47,7 @@ fn one_table_can_be_asked_for() {
     let expect =
         format!(r#"{{"odata.metadata":"{base}/$metadata#Tables/@Element","TableName":"Orders"}}"#);
     assert_eq!(lazuli.get("/Tables('Orders')").expect(200).text(), expect);
-    // The name as it was created, whatever the case asked for (T-1.11).
+    // The name as it was created, whatever the case in the request (T-1.11).
     assert_eq!(lazuli.get("/Tables('oRDERS')").expect(200).text(), expect);
 }
 
@@ -105,7 +105,7 @@ fn a_bad_table_name_is_told_for_every_operation() {
     ] {
         let request = Request::new(method, target).json("{}").with("If-Match", "*");
         let refused = lazuli.send(&request);
-        // Recorded: nosniff is there, no-cache is not.
+        // Recorded: with nosniff, without no-cache.
         let refused = refused.expect_header("x-content-type-options", Some("nosniff"));
         let refused = refused.expect_header("cache-control", None);
         refused.expect_error(400, "InvalidResourceName", message);
@@ -214,7 +214,7 @@ fn a_timeout_is_a_number_however_large() {
     }
 }
 
-/// A path that does not decode, and one without an account.
+/// A path that cannot be decoded, and one without an account.
 #[test]
 fn a_url_that_cannot_be_read_is_refused() {
     let lazuli = Lazuli::with_orders();

@@ -1,4 +1,4 @@
-//! Section 2.2: what the service had at which version.
+//! Section 2.2: what the service supported at which version.
 
 use crate::harness::{Lazuli, Request};
 

@@ -20,7 +20,7 @@ fn without_if_match_a_write_is_an_upsert() {
     }
 }
 
-/// TR-59: a weak etag that was never given out was malformed (T-5.5).
+/// TR-59: a weak etag that was never issued counted as malformed (T-5.5).
 #[test]
 fn a_foreign_weak_etag_is_a_mismatch() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);

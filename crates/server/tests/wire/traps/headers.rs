@@ -255,7 +255,7 @@ fn unreserved_characters_may_be_signed_un_escaped() {
     let lazuli = Lazuli::with_rows(&[("a~b", "")]);
     let target = "/Orders(PartitionKey='p',RowKey='a%7Eb')";
     lazuli.get(target).expect(200);
-    // Sent with the escape, signed without.
+    // Sent with the escape, signed without it.
     let plain = Request::new("GET", &target.replace("%7E", "~"));
     let bytes = plain.bytes(&lazuli.address.to_string(), lazuli_model::Clock::now(&*lazuli.clock));
     let text = String::from_utf8(bytes).unwrap().replacen("a~b", "a%7Eb", 1);
@@ -288,7 +288,7 @@ fn checks_come_in_one_order() {
     let named = lazuli.send(&request.json(bad_body).with("If-Match", "wrong").accept("text/plain"));
     let message = "The specifed resource name contains invalid characters.";
     named.expect_xml_error(400, "InvalidResourceName", message);
-    // Headers before the body, the body before the table's existence, that before the entity's.
+    // Headers before the body, the body before the table's existence, and that before the entity's.
     let put = |table: &str, if_match: &str, body: &str| {
         let target = format!("/{table}(PartitionKey='p',RowKey='r')");
         lazuli.send(&Request::new("PUT", &target).json(body).with("If-Match", if_match))
@@ -303,8 +303,8 @@ fn checks_come_in_one_order() {
     put("Orders", etag, "{}").expect_error(404, "ResourceNotFound", message);
 }
 
-/// TR-99: old clients failed in assorted ways (T-2.11). Their own suites run against the binary; here
-/// is what sets their requests apart.
+/// TR-99: old clients failed in assorted ways (T-2.11). Their own suites run against the binary; this
+/// covers how their requests differ.
 #[test]
 fn the_requests_of_old_clients_work() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);

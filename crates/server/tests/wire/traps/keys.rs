@@ -4,7 +4,7 @@ use crate::harness::{ACCOUNT, Lazuli, OTHER, Op, Request, encode, multipart};
 
 const QUERY_SYNTAX: &str = "Bad Request - Error in query syntax.";
 
-/// Writes an entity of this row key by every way there is, and reads it back.
+/// Writes an entity with this row key in every way there is, and reads it back.
 #[track_caller]
 fn check_round_trip(row: &str) {
     let lazuli = Lazuli::with_orders();
@@ -168,7 +168,7 @@ fn every_configured_account_has_tables_of_its_own() {
     let list = lazuli.send(&Request::new("GET", "/Tables").at_other(1)).expect(200);
     assert_eq!(list.items("TableName"), "Mine");
     assert_eq!(lazuli.get("/Tables").expect(200).items("TableName"), "Orders");
-    // Nobody's account.
+    // No one's account.
     let head = "GET /nobody/Tables HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n";
     assert_eq!(lazuli.send_raw(head.as_bytes()).status, 404);
 }

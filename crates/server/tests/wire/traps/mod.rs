@@ -1,4 +1,4 @@
-//! One test for each behaviour that emulators get wrong, by the section it belongs to.
+//! One test for each behaviour that emulators get wrong, by section.
 
 mod conditions;
 mod entities;

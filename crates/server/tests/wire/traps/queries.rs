@@ -326,7 +326,7 @@ fn keys_and_timestamp_compare_with_their_own_type_alone() {
             "Timestamp le '2024'",
             "'Edm.DateTime' and 'Edm.String' for operator kind 'LessThanOrEqual'",
         ),
-        // So the tests of the .NET and Java clients.
+        // As in the tests of the .NET and Java clients.
         (
             "(PartitionKey ) and (RowKey ge '000050')",
             "'Edm.String' and 'Edm.Boolean' for operator kind 'And'",

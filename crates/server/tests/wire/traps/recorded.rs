@@ -1,12 +1,6 @@
-//! Behaviours that are in no tracker, seen only in recorded traffic.
+//! Behaviours that no tracker reports, seen only in recorded traffic.
 
-use crate::harness::{Lazuli, Op, Request, Response, START, encode, order};
-use lazuli_model::Timestamp;
-use lazuli_server::{
-    AuthOptions, FrontOptions, IssuerOptions, KeySource, ROLES, RoleMap, TokenIssuer,
-};
-use lazuli_testkit::issuer::{self, ISSUER, TestIssuer};
-use std::sync::Arc;
+use crate::harness::{Lazuli, Op, Request, Response, encode, order};
 
 fn xml(lazuli: &Lazuli, method: &str, target: &str, body: &str) -> Response {
     let request = Request::new(method, target).accept("application/xml");
@@ -40,7 +34,7 @@ fn xml_begins_with_a_byte_order_mark() {
     }
 }
 
-/// TR-102: the times of access policies come back with seven digits (T-9.18).
+/// TR-102: the times of access policies are returned with seven digits (T-9.18).
 #[test]
 fn times_of_policies_have_seven_digits() {
     let lazuli = Lazuli::with_orders();
@@ -85,26 +79,9 @@ fn a_missing_table_is_a_resource_or_a_table() {
 /// TR-104: for a bearer token access policies do not exist, whatever its role (A-8.9).
 #[test]
 fn access_policies_do_not_exist_for_a_bearer_token() {
-    let issuer = TestIssuer::new("k1");
-    let directory = tempfile::tempdir().unwrap();
-    let keys = directory.path().join("keys.json");
-    std::fs::write(&keys, issuer.jwks()).unwrap();
-    let trusted = TokenIssuer::new(IssuerOptions {
-        issuer: ISSUER.to_owned(),
-        audiences: Vec::new(),
-        keys: KeySource::File(keys),
-        roles: RoleMap::new(ROLES),
-    });
-    let auth = AuthOptions {
-        issuer: Some(Arc::new(trusted)),
-        bearer_over_http: true,
-        ..AuthOptions::default()
-    };
-    let lazuli = Lazuli::with_options(FrontOptions { auth, ..FrontOptions::default() });
+    let (lazuli, issuer) = Lazuli::trusting();
     lazuli.create_table("Orders").expect(201);
-    let roles = r#"["Storage Table Data Contributor"]"#;
-    let now = Timestamp::parse(START).unwrap().unix_seconds();
-    let bearer = format!("Bearer {}", issuer.token(&issuer::claims(now, &[("roles", roles)])));
+    let bearer = issuer.contributor(&lazuli);
     let send = |method: &str, target: &str| {
         let request = Request::new(method, target).version("2020-12-06").payload("");
         lazuli.send(&request.with("Authorization", &bearer))
@@ -142,12 +119,12 @@ fn a_table_below_a_table_is_an_insert() {
     let message = "The values are not specified for all properties in the entity.";
     let create = lazuli.insert("Orders/Tables", r#"{"TableName":"Other"}"#);
     create.expect_error(400, "PropertiesNeedValue", message);
-    // A missing table is reported first: clients test by it whether their URL is right.
+    // A missing table is reported first: clients use this to test whether their URL is right.
     let create = lazuli.insert("Missing/Tables", r#"{"TableName":"Missing"}"#);
     create.expect_error(404, "TableNotFound", "The table specified does not exist.");
 }
 
-/// TR-108: a nonsense filter on tables answered 500 once; ours says what is wrong (T-4.75).
+/// TR-108: a nonsense filter on tables once returned 500; ours says what is wrong (T-4.75).
 #[test]
 fn a_nonsense_filter_on_tables_is_invalid_input() {
     let lazuli = Lazuli::empty();
@@ -171,7 +148,7 @@ fn settings_are_accepted_and_policies_are_set() {
     assert!(policies.expect(204).body.is_empty());
 }
 
-/// TR-110: DataServiceVersion stands inside batches alone (T-2.19, T-2.20).
+/// TR-110: DataServiceVersion appears only inside batches (T-2.19, T-2.20).
 #[test]
 fn the_data_service_version_is_told_inside_batches_alone() {
     let lazuli = Lazuli::with_rows(&[("a", ""), ("b", ""), ("c", "")]);

@@ -8,7 +8,7 @@ const VALUE_TOO_LARGE: &str = "The property value exceeds the maximum allowed si
      property value is a string, it is UTF-16 encoded and the maximum number of characters should \
      be 32K or less.";
 
-/// Sends a batch body as it stands.
+/// Sends a batch body unchanged.
 fn send(lazuli: &Lazuli, body: &str) -> crate::harness::Response {
     let request = Request::new("POST", "/$batch").body("multipart/mixed; boundary=batch_a1", body);
     lazuli.send(&request)
@@ -48,7 +48,7 @@ fn a_transaction_has_one_partition() {
     let text = "All commands in a batch must operate on same entity group.";
     let answer = lazuli.batch(&[Op::insert("a"), Op::insert("b"), other]);
     answer.expect_error(400, code, &format!("2:{text}"));
-    // A second table gets the same answer (T-6.45, unverified).
+    // A second table gets the same error (T-6.45, unverified).
     lazuli.create_table("Others").expect(201);
     let other = Op::new("POST", "Others", r#"{"PartitionKey":"p","RowKey":"r"}"#);
     lazuli.batch(&[Op::insert("a"), other]).expect_error(400, code, &format!("1:{text}"));
@@ -99,7 +99,7 @@ fn a_missing_table_is_told_inside() {
     for count in 1..=2 {
         let inserts: Vec<Op> = (0..count).map(|row| Op::insert(&row.to_string())).collect();
         let answer = lazuli.batch(&inserts).expect_error(404, "TableNotFound", message);
-        // Recorded: this part alone has no Cache-Control.
+        // Recorded: only this part has no Cache-Control.
         assert_eq!(answer.parts[0].header("cache-control"), None);
     }
 }
@@ -119,7 +119,7 @@ fn a_transaction_has_at_most_100_operations() {
     lazuli.batch(&inserts(100)).expect(&[201; 100]);
 }
 
-/// TR-75: a query beside changes was accepted (T-6.56).
+/// TR-75: a query in addition to changes was accepted (T-6.56).
 #[test]
 fn a_query_stands_alone_in_a_batch() {
     let lazuli = Lazuli::with_rows(&[("r", "")]);
@@ -136,7 +136,7 @@ fn a_query_stands_alone_in_a_batch() {
     send(&lazuli, &both).expect_error(400, "InvalidInput", not_valid);
     let two = format!("{get}{get}--batch_a1--\r\n");
     send(&lazuli, &two).expect_error(400, "InvalidInput", not_valid);
-    // Within the change set it is an operation that no change set has.
+    // Inside a change set, a GET is an operation that no change set allows.
     let inside = multipart(&[format!("GET {url}() HTTP/1.1\r\n\r\n")]);
     assert_ne!(send(&lazuli, &inside).status, 200);
     assert_eq!(lazuli.rows(""), "r");
@@ -259,7 +259,7 @@ fn a_content_id_is_echoed_only_from_the_inner_headers() {
     let answer = lazuli.batch(&[insert, given]).expect(&[204, 201]);
     assert_eq!(answer.parts[0].header("content-id"), None);
     assert_eq!(answer.parts[1].header("content-id"), Some("7"));
-    // In the header of the MIME part it is not.
+    // A Content-ID in the header of the MIME part is not echoed.
     let url = format!("http://{}/{ACCOUNT}/Orders", lazuli.address);
     let body = multipart(&[format!(
         "POST {url} HTTP/1.1\r\nAccept: application/json\r\nContent-Type: application/json\r\n\r\n\
