@@ -1,4 +1,4 @@
-//! Asks before something is destroyed (O-9.7).
+//! Asks for confirmation before something is destroyed (O-9.7).
 
 use crate::failure::{usage, with_hint};
 use crate::input::aside;
@@ -16,7 +16,7 @@ pub(crate) struct Confirmation {
 }
 
 impl Confirmation {
-    /// Asks the user to type `name`. Without a terminal there is nobody to ask, and so it is refused.
+    /// Asks the user to type `name`. Without a terminal it is refused, because there is nobody to ask.
     pub(crate) async fn ask(self, deed: &str, name: &str) -> Result<()> {
         if self.yes {
             return Ok(());

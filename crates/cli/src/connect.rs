@@ -1,4 +1,4 @@
-//! Whom a command talks to: flags, else a profile, else the environment, else the development account on
+//! The account that a command uses: from flags, else a profile, else the environment, else the development account on
 //! this machine (O-9.2).
 
 use crate::failure::usage;
@@ -72,7 +72,7 @@ fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
     Ok(Secret::new(text))
 }
 
-/// What the command line or a profile says of an account.
+/// The account settings on the command line or in a profile.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) connection_string: Option<Secret>,
@@ -83,7 +83,7 @@ pub(crate) struct Parts {
     pub(crate) token: Option<Secret>,
 }
 
-/// Where the account is described.
+/// Where the account is configured.
 enum Source {
     ConnectionString(Secret),
     Parts(Parts),
@@ -116,7 +116,7 @@ impl Target {
         Ok(account)
     }
 
-    /// The name and the key of the account, if they are given, by whatever means.
+    /// The name and the key of the account, if given anywhere.
     pub(crate) fn signing_key(&self, out: &Output) -> Result<Option<(String, SigningKey)>> {
         let (name, key) = match self.source(out)? {
             Source::ConnectionString(text) => return key_in(text.expose()),
@@ -130,7 +130,7 @@ impl Target {
         Ok(Some((name, key)))
     }
 
-    /// Whether anything names an account, so that it is not just the development account.
+    /// Whether an account is given at all, so that it is not just the development account.
     pub(crate) fn is_given(&self) -> bool {
         let from_environment = || environment(|name| std::env::var(name).ok());
         self.profile.is_some()
@@ -159,7 +159,7 @@ impl Target {
         }
     }
 
-    /// Other users of the machine can read command lines. The development key is no secret.
+    /// Other users of the machine can read command lines. The development key is not secret.
     fn warn_of_visible_keys(&self, out: &Output) {
         let is_secret = |text: &str| !text.contains(DEVELOPMENT_KEY);
         let key = self.key.as_ref().is_some_and(|key| is_secret(key.expose()));
@@ -176,7 +176,7 @@ impl Target {
     }
 }
 
-/// The name and the key that a connection string holds.
+/// The name and the key in a connection string.
 fn key_in(text: &str) -> Result<Option<(String, SigningKey)>> {
     let parsed = ConnectionString::parse(text).map_err(lazuli_client::Error::from)?;
     Ok(match (parsed.account, parsed.credential) {
@@ -236,7 +236,7 @@ impl Parts {
             _ => return Err(usage("more than one credential", "use one of --key, --sas, --token")),
         };
         let builder = match (address, &self.account) {
-            // The command talks to one service, and this is where it is.
+            // The command uses one service, and this is its endpoint.
             (Some(address), _) => {
                 Account::builder(address).queue_endpoint(address).blob_endpoint(address)
             }
@@ -254,13 +254,13 @@ impl Parts {
     }
 }
 
-/// A token that somebody else fetched.
+/// A token that was obtained elsewhere.
 #[derive(Debug)]
 struct FixedToken(Secret);
 
 impl TokenCredential for FixedToken {
     fn token<'a>(&'a self, _scope: &'a str) -> BoxFuture<'a, Result<AccessToken, BoxError>> {
-        // Only the service knows when it ends.
+        // Only the service knows when it expires.
         let expires = Timestamp::parse("9999-12-31T00:00:00Z").unwrap_or(Timestamp::UNIX_EPOCH);
         let token = AccessToken { secret: self.0.clone(), expires };
         Box::pin(std::future::ready(Ok(token)))

@@ -1,7 +1,8 @@
 //! Entities as text: JSON as on the wire, `Name:Type=Value` pairs, cells of a table.
 
 use crate::failure::usage;
-use anyhow::{Context, Result, anyhow};
+use crate::input::{not_read, objects};
+use anyhow::{Context, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lazuli_client::{EdmType, Entity, Loaded, TableEntity, Value};
@@ -12,17 +13,26 @@ use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::io::Read;
 
-/// The entity that pairs such as `PartitionKey=Sales RowKey=7 Age:Int32=42` describe. A value without a
-/// type is a text.
+/// The entity of pairs such as `PartitionKey=Sales RowKey=7 Age:Int32=42`. A value without a type is a string.
 pub(crate) fn from_pairs(pairs: &[String]) -> Result<Entity> {
     let (mut partition_key, mut row_key) = (None, None);
     let mut properties = Vec::new();
     for pair in pairs {
         let (name, edm_type, value) = split_pair(pair)?;
-        match name {
-            "PartitionKey" => partition_key = Some(value),
-            "RowKey" => row_key = Some(value),
-            name => {
+        let key = match name {
+            "PartitionKey" => Some(&mut partition_key),
+            "RowKey" => Some(&mut row_key),
+            _ => None,
+        };
+        match key {
+            Some(_) if edm_type != EdmType::String => {
+                return Err(usage(format!("{name} is a text"), format!("write {name}={value}")));
+            }
+            Some(Some(_)) => {
+                return Err(usage(format!("{name} is given twice"), "name each property once"));
+            }
+            Some(key) => *key = Some(value),
+            None => {
                 let value = value_from_text(value.into(), edm_type).map_err(|_| {
                     let problem = format!("{name}: {value:?} is not of type {}", edm_type.name());
                     usage(problem, "Name:Type=Value, such as Age:Int32=42 or Hired:DateTime=2026-01-31T00:00:00Z")
@@ -40,7 +50,7 @@ pub(crate) fn from_pairs(pairs: &[String]) -> Result<Entity> {
     entity(partition_key, row_key, properties)
 }
 
-/// Whether a word is a pair, and not the name of a file.
+/// Whether a word is a pair rather than a file name.
 pub(crate) fn is_pair(word: &str) -> bool {
     word.contains('=')
 }
@@ -64,30 +74,22 @@ fn split_pair(pair: &str) -> Result<(&str, EdmType, &str)> {
     Ok((name, edm_type, value))
 }
 
-/// The entities of a text: JSON objects, one after another, as many as there are.
+/// The entities in a text: any number of JSON objects, one after another.
 pub(crate) fn from_json(reader: impl Read) -> impl Iterator<Item = Result<Entity>> {
-    let stream = serde_json::Deserializer::from_reader(reader).into_iter::<Box<RawValue>>();
     let mut number = 0_u64;
-    stream.map(move |object| {
+    objects::<Box<RawValue>>(reader).map(move |object| {
         number += 1;
-        let object = object.map_err(|error| not_json(&error))?;
+        let object = object.map_err(|error| not_read(&error, "the input", ONE_OBJECT))?;
         let parsed = from_object(object.get().as_bytes());
         parsed.with_context(|| format!("entity {number} of the input"))
     })
-}
-
-fn not_json(error: &serde_json::Error) -> anyhow::Error {
-    match error.io_error_kind() {
-        Some(kind) => anyhow!(std::io::Error::from(kind)).context("read the input"),
-        None => usage(format!("the input is not JSON: {error}"), ONE_OBJECT),
-    }
 }
 
 const ONE_OBJECT: &str = "write one object per entity, such as {\"PartitionKey\":\"Sales\",\"RowKey\":\"7\",\"Age\":42}; \
      `jq -c '.[]'` takes an array apart";
 
 /// The entity that a JSON object is, as in the body of a request.
-fn from_object(object: &[u8]) -> Result<Entity> {
+pub(crate) fn from_object(object: &[u8]) -> Result<Entity> {
     let body = json::read_entity(object).map_err(|error| usage(error.to_string(), ONE_OBJECT))?;
     let (Some(partition_key), Some(row_key), false) =
         (body.partition_key, body.row_key, body.has_mistyped_key)
@@ -100,7 +102,7 @@ fn from_object(object: &[u8]) -> Result<Entity> {
     entity(&partition_key, &row_key, properties.collect())
 }
 
-/// What the service would refuse is refused before anything is sent.
+/// Refuses an entity that the service would refuse, before anything is sent.
 fn entity(
     partition_key: &str,
     row_key: &str,
@@ -124,9 +126,10 @@ fn entity(
     Ok(entity)
 }
 
-const KEY_RULES: &str = "a key has at most 1 KiB, and none of / \\ # ? or control characters";
+pub(crate) const KEY_RULES: &str =
+    "a key has at most 1 KiB, and none of / \\ # ? or control characters";
 
-/// Appends an entity as JSON with minimal metadata, as the service writes it, and a line feed.
+/// Appends an entity as JSON with minimal metadata, in the service's format, and a line feed.
 pub(crate) fn write_json(out: &mut Vec<u8>, entity: &Loaded<Entity>) {
     let timestamp = entity.timestamp().to_string();
     let system = [
@@ -141,7 +144,7 @@ pub(crate) fn write_json(out: &mut Vec<u8>, entity: &Loaded<Entity>) {
     out.push(b'\n');
 }
 
-/// A value as people read it.
+/// A value for people.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone().into_owned(),
@@ -200,6 +203,8 @@ mod tests {
         refused(pairs("PartitionKey=a RowKey=b Age:Int16=1"), "Int16");
         refused(pairs("PartitionKey=a RowKey=b word"), "word");
         refused(pairs("PartitionKey=a RowKey=b A=1 A=2"), "twice");
+        refused(pairs("PartitionKey=a RowKey=b RowKey=c"), "RowKey is given twice");
+        refused(pairs("PartitionKey:Int32=1 RowKey=b"), "PartitionKey is a text");
         refused(pairs("PartitionKey=a/b RowKey=b"), "");
         refused(pairs("PartitionKey=a RowKey=b 1-2=x"), "");
     }

@@ -1,6 +1,7 @@
-//! What the user reads when a command fails: the error, its causes, and what to do next; and the exit
-//! code that a program reads.
+//! What the user sees when a command fails: the error, its causes, and what to do next; and the exit
+//! code for programs.
 
+use crate::entity_text::KEY_RULES;
 use crate::exit::Exit;
 use crate::output::{Paint, to_stderr};
 use anyhow::Error;
@@ -9,7 +10,7 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
-/// An error with advice that ends its message, and an exit code. Attach it as context.
+/// An error whose message ends with advice, and an exit code. Attach it as context.
 #[derive(Debug)]
 pub struct Hint {
     /// How the command ends.
@@ -34,7 +35,7 @@ pub fn with_hint(problem: impl Into<String>, advice: impl Into<String>) -> Error
 }
 
 /// A command line that makes no sense.
-pub(crate) fn usage(problem: impl Into<String>, advice: impl Into<String>) -> Error {
+pub fn usage(problem: impl Into<String>, advice: impl Into<String>) -> Error {
     ending(Exit::Usage, problem, advice)
 }
 
@@ -68,20 +69,20 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// The exit code that an error means.
-pub(crate) fn exit_of(error: &Error) -> Exit {
+pub fn exit_of(error: &Error) -> Exit {
     if let Some(hint) = error.downcast_ref::<Hint>() {
         return hint.exit;
     }
     error.chain().find_map(of_client).map_or(Exit::Failed, exit_of_client)
 }
 
-/// The error of the client library that a cause is. Writes that failed together share theirs.
+/// The client library's error in a cause. Writes that failed together share theirs.
 fn of_client<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a lazuli_client::Error> {
     let shared = || cause.downcast_ref::<Arc<lazuli_client::Error>>().map(|error| &**error);
     cause.downcast_ref().or_else(shared)
 }
 
-/// Whether an error says that nobody reads standard output any more.
+/// Whether the error is that nobody reads standard output any more.
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     let of_pipe = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     error.downcast_ref().is_some_and(of_pipe)
@@ -89,7 +90,10 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
 
 pub(crate) fn exit_of_client(error: &lazuli_client::Error) -> Exit {
     match error.kind() {
-        ErrorKind::Transport | ErrorKind::Timeout => return Exit::Unreachable,
+        // What a later attempt met says nothing about the one whose answer was lost.
+        ErrorKind::Transport | ErrorKind::Timeout | ErrorKind::OutcomeUnknown => {
+            return Exit::Unreachable;
+        }
         ErrorKind::Forbidden { .. } | ErrorKind::NotGranted(_) | ErrorKind::Credential => {
             return Exit::Refused;
         }
@@ -121,10 +125,7 @@ fn text(error: &Error, paint: Paint) -> String {
     for cause in error.chain() {
         let mut part = cause.to_string();
         if let Some(known) = of_client(cause) {
-            if let Some(own) = known.hint() {
-                let end = format!(" hint: {own}");
-                part.truncate(part.strip_suffix(&end).map_or(part.len(), str::len));
-            }
+            part = without_hint(known);
             let advice = known.hint().map(str::to_owned).or_else(|| advice_on(known));
             hint = hint.or(advice);
         }
@@ -138,6 +139,16 @@ fn text(error: &Error, paint: Paint) -> String {
     problem + &hint.unwrap_or_default()
 }
 
+/// The text of an error without the hint at its end.
+pub(crate) fn without_hint(error: &lazuli_client::Error) -> String {
+    let text = error.to_string();
+    let end = error.hint().map(|hint| format!(" hint: {hint}"));
+    match end.and_then(|end| text.strip_suffix(&end).map(str::to_owned)) {
+        Some(text) => text,
+        None => text,
+    }
+}
+
 fn advice_on(error: &lazuli_client::Error) -> Option<String> {
     let advice = match error.kind() {
         ErrorKind::Transport | ErrorKind::Timeout => {
@@ -148,7 +159,23 @@ fn advice_on(error: &lazuli_client::Error) -> Option<String> {
         }
         ErrorKind::ReceiptLost => "receive the message again for a new pop receipt",
         ErrorKind::TableNotFound => "`lazuli tables create NAME` creates a table",
-        _ => return None,
+        ErrorKind::Key(_) => KEY_RULES,
+        ErrorKind::Name(_, "table") => {
+            "a name has 3 to 63 letters and digits of ASCII, a letter first, and is not `tables`"
+        }
+        ErrorKind::Name(_, "queue" | "container") => {
+            "a name has 3 to 63 small letters, digits and single hyphens, none first or last"
+        }
+        ErrorKind::TokenMismatch => {
+            "give --resume the token that the same query printed: same table, filter and properties"
+        }
+        _ => match error.code() {
+            Some("QueueNotFound") => "`lazuli queues create NAME` creates a queue",
+            Some("ContainerNotFound") => {
+                "`lazuli blobs containers create NAME` creates a container"
+            }
+            _ => return None,
+        },
     };
     Some(advice.to_owned())
 }
@@ -157,6 +184,7 @@ fn advice_on(error: &lazuli_client::Error) -> Option<String> {
 mod tests {
     use super::*;
     use anyhow::Context;
+    use std::time::Duration;
 
     #[test]
     fn an_error_is_one_line_and_a_hint() {
@@ -186,6 +214,36 @@ mod tests {
         let alone = table.insert(&wide).await.unwrap_err();
         let together = table.batch("p").insert(&wide).commit().await.unwrap_err();
         assert_eq!((exit_of_client(&alone), exit_of_client(&together)), (Exit::Usage, Exit::Usage));
+    }
+
+    /// Loses the answer to every request.
+    struct Silent;
+
+    impl lazuli_client::Transport for Silent {
+        fn send(
+            &self,
+            _: http::Request<bytes::Bytes>,
+        ) -> lazuli_client::BoxFuture<'_, SilentAnswer> {
+            let source = "lost".into();
+            let lost = lazuli_client::TransportError { sent: lazuli_client::Sent::Maybe, source };
+            Box::pin(std::future::ready(Err(lost)))
+        }
+    }
+
+    type SilentAnswer = Result<http::Response<lazuli_client::Body>, lazuli_client::TransportError>;
+
+    /// O-6.5: a write whose answer was lost may be done; it is neither a conflict nor missing.
+    #[tokio::test]
+    async fn a_write_of_unknown_outcome_got_no_answer() {
+        use lazuli_client::{Account, Credential, Entity, Retry};
+        let key = Credential::shared_key("acct", "a2V5").unwrap();
+        let retry = Retry::default().pauses(Duration::ZERO, Duration::ZERO);
+        let account = Account::builder("http://127.0.0.1:1/acct").credential(key).retry(retry);
+        let account = account.transport(Silent).build().unwrap();
+        let table = account.tables().table("People").unwrap();
+        let error = table.insert(&Entity::new("p", "r")).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::OutcomeUnknown);
+        assert_eq!(exit_of_client(&error), Exit::Unreachable);
     }
 
     #[test]

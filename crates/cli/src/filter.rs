@@ -10,13 +10,13 @@ const COMPARISONS: &str = "comparisons such as \"PartitionKey eq 'Sales' and Age
                            gt, ge, lt, le, joined by and, or, not; a Lazuli server also has \
                            startswith(P,'a'), endswith, contains, tolower(P), P in ('a','b')";
 
-/// A filter, and whether it is in the larger language of a Lazuli server (X-4.1).
+/// A filter, and whether it uses the extended language of a Lazuli server (X-4.1).
 pub(crate) struct Parsed {
     pub(crate) filter: Filter,
     pub(crate) is_extended: bool,
 }
 
-/// The filter that `text` spells, in the language of the service if it is in that.
+/// Parses a filter, in the language of the service if possible.
 pub(crate) fn parse(text: &str) -> Result<Parsed> {
     use lazuli_wire::odata::filter::parse_extended as parse_larger;
     let (parsed, is_extended) = match parse_text(text) {
@@ -29,7 +29,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed> {
     }
 }
 
-/// The same in the larger language of a Lazuli server (X-4.1).
+/// Parses a filter in the extended language of a Lazuli server (X-4.1).
 pub(crate) fn parse_extended(text: &str) -> Result<Filter> {
     lazuli_wire::odata::filter::parse_extended(text).map(Filter::from).map_err(|error| {
         let advice = "comparisons, startswith(P,'a'), endswith, contains, tolower(P), P in ('a','b'), \
@@ -38,7 +38,7 @@ pub(crate) fn parse_extended(text: &str) -> Result<Filter> {
     })
 }
 
-/// What is wrong, with a caret below the place.
+/// Describes an error, with a caret below its position.
 fn describe(text: &str, error: FilterError) -> String {
     let problem = format!("the filter is wrong: {}", uncapitalized(&error.to_string()));
     let position = match error {
@@ -54,14 +54,14 @@ fn describe(text: &str, error: FilterError) -> String {
     format!("{problem}\n  {shown}\n  {}^", " ".repeat(columns_before(text, position)))
 }
 
-/// A sentence of the service as the end of one.
+/// A sentence of the service, to be used as the end of another.
 fn uncapitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-/// Columns of a terminal before the character at `position`, which counts UTF-16 code units as the
-/// service does: some characters have two columns, some none.
+/// The width in a terminal of the text before `position`, which counts UTF-16 code units as the service does: some
+/// characters take two columns, some none.
 fn columns_before(text: &str, position: usize) -> usize {
     let mut units = 0;
     let before = text.chars().take_while(|c| {

@@ -1,4 +1,4 @@
-//! Ctrl-C: the first ends a long command in order, the second at once (O-9.5).
+//! Ctrl-C: the first ends a long command cleanly, the second at once (O-9.5).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ impl Interrupt {
         Self { ends_in_order: Arc::default(), asked: Arc::new(watch::Sender::new(false)) }
     }
 
-    /// The command looks at [`Interrupt::is_asked`] from now on, and ends by itself.
+    /// From now on, the command checks [`Interrupt::is_asked`] and ends by itself.
     pub(crate) fn end_in_order(&self) {
         self.ends_in_order.store(true, Ordering::Relaxed);
     }
@@ -26,7 +26,7 @@ impl Interrupt {
         *self.asked.borrow()
     }
 
-    /// The outcome of `work`; `None` if the user asks to stop before it is there.
+    /// The outcome of `work`; `None` if the user asks to stop first.
     pub(crate) async fn or<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut asked = self.asked.subscribe();
         tokio::select! {
@@ -35,7 +35,7 @@ impl Interrupt {
         }
     }
 
-    /// Ready when the command must end at once.
+    /// Completes when the command must end at once.
     pub(crate) async fn wait(&self) {
         loop {
             if tokio::signal::ctrl_c().await.is_err() {

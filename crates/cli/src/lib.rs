@@ -1,5 +1,5 @@
-//! The commands of `lazuli` that talk to a storage account: Azure's, Cosmos DB's, Azurite's or Lazuli's
-//! own. They are built on `lazuli-client` and know no server.
+//! The commands of `lazuli` that use a storage account: on Azure, Cosmos DB, Azurite or Lazuli. They are built on
+//! `lazuli-client` and do not depend on the server.
 //!
 //! One module per noun in `commands`; `connect` finds the account, `output` prints, `failure` turns errors
 //! into a message and an exit code.
@@ -66,7 +66,7 @@ impl Subcommand for DataCommand {
 enum Choice {
     /// Create, list and delete tables
     Tables(Box<Noun<tables::Verb>>),
-    /// Verify and mend the indexes of a table that its client keeps
+    /// Verify and repair the indexes that the client library keeps
     Table(Box<Noun<table::Verb>>),
     /// Read and write the entities of a table
     Entities(Box<Noun<entities::Verb>>),
@@ -76,13 +76,13 @@ enum Choice {
     Blobs(Box<Noun<blobs::Verb>>),
     /// Make and explain shared access signatures
     Sas(Box<Noun<sas::Verb>>),
-    /// Show how a Lazuli server reads for a query, and what that means on Azure
+    /// Show how a Lazuli server runs a query, and what that means on Azure
     Explain(Box<explain::ExplainArguments>),
-    /// Show what a Lazuli server has seen that could be better, and what to do
+    /// Show what could be better in the traffic of a Lazuli server, and how to fix it
     Advise(Box<advise::AdviseArguments>),
-    /// Declare, list and drop the indexes that a Lazuli server keeps of a table
+    /// Declare, list and drop the indexes of a table on a Lazuli server
     Index(Box<Noun<index::Verb>>),
-    /// Turn the change feed that a Lazuli server keeps of a table on and off
+    /// Turn the change feed of a table on a Lazuli server on and off
     Feed(Box<Noun<feed::Verb>>),
     /// Print what changed in a table, from the change feed of a Lazuli server
     Changes(Box<changes::ChangesArguments>),
@@ -118,12 +118,12 @@ impl Choice {
     }
 }
 
-/// Runs a command and reports what goes wrong. `root` is the whole command line, for completions.
+/// Runs a command and reports errors. `root` is the whole command line, for completions.
 pub fn run(DataCommand(command): DataCommand, root: impl FnOnce() -> clap::Command) -> Exit {
     let out = command.output();
     match run_to_end(command, out, root) {
         Ok(exit) => exit,
-        // Whoever reads the output has seen enough.
+        // The reader of the output has seen enough.
         Err(error) if failure::is_broken_pipe(&error) => Exit::Done,
         Err(error) => {
             failure::report_with(&error, out.paint_errors());

@@ -1,4 +1,4 @@
-//! Times on the command line: a date, or a while from now.
+//! Times on the command line: a date, or a duration from now.
 
 use lazuli_model::{Clock, SystemClock, Timestamp};
 use std::str::FromStr;

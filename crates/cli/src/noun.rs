@@ -1,4 +1,4 @@
-//! What the commands of every noun have in common: a verb, an account, and how to print.
+//! Common to the commands of every noun: a verb, an account, and how to print.
 
 use crate::connect::Target;
 use crate::output::{Grid, Output, OutputArguments};
@@ -33,7 +33,7 @@ pub(crate) fn print_names(
     })
 }
 
-/// Prints what became of a deletion: `{"table":…,"deleted":true}`, or a remark.
+/// Prints the outcome of a deletion: `{"table":…,"deleted":true}`, or a remark.
 pub(crate) fn print_deleted(out: &Output, noun: &str, name: &str, deleted: bool) -> Result<()> {
     let remark = match deleted {
         true => format!("deleted {name}"),
@@ -42,7 +42,7 @@ pub(crate) fn print_deleted(out: &Output, noun: &str, name: &str, deleted: bool)
     out.done(&Deletion { noun, name, deleted }, remark)
 }
 
-/// The noun is a member's name, and comes first.
+/// The first member is named after the noun.
 struct Deletion<'a> {
     noun: &'a str,
     name: &'a str,

@@ -1,4 +1,4 @@
-//! What a command prints: a table for people or JSON for programs, on standard output; all else on
+//! What a command prints: a table for people or JSON for programs, on standard output; everything else on
 //! standard error (O-9.4, O-9.5).
 
 use anyhow::{Context, Result};
@@ -40,7 +40,7 @@ pub(crate) struct OutputArguments {
     color: ColorChoice,
 }
 
-/// When colour is used.
+/// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ColorChoice {
     Auto,
@@ -58,7 +58,7 @@ impl ColorChoice {
     }
 }
 
-/// Adds colour to words, or does not.
+/// Colours words, or leaves them plain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paint(bool);
 
@@ -128,7 +128,7 @@ impl Output {
         self.paint_errors
     }
 
-    /// Prints one JSON document, on a line.
+    /// Prints one JSON document on one line.
     pub(crate) fn document(&self, document: &impl Serialize) -> Result<()> {
         let mut line = serde_json::to_vec(document).context("write JSON")?;
         line.push(b'\n');
@@ -140,7 +140,7 @@ impl Output {
         self.bytes(grid.text(width(), self.paint).as_bytes())
     }
 
-    /// Prints data as it is.
+    /// Prints data unchanged.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(bytes)?;
@@ -165,25 +165,25 @@ impl Output {
         Ok(())
     }
 
-    /// Tells people something that is not data.
+    /// Prints a message for people that is not data.
     pub(crate) fn remark(&self, text: impl Display) {
         if !self.is_quiet {
             to_stderr(&format!("{text}\n"));
         }
     }
 
-    /// Warns, whether quiet or not.
+    /// Prints a warning, even if quiet.
     pub(crate) fn warn(&self, text: impl Display) {
         to_stderr(&format!("{} {text}\n", self.paint_errors.bold("warning:")));
     }
 }
 
-/// A standard error that is closed stops no command.
+/// Ignores errors: a closed standard error does not stop a command.
 pub(crate) fn to_stderr(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Columns of the terminal; `None` where nothing is cut. `COLUMNS` overrides it.
+/// The width of the terminal; `None` if nothing is truncated. `COLUMNS` overrides it.
 fn width() -> Option<u16> {
     let given = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let given = given.filter(|columns: &u16| *columns > 0);

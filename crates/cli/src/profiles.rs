@@ -9,8 +9,8 @@
 //! sas = "sv=…&sig=…"
 //! ```
 //!
-//! A table holds the options of the command line by their names. Messages never quote the file, which
-//! holds secrets.
+//! A table has options of the command line by name. Messages never quote the file, because it contains
+//! secrets.
 
 use crate::connect::Parts;
 use crate::failure::{usage, with_hint};
@@ -22,7 +22,7 @@ use toml::de::{DeTable, DeValue};
 
 const KEYS: &str = "connection-string, endpoint, account, key, sas and token";
 
-/// The account that the profile `name` describes.
+/// Reads the account of profile `name`.
 pub(crate) fn read(name: &str, out: &Output) -> Result<Parts> {
     let path = path().ok_or_else(|| {
         with_hint("the home directory is unknown", "set HOME or XDG_CONFIG_HOME, or use -c")

@@ -1,17 +1,17 @@
-//! How far long work is: a line that renews itself on a terminal, else a line every ten seconds (O-9.5).
+//! Progress of long work: a line that updates itself on a terminal, else a line every ten seconds (O-9.5).
 
 use crate::output::{Output, grouped, to_stderr};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-/// The pause between two lines where there is no terminal.
+/// The pause between two lines without a terminal.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// The bar of something whose end is known.
+/// The bar of work with a known total.
 const OF_TOTAL: &str = "[{bar:30}] {human_pos} of {human_len} {msg}  {per_sec}  {eta} left";
 
-/// Progress of something that is counted.
+/// Progress of counted work.
 pub(crate) struct Progress {
     what: &'static str,
     done: u64,
@@ -25,7 +25,7 @@ enum Shown {
 }
 
 impl Progress {
-    /// Begins to count. `what` is a plural, such as `entities`.
+    /// Starts counting. `what` is a plural, such as `entities`.
     pub(crate) fn new(out: &Output, what: &'static str) -> Self {
         let shown = if out.is_quiet() {
             Shown::Not
@@ -38,7 +38,7 @@ impl Progress {
         Self { what, done: 0, shown }
     }
 
-    /// Progress that is not shown: what is printed shows it.
+    /// Hidden progress, for commands whose output shows it.
     pub(crate) fn hidden() -> Self {
         Self { what: "", done: 0, shown: Shown::Not }
     }
@@ -48,7 +48,7 @@ impl Progress {
         self.set(self.done + count);
     }
 
-    /// So many are done.
+    /// Sets the count.
     pub(crate) fn set(&mut self, done: u64) {
         self.done = done;
         match &mut self.shown {
@@ -63,12 +63,12 @@ impl Progress {
         }
     }
 
-    /// So many of so many are done.
+    /// Sets the count and the total.
     pub(crate) fn set_of(&mut self, done: u64, total: u64) {
         if let Shown::Bar(bar) = &self.shown
             && bar.length() != Some(total)
         {
-            // A template that cannot be read leaves the style as it is.
+            // An invalid template leaves the style unchanged.
             let style = ProgressStyle::with_template(OF_TOTAL);
             bar.set_style(style.unwrap_or_else(|_| bar.style()));
             bar.set_length(total);
@@ -97,7 +97,7 @@ fn line(done: u64, what: &str, elapsed: Duration) -> String {
 
 fn bar(what: &'static str) -> ProgressBar {
     let template = "{spinner} {human_pos} {msg}  {per_sec}  {elapsed}";
-    // A template that cannot be read leaves the plain style.
+    // An invalid template leaves the plain style.
     let style = ProgressStyle::with_template(template);
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(5));
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));

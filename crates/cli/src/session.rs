@@ -1,4 +1,4 @@
-//! What a command that talks to an account has at hand.
+//! The context of a command that uses an account.
 
 use crate::connect::Target;
 use crate::interrupt::Interrupt;
@@ -18,7 +18,7 @@ impl Session {
         Ok(Self { account: target.account(&out)?, out, interrupt })
     }
 
-    /// A table, by a name that the service takes. Makes no request.
+    /// A table, if the name is valid. Makes no request.
     pub(crate) fn table(&self, name: &str) -> Result<Table> {
         Ok(self.account.tables().table(name)?)
     }

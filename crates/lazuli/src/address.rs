@@ -1,7 +1,7 @@
 //! Which addresses to listen on, and which to show.
 
 use anyhow::Result;
-use lazuli_cli::failure::with_hint;
+use lazuli_cli::failure::{usage, with_hint};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tokio::net::{TcpListener, TcpSocket};
@@ -12,25 +12,35 @@ const BACKLOG: u32 = 4096;
 
 /// Listens on the port of a service; `flag` is the option that sets it.
 pub(crate) async fn listen(host: &str, port: u16, flag: &str) -> Result<TcpListener> {
-    let address = SocketAddr::new(resolve(host).await?, port);
-    bind(address).map_err(|error| match error.kind() {
+    let address = SocketAddr::new(resolve(host, "--host").await?, port);
+    bind(address).map_err(|error| cannot_listen(address, error, "--host", flag))
+}
+
+/// Why nobody can listen on `address`, which the options `host` and `port` set.
+pub(crate) fn cannot_listen(
+    address: SocketAddr,
+    error: io::Error,
+    host: &str,
+    port: &str,
+) -> anyhow::Error {
+    match error.kind() {
         io::ErrorKind::AddrInUse => with_hint(
             format!("port {} on {} is taken", address.port(), address.ip()),
             format!(
-                "another lazuli or Azurite may be running; stop it, or set {flag} (0 picks a free \
-                 port)"
+                "another lazuli or Azurite may be running; stop it, or set another port with \
+                 {port} (0 picks a free one)"
             ),
         ),
-        io::ErrorKind::PermissionDenied => with_hint(
+        io::ErrorKind::PermissionDenied => usage(
             format!("not allowed to listen on {address}"),
-            format!("ports below 1024 need privileges; set a higher {flag}"),
+            format!("ports below 1024 need privileges; set a higher one with {port}"),
         ),
-        io::ErrorKind::AddrNotAvailable => with_hint(
+        io::ErrorKind::AddrNotAvailable => usage(
             format!("{} is not an address of this machine", address.ip()),
-            "use --host 127.0.0.1, or 0.0.0.0 for every address",
+            format!("use 127.0.0.1, or 0.0.0.0 for every address, with {host}"),
         ),
         _ => anyhow::Error::new(error).context(format!("listen on {address}")),
-    })
+    }
 }
 
 /// As `TcpListener::bind`, with a longer backlog.
@@ -42,9 +52,9 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// The address of a host. A name with several addresses resolves to the first IPv4 one: Azurite
+/// The address of the host that `flag` names. A name with several addresses resolves to the first IPv4 one: Azurite
 /// listens there, and connection strings name it.
-pub(crate) async fn resolve(host: &str) -> Result<IpAddr> {
+pub(crate) async fn resolve(host: &str, flag: &str) -> Result<IpAddr> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse() {
         return Ok(address);
@@ -52,9 +62,9 @@ pub(crate) async fn resolve(host: &str) -> Result<IpAddr> {
     let found = tokio::net::lookup_host((bare, 0)).await.map(Iterator::collect::<Vec<_>>);
     let first = found.unwrap_or_default().into_iter().min_by_key(SocketAddr::is_ipv6);
     first.map(|address| address.ip()).ok_or_else(|| {
-        with_hint(
+        usage(
             format!("'{host}' is neither an address nor a name that this machine can resolve"),
-            "use --host 127.0.0.1 or localhost, or 0.0.0.0 for every address",
+            format!("use 127.0.0.1 or localhost, or 0.0.0.0 for every address, with {flag}"),
         )
     })
 }
@@ -81,15 +91,16 @@ mod tests {
         let hint = error.downcast_ref::<lazuli_cli::failure::Hint>().unwrap();
         assert!(hint.problem.contains("is taken") && hint.advice.contains("--queue-port"));
     }
+
     #[tokio::test]
     async fn hosts_are_addresses_or_names() {
         for (host, address) in
             [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("[::1]", "::1"), ("0.0.0.0", "0.0.0.0")]
         {
-            assert_eq!(resolve(host).await.unwrap().to_string(), address);
+            assert_eq!(resolve(host, "--host").await.unwrap().to_string(), address);
         }
-        assert!(resolve("localhost").await.unwrap().is_loopback());
-        assert!(resolve("").await.is_err());
+        assert!(resolve("localhost", "--host").await.unwrap().is_loopback());
+        assert!(resolve("", "--host").await.is_err());
     }
 
     #[test]

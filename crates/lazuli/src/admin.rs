@@ -1,18 +1,18 @@
 //! The admin listener of this server: its address and its tokens.
 
-use crate::address::resolve;
+use crate::address::{cannot_listen, resolve};
 use crate::config::{Settings, TlsChoice};
-use crate::options::{AdminChoice, read_text};
+use crate::options::{AdminChoice, ServeOptions, read_text};
 use anyhow::{Context, Result};
 use lazuli_admin::{Admin, AdminOptions, Metrics, Readiness, Tokens};
-use lazuli_cli::failure::with_hint;
+use lazuli_cli::failure::usage;
 use lazuli_server::Tls;
 use std::fs::OpenOptions;
 use std::future::Future;
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The default address of the listener.
@@ -35,11 +35,11 @@ pub(crate) async fn bind(settings: &Settings) -> Result<Option<BoundAdmin>> {
         AdminChoice::Auto => return Ok(bind_if_free(DEFAULT).map(BoundAdmin::on_loopback)),
         AdminChoice::At { host, port } => (host, *port),
     };
-    let address = SocketAddr::new(resolve(host).await?, port);
+    let address = SocketAddr::new(resolve(host, "--admin").await?, port);
     let has_tls = settings.tls != TlsChoice::Off;
     let is_open = !address.ip().is_loopback();
     if is_open && !has_tls && !settings.options.admin_insecure {
-        return Err(with_hint(
+        return Err(usage(
             format!("the admin listener on {address} would be open to the network without HTTPS"),
             "keep --admin on 127.0.0.1, turn on --tls, or accept the risk with --admin-insecure",
         ));
@@ -47,7 +47,8 @@ pub(crate) async fn bind(settings: &Settings) -> Result<Option<BoundAdmin>> {
     if is_open && !has_tls {
         tracing::warn!(%address, "THE ADMIN LISTENER IS OPEN TO THE NETWORK WITHOUT HTTPS");
     }
-    let listener = TcpListener::bind(address).map_err(|error| taken(address, error))?;
+    let listener = TcpListener::bind(address)
+        .map_err(|error| cannot_listen(address, error, "--admin", "--admin"))?;
     let tokens = Arc::default();
     Ok(Some(BoundAdmin { listener, https: is_open && has_tls, is_open, tokens }))
 }
@@ -64,16 +65,6 @@ fn bind_if_free(address: SocketAddr) -> Option<TcpListener> {
             );
             None
         }
-    }
-}
-
-fn taken(address: SocketAddr, error: io::Error) -> anyhow::Error {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => with_hint(
-            format!("port {} on {} is taken", address.port(), address.ip()),
-            "set another address for the admin listener with --admin (port 0 picks a free one)",
-        ),
-        _ => anyhow::Error::new(error).context(format!("listen on {address} for --admin")),
     }
 }
 
@@ -108,17 +99,36 @@ impl BoundAdmin {
 }
 
 /// The tokens of the admin listener: the admin token, which is created at the first start, and the
-/// one for metrics only, if it is given.
+/// token for metrics only, if given.
 pub(crate) fn load_tokens(settings: &Settings, data: &Path) -> Result<Vec<String>> {
-    let options = &settings.options;
-    let admin = match &options.admin_token_file {
-        Some(path) => read_text(path, "--admin-token-file")?,
-        None => kept_or_new_token(&data.join("admin-token"))?,
+    let (admin, metrics) = given_tokens(&settings.options)?;
+    let admin = match admin {
+        Some(token) => token,
+        None => kept_or_new_token(&token_file(&settings.options, data))?.trim().to_owned(),
     };
-    let metrics = options.metrics_token_file.as_ref();
-    let metrics = metrics.map(|path| read_text(path, "--metrics-token-file")).transpose()?;
-    let tokens = [Some(admin), metrics].into_iter().flatten();
-    Ok(tokens.map(|token| token.trim().to_owned()).collect())
+    Ok([Some(admin), metrics].into_iter().flatten().collect())
+}
+
+/// Where the admin token is.
+pub(crate) fn token_file(options: &ServeOptions, data: &Path) -> PathBuf {
+    options.admin_token_file.clone().unwrap_or_else(|| data.join("admin-token"))
+}
+
+/// The tokens that options name files of: the admin token, and the one for metrics only.
+pub(crate) fn given_tokens(options: &ServeOptions) -> Result<(Option<String>, Option<String>)> {
+    let read = |path: &Option<PathBuf>, flag: &str| {
+        let Some(path) = path else { return Ok(None) };
+        let text = read_text(path, flag)?;
+        match text.trim() {
+            "" => Err(usage(
+                format!("{} holds no token", path.display()),
+                format!("write a token into the file given with {flag}"),
+            )),
+            token => Ok(Some(token.to_owned())),
+        }
+    };
+    let admin = read(&options.admin_token_file, "--admin-token-file")?;
+    Ok((admin, read(&options.metrics_token_file, "--metrics-token-file")?))
 }
 
 /// The token in a file that only its owner can read.

@@ -1,4 +1,4 @@
-//! What the server prints and writes at start: the greeting, the port file, the log line `started`.
+//! What the server prints and writes at start-up: the greeting, the port file, the log line `started`.
 
 use crate::address::reachable;
 use crate::certificate;
@@ -7,11 +7,11 @@ use crate::engine_choice::EngineChoice;
 use crate::memory;
 use crate::options::ServiceName;
 use anyhow::Result;
-use lazuli_cli::failure::with_hint;
+use lazuli_cli::failure::{usage, with_hint};
 use lazuli_server::{WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY};
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The commit that the program was built from, if the build sets it.
@@ -28,6 +28,8 @@ pub(crate) struct Started<'a> {
     pub(crate) services: Vec<(ServiceName, SocketAddr)>,
     /// The address of the admin listener, and whether it speaks HTTPS.
     pub(crate) admin: Option<(SocketAddr, bool)>,
+    /// Where the admin token is, if the listener needs one.
+    pub(crate) token_file: Option<PathBuf>,
     /// How long the store took to open.
     pub(crate) recovery: Duration,
 }
@@ -36,11 +38,8 @@ impl Started<'_> {
     /// Writes the port file, the greeting and the log line.
     pub(crate) fn announce(&self) -> Result<()> {
         if let Some(file) = &self.settings.options.port_file {
-            write_whole(file, &self.port_file()).map_err(|error| {
-                let advice = "check that the directory given with --port-file exists and that \
-                              this user may write there";
-                with_hint(format!("cannot write {}: {error}", file.display()), advice)
-            })?;
+            write_whole(file, &self.port_file())
+                .map_err(|error| with_hint(unwritable(file, &error), PORT_FILE_ADVICE))?;
         }
         let well_known = matches!(self.settings.accounts, AccountsChoice::WellKnown);
         if well_known && self.services.iter().any(|(_, at)| !at.ip().is_loopback()) {
@@ -122,6 +121,9 @@ impl Started<'_> {
         if let Some((address, https)) = self.admin {
             text += &format!("  admin    {}\n", url(https, address));
         }
+        if let Some(file) = &self.token_file {
+            text += &format!("  token    {} (for the metrics)\n", file.display());
+        }
         text += &match (&settings.engine, options.in_memory) {
             (EngineChoice::Local, true) => "  data     nowhere (--in-memory)\n".to_owned(),
             (EngineChoice::Local, false) => {
@@ -160,6 +162,27 @@ impl Started<'_> {
 
 fn url(https: bool, address: SocketAddr) -> String {
     format!("{}://{}", if https { "https" } else { "http" }, reachable(address))
+}
+
+const PORT_FILE_ADVICE: &str =
+    "check that the directory given with --port-file exists and that this user may write there";
+
+fn unwritable(file: &Path, error: &io::Error) -> String {
+    format!("cannot write {}: {error}", file.display())
+}
+
+/// Whether the port file can be written once the server accepts requests; leaves nothing there. The
+/// data directory may be created until then.
+pub(crate) fn check_port_file(file: &Path, data: &Path) -> Result<()> {
+    let directory = file.parent().filter(|path| !path.as_os_str().is_empty());
+    if directory == Some(data) && !data.exists() {
+        return Ok(());
+    }
+    let probe = match file.is_dir() {
+        true => Err(io::ErrorKind::IsADirectory.into()),
+        false => tempfile::tempfile_in(directory.unwrap_or(Path::new("."))),
+    };
+    probe.map(drop).map_err(|error| usage(unwritable(file, &error), PORT_FILE_ADVICE))
 }
 
 /// Writes the file atomically: a reader sees all of it or nothing.

@@ -1,8 +1,10 @@
 //! The options for bearer tokens, and the issuer built from them.
 
+use crate::options::web_address;
 use anyhow::Result;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args};
-use lazuli_cli::failure::{chain, with_hint};
+use lazuli_cli::failure::{chain, usage};
 use lazuli_model::{Clock, SystemClock};
 use lazuli_server::{AuthOptions, IssuerOptions, KeySource, ROLES, RoleMap, TokenIssuer};
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use std::sync::Arc;
 pub(crate) struct AuthArguments {
     /// Accept bearer tokens whose `iss` is ISSUER; without this option all bearer tokens are
     /// refused
-    #[arg(long, value_name = "ISSUER")]
+    #[arg(long, value_name = "ISSUER", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) oidc_issuer: Option<String>,
 
     /// The issuer's public keys: a JSON Web Key Set in a file or at an http or https URL
@@ -23,7 +25,7 @@ pub(crate) struct AuthArguments {
     /// Accept tokens for this `aud` instead of https://storage.azure.com and the account's own
     /// https://ACCOUNT.table.core.windows.net or https://ACCOUNT.queue.core.windows.net; may be
     /// repeated
-    #[arg(long, value_name = "AUDIENCE")]
+    #[arg(long, value_name = "AUDIENCE", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) oidc_audience: Vec<String>,
 
     /// Permissions for a value of the claims roles, groups, scp or scope: reader, contributor, or
@@ -34,7 +36,7 @@ pub(crate) struct AuthArguments {
 
     /// Where a 401 response sends clients for a token, such as
     /// https://login.microsoftonline.com/TENANT/oauth2/authorize
-    #[arg(long, value_name = "URI")]
+    #[arg(long, value_name = "URI", value_parser = web_address)]
     pub(crate) oidc_authorization_uri: Option<String>,
 
     /// Accept bearer tokens over plain HTTP too, where anyone on the network can read them
@@ -74,20 +76,22 @@ impl AuthArguments {
     async fn issuer(&self) -> Result<Option<TokenIssuer>> {
         let (issuer, keys) = match (&self.oidc_issuer, &self.oidc_jwks) {
             (Some(issuer), Some(keys)) => (issuer, keys),
-            (None, None) if !self.needs_issuer() => return Ok(None),
-            _ => {
-                return Err(with_hint(
-                    "bearer token options are given without an issuer and its keys",
-                    "give both --oidc-issuer and --oidc-jwks",
-                ));
-            }
+            _ => match self.needs_issuer() {
+                None => return Ok(None),
+                Some(option) => {
+                    return Err(usage(
+                        format!("{option} is given without an issuer and its keys"),
+                        "give both --oidc-issuer and --oidc-jwks",
+                    ));
+                }
+            },
         };
         let mut roles = RoleMap::new(ROLES);
         for mapping in &self.oidc_role {
             roles.add(mapping).map_err(|error| {
                 let advice =
                     "give VALUE=reader, VALUE=contributor, or VALUE=tables/entities/read,…";
-                with_hint(format!("--oidc-role: {error}"), advice)
+                usage(format!("--oidc-role: {error}"), advice)
             })?;
         }
         let audiences = self.oidc_audience.clone();
@@ -96,22 +100,29 @@ impl AuthArguments {
         let tokens = TokenIssuer::new(options);
         match (tokens.load_keys(SystemClock.now()).await, keys) {
             (Ok(_), _) => Ok(Some(tokens)),
-            // An issuer may start after this server; a wrong file stays wrong.
+            // The issuer may start after this server; an invalid file will not become valid.
             (Err(error), KeySource::Url(_)) => {
                 let error = chain(&error);
                 tracing::warn!(%keys, error, "cannot load the issuer's keys; will retry");
                 Ok(Some(tokens))
             }
-            (Err(error), KeySource::File(_)) => Err(with_hint(
+            (Err(error), KeySource::File(_)) => Err(usage(
                 format!("the keys in {keys}: {}", chain(&error)),
                 "give --oidc-jwks the issuer's JSON Web Key Set, as its jwks_uri serves it",
             )),
         }
     }
 
-    /// Whether an option is given that needs an issuer.
-    fn needs_issuer(&self) -> bool {
-        self.user_delegation || !self.oidc_audience.is_empty() || !self.oidc_role.is_empty()
+    /// An option that is given and needs an issuer with its keys.
+    fn needs_issuer(&self) -> Option<&'static str> {
+        let given = [
+            ("--oidc-issuer", self.oidc_issuer.is_some()),
+            ("--oidc-jwks", self.oidc_jwks.is_some()),
+            ("--oidc-audience", !self.oidc_audience.is_empty()),
+            ("--oidc-role", !self.oidc_role.is_empty()),
+            ("--user-delegation", self.user_delegation),
+        ];
+        given.into_iter().find_map(|(option, is_given)| is_given.then_some(option))
     }
 }
 
@@ -126,7 +137,7 @@ mod tests {
         auth: AuthArguments,
     }
 
-    /// Why the server would not start with these arguments.
+    /// The error with which the server refuses to start with these arguments.
     async fn problem(arguments: &[&str]) -> String {
         let line = Line::try_parse_from([&["lazuli"], arguments].concat());
         let options = match line {

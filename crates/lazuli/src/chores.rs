@@ -13,16 +13,16 @@ use tokio::task::JoinHandle;
 /// Pause between reclaim rounds when there is nothing to do.
 const RECLAIM_REST: Duration = Duration::from_secs(2);
 
-/// Pause between looks for indexes to build.
+/// Pause between checks for indexes to build.
 const BUILD_REST: Duration = Duration::from_millis(200);
 
-/// The same on a store that is not in this process.
+/// The same on a store outside this process.
 const BUILD_REST_SHARED: Duration = Duration::from_secs(2);
 
-/// Pause between looks for changes that are no longer kept.
+/// Pause between checks for expired changes of feeds.
 const CHANGES_REST: Duration = Duration::from_secs(60);
 
-/// Pause between looks for expired entities.
+/// Pause between checks for expired entities.
 const SWEEP_REST: Duration = Duration::from_secs(5);
 
 /// Pause between rounds of engine maintenance when there is nothing to do.
@@ -31,23 +31,23 @@ const TEND_REST: Duration = Duration::from_secs(60);
 /// Pause between two searches of all queues for expired messages.
 const EXPIRE_REST: Duration = Duration::from_secs(300);
 
-/// Pause between looks at the traffic.
+/// Pause between evaluations of the traffic.
 const ADVICE_REST: Duration = Duration::from_millis(500);
 
-/// Pause between two times at which what advice rests on is stored.
+/// Pause between saves of the state of advice.
 const KEEP_REST: Duration = Duration::from_secs(60);
 
-/// Pause between looks for filters that deserve an index.
+/// Pause between checks for filters that deserve an index.
 const AUTO_INDEX_REST: Duration = Duration::from_secs(5);
 
-/// Pause between looks for snapshots that clients left.
+/// Pause between checks for abandoned snapshots.
 const SNAPSHOTS_REST: Duration = Duration::from_secs(5);
 
 /// Pause after a failure.
 const FAILED_REST: Duration = Duration::from_secs(20);
 
-/// The chores of a store: maintenance of the engine, indexes being built, old changes, space of what was
-/// dropped, expired entities and messages.
+/// The chores of a store: engine maintenance, index builds, old changes, space of what was dropped, expired entities
+/// and messages.
 pub(crate) fn of_store(
     engine: Arc<dyn Engine>,
     tables: TableService,
@@ -106,9 +106,8 @@ pub(crate) fn of_store(
     ]
 }
 
-/// The chores of advice: looking at the traffic, and storing what is known of it. On a shared store every
-/// gateway looks at its own traffic and stores which indexes it used; the one that runs the chores stores
-/// what it knows of the rest.
+/// The chores of advice: evaluating the traffic, and storing the results. On a shared store every gateway evaluates its
+/// own traffic and stores which indexes it used; the one that runs the chores also stores its other results.
 pub(crate) fn of_advice(advice: &Arc<Advice>, duty: &Duty) -> Vec<JoinHandle<()>> {
     let (watched, kept) = (advice.clone(), advice.clone());
     let watch = async move {
@@ -137,7 +136,7 @@ pub(crate) fn of_advice(advice: &Arc<Advice>, duty: &Duty) -> Vec<JoinHandle<()>
     ]
 }
 
-/// Ends the snapshots that clients of this process no longer use.
+/// Ends snapshots that clients of this process no longer use.
 pub(crate) async fn end_snapshots(snapshots: Arc<Snapshots>) {
     loop {
         tokio::time::sleep(SNAPSHOTS_REST).await;
@@ -145,7 +144,7 @@ pub(crate) async fn end_snapshots(snapshots: Arc<Snapshots>) {
     }
 }
 
-/// Declares indexes for queries that scan, and drops those that nobody uses.
+/// Declares indexes for queries that scan, and drops unused ones.
 pub(crate) fn auto_index(auto: AutoIndex, duty: &Duty) -> JoinHandle<()> {
     let auto = Arc::new(auto);
     let step = move |_| {

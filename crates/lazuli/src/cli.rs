@@ -19,7 +19,7 @@ use std::ffi::OsString;
     name = "lazuli",
     version,
     args_conflicts_with_subcommands = true,
-    // The last of several wins, so that a caller can append flags to those of a script.
+    // The last one wins, so that a caller can append flags to those of a script.
     args_override_self = true,
     max_term_width = 100,
     after_help = ENVIRONMENT
@@ -79,8 +79,8 @@ impl Cli {
     }
 }
 
-/// Refuses Azurite's two flags with two values: all services listen on one host, and the last flag
-/// would win without a word.
+/// Refuses different values for Azurite's two host flags: all services listen on one host, and the last flag would
+/// silently win.
 fn check_hosts(arguments: &[OsString]) -> clap::error::Result<()> {
     let given = |flag: &str| {
         let mut arguments = arguments.iter().filter_map(|argument| argument.to_str());

@@ -3,12 +3,12 @@
 
 use crate::cli::Cli;
 use crate::engine_choice::{EngineChoice, Given};
-use crate::logging::LogSettings;
+use crate::logging::{LogFilter, LogSettings};
 use crate::memory::Budget;
 use crate::options::{self, Defaults, ServeOptions, read_text};
 use anyhow::{Context, Result};
 use clap::parser::ValueSource;
-use lazuli_cli::failure::with_hint;
+use lazuli_cli::failure::usage;
 use lazuli_server::{
     Account, Accounts, AccountsError, Prices, VersionCheck, WELL_KNOWN_ACCOUNT, WELL_KNOWN_KEY,
 };
@@ -25,8 +25,6 @@ pub(crate) struct Settings {
     pub(crate) accounts: AccountsChoice,
     pub(crate) version_check: VersionCheck,
     pub(crate) engine: EngineChoice,
-    /// Suffixes in addition to the built-in ones.
-    pub(crate) host_suffixes: Vec<String>,
     /// What the memory pools share; `None` when each has its own default.
     pub(crate) memory: Option<Budget>,
     pub(crate) prices: Prices,
@@ -58,8 +56,8 @@ impl AccountsChoice {
 }
 
 impl Settings {
-    /// Reads the command line, the environment and the files they name. The memory pools get shares
-    /// of `--memory`, or else of `cgroup_bytes` if that is small.
+    /// Reads the command line, the environment and the files they name. The memory pools get shares of `--memory`, or
+    /// of `cgroup_bytes` if that is small.
     pub(crate) fn load(arguments: &[OsString], cgroup_bytes: Option<u64>) -> Result<Self> {
         let mut defaults = file_below(&serve_options(arguments, &Defaults::default())?)?;
         let mut options = serve_options(arguments, &defaults)?;
@@ -76,11 +74,16 @@ impl Settings {
             accounts: accounts(&options)?.map_or(AccountsChoice::WellKnown, AccountsChoice::Given),
             version_check: version_check(&options)?,
             engine: EngineChoice::of(&options, given(arguments, &defaults)?)?,
-            host_suffixes: host_suffixes(&options.host_suffix)?,
             memory,
             prices: prices(&options)?,
             options,
         })
+    }
+
+    /// Whether the data directory lasts only as long as the process. A gateway keeps no data: a
+    /// certificate or token that it generates is there.
+    pub(crate) fn has_temporary_data(&self) -> bool {
+        self.options.in_memory || !self.engine.is_local()
     }
 }
 
@@ -89,7 +92,7 @@ fn serve_options(arguments: &[OsString], defaults: &Defaults) -> Result<ServeOpt
     cli.into_serve().context("this command does not serve")
 }
 
-/// Which options were given that `--engine` excludes.
+/// The given options that `--engine` excludes.
 fn given(arguments: &[OsString], defaults: &Defaults) -> Result<Given> {
     let matches = options::command(defaults).try_get_matches_from(arguments)?;
     let matches = matches.subcommand_matches("serve").unwrap_or(&matches);
@@ -109,7 +112,7 @@ fn given(arguments: &[OsString], defaults: &Defaults) -> Result<Given> {
 fn file_below(given: &ServeOptions) -> Result<Defaults> {
     let Some(path) = &given.config else { return Ok(Defaults::default()) };
     let mut defaults = Defaults::read(path)?;
-    // Accounts come from one source, the strongest, as a list or as a file.
+    // Accounts come from one source, the one with the highest precedence, as a list or as a file.
     if given.accounts.is_some() || given.accounts_file.is_some() {
         defaults.remove("accounts");
         defaults.remove("accounts-file");
@@ -122,11 +125,10 @@ fn file_below(given: &ServeOptions) -> Result<Defaults> {
 }
 
 fn log(options: &ServeOptions) -> LogSettings {
-    const SILENT: &str = "error";
-    let level = if options.silent { SILENT } else { options.log.as_str() };
+    let filter = if options.silent { LogFilter::errors() } else { options.log.clone() };
     let queue_lines = NonZeroUsize::try_from(options.bounds.log_queue_lines);
     LogSettings {
-        filter: level.to_owned(),
+        filter,
         file: options.log_file.clone(),
         format: options.log_format,
         queue_lines: queue_lines.unwrap_or(NonZeroUsize::MAX),
@@ -137,22 +139,22 @@ fn log(options: &ServeOptions) -> LogSettings {
 fn accounts(options: &ServeOptions) -> Result<Option<Vec<Account>>> {
     let (from, list) = match (&options.accounts, &options.accounts_file) {
         (None, None) => return Ok(None),
-        (Some(list), None) => ("account list".to_owned(), list.0.clone()),
+        (Some(list), None) => ("--accounts".to_owned(), list.0.clone()),
         (None, Some(path)) => {
             let text = read_text(path, "--accounts-file")?;
-            (path.display().to_string(), Accounts::parse(&text))
+            (format!("--accounts-file {}", path.display()), Accounts::parse(&text))
         }
         (Some(_), Some(_)) => {
-            return Err(with_hint(
+            return Err(usage(
                 "accounts are given twice: as a list and as a file",
-                "use either accounts or accounts-file",
+                "use either --accounts or --accounts-file",
             ));
         }
     };
     let checked = list.and_then(|list| Accounts::new(list.clone()).map(|_| list));
     let accounts = checked.map_err(|error| {
-        with_hint(
-            format!("bad {from}: {error}"),
+        usage(
+            format!("{from}: {error}"),
             "an account is name:key1 or name:key1:key2, with keys in base64",
         )
     })?;
@@ -167,12 +169,12 @@ fn tls(options: &ServeOptions) -> Result<TlsChoice> {
         (_, Some(certificate), Some(key)) => {
             Ok(TlsChoice::Files { certificate: certificate.clone(), key: key.clone() })
         }
-        (_, Some(_), None) => Err(with_hint(
-            "a certificate is given without its private key",
+        (_, Some(_), None) => Err(usage(
+            "--tls-cert gives a certificate without its private key",
             "give the key's PEM file with --tls-key, or use --tls alone for a generated pair",
         )),
-        (_, None, Some(_)) => Err(with_hint(
-            "a private key is given without its certificate",
+        (_, None, Some(_)) => Err(usage(
+            "--tls-key gives a private key without its certificate",
             "give the certificate's PEM file with --tls-cert, or use --tls alone for a generated pair",
         )),
     }
@@ -182,8 +184,8 @@ fn tls(options: &ServeOptions) -> Result<TlsChoice> {
 fn prices(options: &ServeOptions) -> Result<Prices> {
     let Some(path) = &options.prices else { return Ok(Prices::default()) };
     Prices::parse(&read_text(path, "--prices")?).map_err(|error| {
-        with_hint(
-            format!("{}: {error}", path.display()),
+        usage(
+            format!("--prices {}: {error}", path.display()),
             "begin with crates/server/prices.toml, which names every member",
         )
     })
@@ -191,7 +193,7 @@ fn prices(options: &ServeOptions) -> Result<Prices> {
 
 fn version_check(options: &ServeOptions) -> Result<VersionCheck> {
     match (options.strict_versions, options.skip_api_version_check) {
-        (true, true) => Err(with_hint(
+        (true, true) => Err(usage(
             "--strict-versions and --skip-api-version-check contradict each other",
             "use one; --strict-versions=false overrides a file that turns it on",
         )),
@@ -199,22 +201,6 @@ fn version_check(options: &ServeOptions) -> Result<VersionCheck> {
         (false, true) => Ok(VersionCheck::Skip),
         (false, false) => Ok(VersionCheck::WellFormed),
     }
-}
-
-/// Suffixes without a leading dot, in lower case.
-fn host_suffixes(given: &[String]) -> Result<Vec<String>> {
-    let parse = |text: &String| {
-        let suffix = text.trim_start_matches('.').to_ascii_lowercase();
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        match !suffix.is_empty() && suffix.bytes().all(plain) {
-            true => Ok(suffix),
-            false => Err(with_hint(
-                format!("host suffix '{text}' is not part of a host name"),
-                "give what follows the account's label, such as --host-suffix table.example.org",
-            )),
-        }
-    };
-    given.iter().map(parse).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::stores;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use lazuli_cli::Exit;
-use lazuli_cli::failure::{self, with_hint};
+use lazuli_cli::failure::{self, usage, with_hint};
 use lazuli_engine::Engine;
 use lazuli_model::SystemClock;
 use lazuli_service::transfer::{Comparison, Progress, Step, Transfer, compare, is_empty};
@@ -91,7 +91,7 @@ async fn copy(arguments: &CopyArguments) -> Result<Exit> {
     let CopyArguments { from, to, .. } = arguments;
     let passwords = (&arguments.from_password_file, &arguments.to_password_file);
     if from == to {
-        return Err(with_hint("source and target are the same store", "name another with --to"));
+        return Err(usage("source and target are the same store", "name another with --to"));
     }
     let source = stores::open(from, stores::Role::Source, passwords.0.as_deref()).await?.engine;
     let report = Report::new(arguments.quiet, arguments.json);
@@ -112,7 +112,7 @@ async fn copy(arguments: &CopyArguments) -> Result<Exit> {
     }
     let began = Instant::now();
     let progress = noted.unwrap_or_default();
-    // Before the target holds anything: whenever the copy is stopped, its state says that it is ours.
+    // Saved before the target has any data: whenever the copy is interrupted, its state shows that the data is ours.
     if let Some(state) = &state {
         state.save(&progress)?;
     }
@@ -135,7 +135,7 @@ async fn copy(arguments: &CopyArguments) -> Result<Exit> {
     };
     target.close().await.context("close the target")?;
     source.close().await.context("close the source")?;
-    // Without its state the copy cannot be asked again how it ended.
+    // Without its state, a repeated copy cannot report its outcome.
     report.copied(&transfer.progress, compared.as_ref(), began.elapsed());
     if let Some(state) = state {
         state.remove()?;
@@ -165,7 +165,7 @@ async fn transfer_all(
     }
 }
 
-/// The entries and bytes of a store: compared with nothing, all of it is missing.
+/// The entries and bytes of a store, found by comparing it with nothing.
 async fn measure(engine: Arc<dyn Engine>, report: &Report) -> Result<(u64, u64)> {
     let nowhere = lazuli_engine::MemoryEngine::default();
     let sized = |key: &[u8], value: &[u8]| (key.len() + value.len()) as u128;

@@ -1,5 +1,5 @@
-//! Whose turn it is to run the chores of the store: always ours if we are its only writer, else that of
-//! the gateway that holds the lease.
+//! Decides which process runs the chores of the store: this one if it is the only writer, else the gateway that holds
+//! the lease.
 
 use crate::pace::RuntimePace;
 use lazuli_engine::retry::Pace;
@@ -12,9 +12,9 @@ use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 
-/// How often a gateway says that it is well, in beats.
+/// How often a gateway announces itself, in beats.
 const BEATS_PER_ANNOUNCEMENT: u64 = 3;
-/// For how long a beat counts if the next ones fail, in milliseconds: shorter than the others wait.
+/// How long a beat counts if the next ones fail, in milliseconds: shorter than the others wait.
 const BEAT_COUNTS_MS: u64 = 10_000;
 
 /// The id of this process: the name of the machine and a random number.
@@ -27,30 +27,30 @@ pub(crate) fn gateway_id(pace: &dyn Pace) -> String {
     format!("{machine}-{:08x}", pace.random() as u32)
 }
 
-/// Tells whether this process runs the chores.
+/// Whether this process runs the chores.
 #[derive(Clone)]
 pub(crate) enum Duty {
-    /// It is the only writer.
+    /// Yes: it is the only writer.
     Always,
-    /// It does while it holds the lease: the time of the last beat by the store's clock.
+    /// While it holds the lease: the time of the last beat by the store's clock.
     Leased(watch::Receiver<Option<Timestamp>>),
 }
 
 impl Duty {
-    /// Waits for this process's turn; returns the time of the clock that stamps the revisions.
+    /// Waits for this process's turn; returns the time by the clock that stamps the revisions.
     pub(crate) async fn turn(&mut self) -> Timestamp {
         match self {
             Self::Always => SystemClock.now(),
             Self::Leased(held) => match held.wait_for(Option::is_some).await.map(|held| *held) {
                 Ok(Some(now)) => now,
-                // The gateway stops.
+                // The gateway is stopping.
                 _ => std::future::pending().await,
             },
         }
     }
 }
 
-/// A gateway of a shared store: it says that it is well, and takes its turn at the chores.
+/// A gateway of a shared store: it announces itself, and takes its turn at the chores.
 pub(crate) struct Gateway {
     member: Arc<Mutex<Member>>,
     beats: JoinHandle<()>,
@@ -63,7 +63,7 @@ struct Member {
     record: GatewayRecord,
 }
 
-/// Joins the gateways of the engine's store; `None` if this process is its only writer.
+/// Joins the gateways of a shared store; `None` if this process is the only writer.
 pub(crate) fn join(
     engine: &Arc<dyn Engine>,
     id: String,
@@ -81,7 +81,7 @@ pub(crate) fn join(
 }
 
 impl Gateway {
-    /// Leaves, after the chores have stopped: the others need not wait for the lease to run out.
+    /// Leaves after the chores have stopped, so that the others need not wait for the lease to expire.
     pub(crate) async fn leave(self) {
         self.beats.abort();
         let _ = self.beats.await;
@@ -121,8 +121,8 @@ async fn beat_on(
 }
 
 impl Member {
-    /// One beat: the time of the beat by the store's clock if it is our turn, `Some(None)` if it is
-    /// that of another, `None` if the store cannot tell.
+    /// One beat: its time by the store's clock if it is our turn, `Some(None)` if it is another gateway's, `None` if
+    /// the store cannot tell.
     async fn beat(&mut self, beats: u64, now_ms: u64) -> Option<Option<Timestamp>> {
         let turn = self.lease.beat(now_ms).await;
         if beats.is_multiple_of(BEATS_PER_ANNOUNCEMENT) {

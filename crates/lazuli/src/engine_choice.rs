@@ -1,8 +1,8 @@
-//! Which engine keeps the data: that of this machine, or the one that `--engine` names.
+//! Where the data is stored: locally, or in the store of `--engine`.
 
 use crate::options::{EngineArguments, ServeOptions, read_text};
 use anyhow::Result;
-use lazuli_cli::failure::with_hint;
+use lazuli_cli::failure::usage;
 #[cfg(feature = "postgres")]
 use lazuli_engine_postgres::Address;
 #[cfg(feature = "tikv")]
@@ -20,12 +20,12 @@ pub(crate) enum EngineChoice {
     Tikv(TikvAddress),
 }
 
-/// Which of the options that exclude each other were given, by flag, environment or file.
+/// Which of the mutually exclusive options were given, by flag, environment or file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Given {
     pub(crate) data: bool,
     pub(crate) durability: bool,
-    /// The address was a flag, so that anybody on the machine can see it.
+    /// The address was given as a flag, so anybody on the machine can see it.
     pub(crate) engine_by_flag: bool,
 }
 
@@ -38,7 +38,7 @@ impl EngineChoice {
         let Some(text) = &arguments.engine else {
             return match &arguments.engine_password_file {
                 None => Ok(Self::Local),
-                Some(_) => Err(with_hint(
+                Some(_) => Err(usage(
                     "--engine-password-file is given without --engine",
                     "name the store with --engine postgres://user@host/database",
                 )),
@@ -50,7 +50,7 @@ impl EngineChoice {
             ("--in-memory", options.in_memory),
         ];
         if let Some((other, _)) = others.into_iter().find(|(_, is_given)| *is_given) {
-            return Err(with_hint(
+            return Err(usage(
                 format!("--engine and {other} exclude each other: the store keeps the data"),
                 format!("leave out {other}, or --engine to keep the data on this machine"),
             ));
@@ -58,7 +58,7 @@ impl EngineChoice {
         Self::parse(&text.0, arguments, given.engine_by_flag)
     }
 
-    /// The store that a command names in `arguments`.
+    /// The store given in the `arguments` of a command.
     pub(crate) fn named(arguments: &EngineArguments, by_flag: bool) -> Result<Self> {
         let text = arguments.engine.as_ref().map_or("", |text| &text.0);
         Self::parse(text, arguments, by_flag)
@@ -71,19 +71,19 @@ impl EngineChoice {
                 postgres(text, arguments, by_flag).map(|address| Self::Postgres(Box::new(address)))
             }
             #[cfg(not(feature = "postgres"))]
-            Some("postgres" | "postgresql") => Err(with_hint(
+            Some("postgres" | "postgresql") => Err(usage(
                 "this lazuli was built without PostgreSQL",
                 "build it with the feature `postgres`, which is on by default",
             )),
             #[cfg(feature = "tikv")]
             Some("tikv") => tikv(text, arguments).map(Self::Tikv),
             #[cfg(not(feature = "tikv"))]
-            Some("tikv") => Err(with_hint(
+            Some("tikv") => Err(usage(
                 "this lazuli was built without TiKV",
                 "build it with the feature `tikv`, which is on by default",
             )),
             // The text is not shown: it may hold a password.
-            _ => Err(with_hint("--engine is not the address of a store", SCHEMES)),
+            _ => Err(usage("--engine is not the address of a store", SCHEMES)),
         }
     }
 
@@ -98,7 +98,7 @@ impl EngineChoice {
         }
     }
 
-    /// The format of the data that this program writes.
+    /// The data format that this program writes.
     pub(crate) fn format(&self) -> u32 {
         match self {
             Self::Local => lazuli_engine_local::FORMAT_VERSION,
@@ -129,10 +129,9 @@ impl fmt::Display for EngineChoice {
 
 #[cfg(feature = "postgres")]
 fn postgres(text: &str, arguments: &EngineArguments, by_flag: bool) -> Result<Address> {
-    let address =
-        Address::parse(text).map_err(|error| with_hint(error.to_string(), error.hint()))?;
+    let address = Address::parse(text).map_err(|error| usage(error.to_string(), error.hint()))?;
     if address.has_password() && by_flag {
-        return Err(with_hint(
+        return Err(usage(
             "the address of --engine has a password, which every user of this machine can see",
             "put it into a file and name that with --engine-password-file, or set LAZULI_ENGINE in \
              the environment",
@@ -140,7 +139,7 @@ fn postgres(text: &str, arguments: &EngineArguments, by_flag: bool) -> Result<Ad
     }
     match &arguments.engine_password_file {
         None => Ok(address),
-        Some(_) if address.has_password() => Err(with_hint(
+        Some(_) if address.has_password() => Err(usage(
             "the password of the store is given twice: in the address and in a file",
             "leave it out of the address",
         )),
@@ -154,7 +153,7 @@ fn postgres(text: &str, arguments: &EngineArguments, by_flag: bool) -> Result<Ad
 #[cfg(feature = "tikv")]
 fn tikv(text: &str, arguments: &EngineArguments) -> Result<TikvAddress> {
     if arguments.engine_password_file.is_some() {
-        return Err(with_hint(
+        return Err(usage(
             "--engine-password-file is given, but TiKV takes no password",
             "leave it out; tikv://…?ca=FILE&cert=FILE&key=FILE names certificates",
         ));
@@ -169,6 +168,6 @@ fn tikv(text: &str, arguments: &EngineArguments) -> Result<TikvAddress> {
             }
             _ => "an address looks like tikv://pd1:2379,pd2:2379: the placement drivers",
         };
-        with_hint(error.to_string(), advice)
+        usage(error.to_string(), advice)
     })
 }

@@ -4,10 +4,10 @@
 //! runtime, and speaks just enough HTTP.
 
 use crate::options::AdminChoice;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use lazuli_cli::Exit;
-use lazuli_cli::failure::with_hint;
+use lazuli_cli::failure::usage;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
@@ -79,18 +79,25 @@ fn url_of(admin: Option<&str>) -> Result<String> {
             "0.0.0.0" | "[::]" => format!("http://127.0.0.1:{port}"),
             host => format!("http://{host}:{port}"),
         }),
-        Ok(AdminChoice::Off) => Err(with_hint(
+        Ok(AdminChoice::Off) => Err(usage(
             "LAZULI_ADMIN is off, so there is no admin listener to ask",
             "give its address with --url",
         )),
-        Err(problem) => Err(with_hint(format!("LAZULI_ADMIN: {problem}"), "or use --url")),
+        Err(problem) => Err(usage(
+            format!("LAZULI_ADMIN: {problem}"),
+            "correct LAZULI_ADMIN, or give the address with --url",
+        )),
     }
 }
 
 /// `host:port` of a URL.
 fn authority(url: &str) -> Result<&str> {
-    let rest =
-        url.strip_prefix("http://").with_context(|| format!("{url} is not an http:// URL"))?;
+    let rest = url.strip_prefix("http://").ok_or_else(|| {
+        usage(
+            format!("--url '{url}' is not an http:// URL"),
+            "give the address of the admin listener, such as http://127.0.0.1:10003",
+        )
+    })?;
     Ok(rest.split('/').next().unwrap_or(rest))
 }
 

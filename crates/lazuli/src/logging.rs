@@ -12,11 +12,13 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use human::HumanLines;
 use json::JsonLines;
-use lazuli_cli::failure::with_hint;
+use lazuli_cli::failure::usage;
 use std::io::{self, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
@@ -30,14 +32,49 @@ const FLUSH_WAIT_MAX: Duration = Duration::from_secs(2);
 /// What to log, and where.
 #[derive(Clone, Debug)]
 pub(crate) struct LogSettings {
-    /// A level, or a filter as `tracing_subscriber::EnvFilter` reads it.
-    pub(crate) filter: String,
+    pub(crate) filter: LogFilter,
     /// `None`: standard error.
     pub(crate) file: Option<PathBuf>,
     /// `None`: human on a terminal, json elsewhere.
     pub(crate) format: Option<LogFormat>,
     /// Lines that may wait for the writer.
     pub(crate) queue_lines: NonZeroUsize,
+}
+
+/// Which lines to log: a level, or a filter as `tracing_subscriber::EnvFilter` reads it.
+#[derive(Clone, Debug)]
+pub(crate) struct LogFilter(String);
+
+impl LogFilter {
+    /// Errors alone.
+    pub(crate) fn errors() -> Self {
+        Self("error".to_owned())
+    }
+
+    fn compile(&self) -> EnvFilter {
+        EnvFilter::new(&self.0)
+    }
+}
+
+impl FromStr for LogFilter {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str =
+            "expected error, warn, info, debug, trace or a filter such as lazuli_server=debug";
+        // `EnvFilter` takes a misspelled level for the name of a module, and then logs nothing.
+        let is_known = |part: &str| part.contains('=') || LevelFilter::from_str(part).is_ok();
+        if text.is_empty() || !(text.contains('[') || text.split(',').all(is_known)) {
+            return Err(EXPECTED);
+        }
+        let filter = match text {
+            // A bare level applies to our own crates; dependencies log at `warn` and above.
+            "warn" | "info" | "debug" | "trace" => format!("warn,lazuli={text}"),
+            _ => text.to_owned(),
+        };
+        EnvFilter::try_new(&filter).map_err(|_| EXPECTED)?;
+        Ok(Self(filter))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,16 +92,13 @@ pub(crate) struct Logging {
 impl Logging {
     /// Starts the writer, and makes it the log of the whole process.
     pub(crate) fn start(settings: &LogSettings) -> Result<Self> {
-        let filter = EnvFilter::try_new(directives(&settings.filter)).map_err(|error| {
-            let advice = "use error, warn, info, debug or trace";
-            with_hint(format!("--log '{}' is not a filter: {error}", settings.filter), advice)
-        })?;
         let sink = match &settings.file {
             None => LogSink::Stderr,
             Some(path) => LogSink::open(path).map_err(|error| {
-                with_hint(
+                usage(
                     format!("cannot open the log file {}: {error}", path.display()),
-                    "check that its directory exists and that this user may write there",
+                    "check that the directory given with --log-file exists and that this user may \
+                     write there",
                 )
             })?,
         };
@@ -82,7 +116,7 @@ impl Logging {
                 .boxed(),
             LogFormat::Json => JsonLines(queue.clone()).boxed(),
         };
-        tracing_subscriber::registry().with(filter).with(layer).init();
+        tracing_subscriber::registry().with(settings.filter.compile()).with(layer).init();
         if settings.file.is_some() {
             log_panics();
         }
@@ -110,22 +144,17 @@ fn log_panics() {
     }));
 }
 
-/// A bare level applies to our own crates; dependencies log at `warn` and above.
-fn directives(level: &str) -> String {
-    match level {
-        "error" => level.to_owned(),
-        "warn" | "info" | "debug" | "trace" => {
-            let ours = [
-                "lazuli",
-                "lazuli_access",
-                "lazuli_admin",
-                "lazuli_server",
-                "lazuli_table",
-                "lazuli_engine_local",
-            ];
-            let ours: Vec<String> = ours.iter().map(|name| format!("{name}={level}")).collect();
-            format!("warn,{}", ours.join(","))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_a_level_or_names_modules_with_theirs() {
+        for text in ["info", "ERROR", "off", "lazuli_server=debug", "warn,lazuli=trace", "[span]"] {
+            assert!(LogFilter::from_str(text).is_ok(), "{text}");
         }
-        filter => filter.to_owned(),
+        for bad in ["", "verbose", "warning", "warn,loud", "lazuli_server=loud", "a=b=c"] {
+            assert!(LogFilter::from_str(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -48,7 +48,9 @@ fn main() -> ExitCode {
         Err(error) => error.exit(),
     };
     let outcome = match cli.command {
-        None | Some(Command::Serve(_)) => serve::run(&arguments).map(|()| Exit::Done),
+        None | Some(Command::Serve(_)) => serve::run(&arguments)
+            .map(|()| Exit::Done)
+            .map_err(|error| options::with_variables(error, &arguments)),
         Some(Command::Health(arguments)) => health::run(&arguments),
         Some(Command::Copy(arguments)) => copy::run(&arguments),
         Some(Command::Status(arguments)) => status::run(&arguments),
@@ -62,7 +64,7 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(error) => {
             failure::report(&error);
-            Exit::Failed.into()
+            failure::exit_of(&error).into()
         }
     }
 }

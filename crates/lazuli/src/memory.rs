@@ -1,14 +1,14 @@
-//! Splits one amount of memory between the pools, and finds out how much a container allows.
+//! Divides an amount of memory between the pools, and finds the limit of a container.
 
 use crate::options::{Bounds, MIB, MemorySize};
 use std::path::{Path, PathBuf};
 
 /// In a memory cgroup below this, the pools are sized from its limit.
 const SMALL_CGROUP_BYTES: u64 = 1024 * MIB;
-/// The part of such a limit that the pools get.
+/// The percentage of such a limit that the pools get.
 const CGROUP_PERCENT: u64 = 70;
 
-/// The options that each get a share, and how much; the rest is overhead.
+/// The options of the pools, with their shares; the rest is overhead.
 const SHARES: [(&str, u64); 7] = [
     ("cache-mib", 41),
     ("memtable-mib", 10),
@@ -19,10 +19,10 @@ const SHARES: [(&str, u64); 7] = [
     ("advice-mib", 2),
 ];
 
-/// What the pools get together.
+/// The total share of the pools.
 const POOLS_PERCENT: u64 = 87;
 
-/// An amount of memory that the pools share.
+/// An amount of memory shared by the pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budget {
     pub(crate) bytes: u64,
@@ -49,8 +49,8 @@ impl Budget {
     }
 }
 
-/// What the server uses at most, in MiB: the pools, plus overhead in proportion. A shared store has
-/// `shared_mib` of its own, and neither cache nor memtables nor commit queue.
+/// The most memory that the server uses, in MiB: the pools, plus proportional overhead. A shared store has
+/// `shared_mib` of its own, but no cache, memtables or commit queue.
 pub(crate) fn bound_mib(bounds: &Bounds, shared_mib: Option<u32>) -> u64 {
     let local = [bounds.cache_mib, bounds.memtable_mib.get(), bounds.commit_queue_mib.get()];
     let of_the_store = shared_mib.map_or_else(|| local.to_vec(), |mib| vec![mib]);
@@ -70,8 +70,8 @@ pub(crate) fn cgroup_limit() -> Option<u64> {
     limit_below(Path::new("/sys/fs/cgroup"), &own)
 }
 
-/// `own` is `/proc/self/cgroup`: `0::/path` in version 2, `4:memory:/path` in version 1. Inside a
-/// container the path may not exist below `root`, while the files of `root` itself are its own.
+/// `own` is `/proc/self/cgroup`: `0::/path` in version 2, `4:memory:/path` in version 1. Inside a container the path
+/// may not exist below `root`; then the files of `root` itself are its own.
 fn limit_below(root: &Path, own: &str) -> Option<u64> {
     let files = own.lines().flat_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);

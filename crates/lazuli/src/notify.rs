@@ -19,7 +19,7 @@ pub(crate) struct Notify {
 }
 
 impl Notify {
-    /// What the environment of this process asks for.
+    /// Configured by the environment of this process.
     pub(crate) fn from_environment() -> Self {
         let text = |name| std::env::var(name).ok();
         let is_for_us =
@@ -46,12 +46,12 @@ impl Notify {
         Ok(Self { socket: Some((socket, address)), watchdog })
     }
 
-    /// Requests are served.
+    /// Reports that requests are served.
     pub(crate) fn ready(&self) {
         self.send("READY=1\nSTATUS=serving");
     }
 
-    /// What is going on, for `systemctl status`.
+    /// Reports the current activity, for `systemctl status`.
     pub(crate) fn status(&self, status: &str) {
         self.send(&format!("STATUS={status}"));
     }

@@ -1,4 +1,4 @@
-//! What the server shows an operator: readiness, metrics, and the listener that shows them.
+//! The operator's view of the server: readiness, metrics, and the listener for them.
 
 use crate::admin::{self, BoundAdmin};
 use crate::announce::REVISION;
@@ -19,7 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::signal::unix::Signal;
 
-/// What the server shows an operator.
+/// The operator's view of the server.
 #[derive(Clone)]
 pub(crate) struct Operator {
     readiness: Arc<Readiness>,
@@ -36,7 +36,7 @@ impl Operator {
         let watch = Arc::new(Watch {
             readiness: readiness.clone(),
             data: data.to_path_buf(),
-            // A shared store has its own disks.
+            // A shared store uses its own disks.
             reserve_bytes: match settings.engine.is_local() {
                 true => u64::from(settings.options.bounds.disk_reserve_mib) * MIB,
                 false => 0,
@@ -71,7 +71,7 @@ impl Operator {
         }
     }
 
-    /// Requests are accepted.
+    /// Marks the server as accepting requests.
     pub(crate) fn started(&self) {
         self.watch.look_at_disk();
         self.readiness.set(Reason::Starting, None);
@@ -172,7 +172,7 @@ impl AdminPort {
     }
 }
 
-/// Log lines that were dropped.
+/// Counts dropped log lines.
 struct LogMeter(LogQueue);
 
 impl Source for LogMeter {
@@ -183,7 +183,7 @@ impl Source for LogMeter {
     }
 }
 
-/// Which program this is.
+/// The version of this program.
 struct BuildInfo {
     engine: EngineChoice,
 }

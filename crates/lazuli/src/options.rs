@@ -15,15 +15,15 @@ mod values;
 pub(crate) use bounds::{Bounds, MIB, MemorySize};
 pub(crate) use engine::{EngineArguments, EngineText};
 pub(crate) use file::Defaults;
-pub(crate) use names::{command, with_variable};
+pub(crate) use names::{command, with_variable, with_variables};
 pub(crate) use services::{ServiceList, ServiceName};
 pub(crate) use values::{
     AccessLinesName, AccountList, AdminChoice, DurabilityName, ExtensionsName, ProfileName,
-    read_text,
+    host_name, host_suffix, read_text, web_address,
 };
 
 use crate::auth::AuthArguments;
-use crate::logging::LogFormat;
+use crate::logging::{LogFilter, LogFormat};
 use crate::simulate::SimulateArguments;
 use clap::{ArgAction, Args};
 use lazuli_engine_local::Durability;
@@ -78,7 +78,7 @@ pub(crate) struct ServeOptions {
     pub(crate) admin_insecure: bool,
 
     /// Accept this host name on the admin listener too; may be repeated
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
     pub(crate) admin_name: Vec<String>,
 
     /// File with the admin token, required for `/metrics` unless --admin is on loopback. By default
@@ -92,7 +92,7 @@ pub(crate) struct ServeOptions {
 
     /// Take the account from hosts of the form `account.SUFFIX`; may be repeated.
     /// `table.localhost`, `table.core.windows.net` and the same names with `queue` always work
-    #[arg(long, value_name = "SUFFIX")]
+    #[arg(long, value_name = "SUFFIX", value_parser = host_suffix)]
     pub(crate) host_suffix: Vec<String>,
 
     /// Serve HTTPS with a self-signed certificate, generated once and kept in the data directory
@@ -150,7 +150,7 @@ pub(crate) struct ServeOptions {
 
     /// What to log: error, warn, info, debug, trace, or a filter such as `lazuli_server=debug`
     #[arg(long, value_name = "LEVEL", default_value = "info")]
-    pub(crate) log: String,
+    pub(crate) log: LogFilter,
 
     /// Append the log to FILE instead of standard error. Reopened on SIGHUP
     #[arg(long, value_name = "FILE")]
@@ -169,34 +169,33 @@ pub(crate) struct ServeOptions {
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub(crate) slow_ms: u32,
 
-    /// Log pages of queries that take as many milliseconds or more, with their plan and the shape of
-    /// their filter; 0 logs none
+    /// Log query pages that take this many milliseconds or more, with their plan and the shape of their
+    /// filter; 0 logs none
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub(crate) slow_query_ms: u32,
 
-    /// Log pages of queries that examine as many entities for each that they return, or more; 0 logs
-    /// none
+    /// Log query pages that examine at least this many entities for each one they return; 0 logs none
     #[arg(long, value_name = "RATIO", default_value_t = 0)]
     pub(crate) waste_ratio: u32,
 
-    /// Log slow and wasteful queries with the literals of their filters
+    /// Include the literals of filters when slow and wasteful queries are logged
     #[arg(long, action = ArgAction::Set, default_value_t)]
     pub(crate) log_literals: bool,
 
-    /// Snapshots that clients may hold at one time
+    /// Maximum snapshots that clients may hold at a time
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) snapshots_max: usize,
 
-    /// Minutes without use after which a snapshot ends
+    /// End a snapshot after this many minutes without use
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1440))]
     pub(crate) snapshot_minutes: u64,
 
-    /// Indexes that the server declares by itself on each table, for filters that scan much and return
-    /// little; 0 declares none
+    /// Declare up to N indexes per table automatically, for filters that scan many entities and return
+    /// few; 0 declares none
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=16))]
     pub(crate) auto_index: u16,
 
-    /// What Azure charges, for explained queries: a TOML file like crates/server/prices.toml
+    /// TOML file with Azure's prices, for explained queries; crates/server/prices.toml is an example
     #[arg(long, value_name = "FILE")]
     pub(crate) prices: Option<PathBuf>,
 

@@ -1,6 +1,7 @@
 //! `lazuli serve`: opens the engine, listens, and shuts down in order.
 
-use crate::announce::Started;
+use crate::admin;
+use crate::announce::{Started, check_port_file};
 use crate::certificate;
 use crate::chores::{self, write_analytics};
 use crate::config::{AccountsChoice, Settings};
@@ -17,6 +18,7 @@ use crate::services::{self, Listeners, Services};
 use crate::signals::{Signals, Stop};
 use crate::store::{self, Opened};
 use anyhow::{Context, Result};
+use lazuli_cli::failure::usage;
 use lazuli_engine::Writers;
 use lazuli_layout::cluster::GatewayRecord;
 use lazuli_model::{Clock, SystemClock};
@@ -37,8 +39,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Result<()> {
     let settings = Settings::load(arguments, memory::cgroup_limit())?;
     let logging = Logging::start(&settings.log)?;
     say_how_memory_is_shared(&settings);
-    // A gateway keeps nothing: a certificate or token that it generates lasts as long as it runs.
-    let temporary = match settings.options.in_memory || !settings.engine.is_local() {
+    let temporary = match settings.has_temporary_data() {
         true => Some(tempfile::tempdir().context("create a temporary directory")?),
         false => None,
     };
@@ -76,6 +77,12 @@ impl Open {
         notify: &Notify,
     ) -> Result<Self> {
         let auth = settings.options.auth.options().await?;
+        check_data_directory(data)?;
+        if let Some(file) = &settings.options.port_file {
+            check_port_file(file, data)?;
+        }
+        // They are read again when the data directory may hold another one.
+        admin::given_tokens(&settings.options)?;
         // The ports first: a second server fails on them without waiting for the data directory.
         let listeners = Listeners::bind(settings).await?;
         let operator = Operator::new(settings, data, log.clone());
@@ -108,8 +115,8 @@ async fn serve(
     // Before the engine opens its files.
     let bounds = &settings.options.bounds;
     let connections_max = descriptors::connections_max(bounds.connections_max.get());
-    // A store may take minutes to open, or wait for what is not there. Nothing is served yet, and what was
-    // begun with the store is no more than what a crash leaves: the process may end at any moment.
+    // Opening a store may take minutes, or wait for an unavailable server. Nothing is served yet, and an unfinished
+    // opening leaves no more than a crash does: the process may end at any moment.
     let open = tokio::select! {
         open = Open::all(settings, data, &log, &notify) => open?,
         signal = stop.next() => {
@@ -125,7 +132,7 @@ async fn serve(
     let addresses = listeners.addresses()?;
     operator.watch_engine(engine.clone());
     let accounts = Arc::new(Accounts::new(settings.accounts.list()?)?);
-    let names = certificate::names(&settings.options.host, &settings.host_suffixes);
+    let names = certificate::names(&settings.options.host, &settings.options.host_suffix);
     let certificate = certificate::load(&settings.tls, data, &names, SystemClock.now())?;
     let tls = certificate.map(|certificate| match kept {
         Some(tls) => {
@@ -160,7 +167,7 @@ async fn serve(
     if let Some(advice) = &advice
         && let Err(error) = advice.load().await
     {
-        tracing::warn!(%error, "could not read what advice rests on; it begins again");
+        tracing::warn!(%error, "could not read the stored data of advice; it starts with none");
     }
     operator.add_sources(vec![shared, accounts, meter]);
     operator.add_sources(vec![Arc::new(tables.clone()), Arc::new(queues.clone())]);
@@ -184,10 +191,15 @@ async fn serve(
     chores.extend(advice.iter().flat_map(|advice| chores::of_advice(advice, &duty)));
     operator.started();
     notify.ready();
-    Started { settings, data, services: addresses, admin: admin.address(), recovery }.announce()?;
+    let token_file = admin.tokens().map(|_| admin::token_file(&settings.options, data));
+    let admin_address = admin.address();
+    Started { settings, data, services: addresses, admin: admin_address, token_file, recovery }
+        .announce()?;
 
     let drain = bounds.drain_seconds.duration();
-    let stop = Stop { signals: stop, readiness: operator.readiness(), notify, log, drain };
+    let temporary = settings.has_temporary_data().then(|| data.to_path_buf());
+    let stop =
+        Stop { signals: stop, readiness: operator.readiness(), notify, log, drain, temporary };
     let connections_max = usize::try_from(connections_max)?;
     let connection_bound = Some(ConnectionBound::new(connections_max));
     let options =
@@ -210,7 +222,7 @@ async fn serve(
     if let Some(advice) = advice.filter(|_| engine.nature().writers == Writers::Sole)
         && let Err(error) = advice.keep().await
     {
-        tracing::warn!(%error, "could not store what advice rests on");
+        tracing::warn!(%error, "could not store the data of advice");
     }
     engine.close().await.context("close the engine")?;
     drop(admin);
@@ -218,6 +230,17 @@ async fn serve(
     let uptime_s = began.elapsed().as_secs();
     tracing::info!(uptime_s, requests, cut, "stopped");
     Ok(())
+}
+
+/// The directory may exist or not, but nothing else may have its name.
+fn check_data_directory(data: &Path) -> Result<()> {
+    match data.exists() && !data.is_dir() {
+        true => Err(usage(
+            format!("--data {} is not a directory", data.display()),
+            "choose a directory; it is created if it does not exist",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// What this process says of itself to operators of a shared store.
@@ -247,14 +270,13 @@ fn front_options(settings: &Settings) -> FrontOptions {
             slow: Duration::from_millis(settings.options.slow_ms.into()),
             query: settings.options.log_query,
         },
-        // The low digits of the clock come first, so that the ids of two runs are easy to tell
-        // apart.
+        // The low digits of the clock come first, so that the ids of two runs are easy to distinguish.
         request_id_seed: SystemClock.now().ticks().reverse_bits(),
         ..FrontOptions::default()
     }
 }
 
-/// The bounds of the queue service.
+/// The limits of the queue service.
 fn queue_bounds(bounds: &Bounds) -> QueueBounds {
     QueueBounds {
         ready_bytes_max: mib(bounds.message_memory_mib.get()),

@@ -20,6 +20,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+/// How long the declaration of indexes builds them before it is answered: so small tables never have an
+/// index that is only being built.
+const FIRST_BUILD_MS: u64 = 500;
+
 /// The ports of the enabled services.
 pub(crate) struct Listeners {
     table: Option<TcpListener>,
@@ -95,7 +99,7 @@ impl Services {
         table.into_iter().chain(queue).collect()
     }
 
-    /// What watches the traffic of tables.
+    /// Watches the traffic on tables.
     pub(crate) fn advice(&self) -> Option<Arc<Advice>> {
         self.table.as_ref().map(|bound| bound.front.service().advice())
     }
@@ -181,13 +185,14 @@ fn table_options(settings: &Settings) -> TableOptions {
     let defaults = TableOptions::default();
     let mut options =
         TableOptions { simulate, query_log, prices, snapshots, advice, waiters_max, ..defaults };
-    options.host_suffixes.extend(settings.host_suffixes.iter().cloned());
+    options.first_build_ms = FIRST_BUILD_MS;
+    options.host_suffixes.extend(settings.options.host_suffix.iter().cloned());
     options
 }
 
 fn queue_options(settings: &Settings) -> QueueOptions {
     let deletion_seconds = settings.options.simulate.queue_deletion();
     let mut options = QueueOptions { deletion_seconds, ..QueueOptions::default() };
-    options.host_suffixes.extend(settings.host_suffixes.iter().cloned());
+    options.host_suffixes.extend(settings.options.host_suffix.iter().cloned());
     options
 }

@@ -5,12 +5,16 @@ use crate::notify::Notify;
 use lazuli_admin::{Readiness, Reason};
 use lazuli_cli::Exit;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long the last log lines may take to be written after a second stop signal.
 const FLUSH_WAIT_MAX: Duration = Duration::from_millis(200);
+
+/// How often the removal of temporary data is tried after a second stop signal.
+const REMOVALS_MAX: u32 = 3;
 
 /// Signal handlers; once installed, the signals no longer end the process by default.
 pub(crate) struct Signals {
@@ -35,6 +39,8 @@ pub(crate) struct Stop {
     pub(crate) log: LogQueue,
     /// How long to keep serving after `/readyz` reports the stop.
     pub(crate) drain: Duration,
+    /// A directory that ends with the process.
+    pub(crate) temporary: Option<PathBuf>,
 }
 
 impl Signals {
@@ -71,6 +77,14 @@ impl Stop {
             let signal = self.signals.next().await;
             tracing::warn!(signal, "exiting immediately on a second signal");
             self.log.flush(FLUSH_WAIT_MAX);
+            if let Some(directory) = self.temporary {
+                // The engine still runs: a file that it creates meanwhile fails a removal.
+                for _ in 0..REMOVALS_MAX {
+                    if std::fs::remove_dir_all(&directory).is_ok() {
+                        break;
+                    }
+                }
+            }
             std::process::exit(Exit::Interrupted as i32);
         });
         tokio::time::sleep(drain).await;

@@ -1,5 +1,5 @@
-//! `lazuli status`: the gateways of a shared store, which one runs the chores, and whether the store is
-//! well. It reads the store itself, so it needs no gateway, and changes nothing.
+//! `lazuli status`: the gateways of a shared store, which one runs the chores, and whether the store is well. It reads
+//! the store directly, without a gateway, and changes nothing.
 
 use crate::stores;
 use anyhow::{Context, Result};
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A gateway that has said nothing for this long is not well: three announcements.
+/// A gateway that has been silent for this long is not well: three announcements.
 const SILENT_SECONDS: u64 = 45;
 
 #[derive(Args, Clone, Debug)]
@@ -32,18 +32,18 @@ pub(crate) struct StatusArguments {
     json: bool,
 }
 
-/// What the store shows.
+/// The state of the store.
 struct Status {
     store: String,
     answered: Duration,
-    /// Who runs the chores, and for how long it has said nothing.
+    /// The gateway that runs the chores, and how long it has been silent.
     holder: Option<(String, u64)>,
     gateways: Vec<Shown>,
 }
 
 struct Shown {
     gateway: Gateway,
-    /// How long ago it was last well, by the store's clock.
+    /// Time since its last announcement, by the store's clock.
     silent_seconds: u64,
 }
 
@@ -63,6 +63,7 @@ pub(crate) fn run(arguments: &StatusArguments) -> Result<Exit> {
     runtime.shutdown_timeout(Duration::from_secs(1));
     let status = match status {
         Ok(status) => status,
+        Err(error) if failure::exit_of(&error) == Exit::Usage => return Err(error),
         Err(error) => {
             failure::report(&error);
             return Ok(Exit::Unreachable);
@@ -99,7 +100,7 @@ async fn look(arguments: &StatusArguments) -> Result<Status> {
     })
 }
 
-/// By the clock that stamps the revisions: the newest of them would tell the time only while somebody writes.
+/// By the clock that stamps the revisions: the newest revision would show the time only while somebody writes.
 fn seconds_between(then: Revision, now: Revision) -> u64 {
     let time = |revision: Revision| Timestamp::from_ticks(revision.0);
     match (time(then), time(now)) {

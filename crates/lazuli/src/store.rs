@@ -5,7 +5,7 @@ use crate::engine_choice::EngineChoice;
 use crate::options::{EngineArguments, MIB};
 use crate::serve::mib;
 use anyhow::{Context, Result, bail, ensure};
-use lazuli_cli::failure::{chain, with_hint};
+use lazuli_cli::failure::{chain, usage, with_hint};
 use lazuli_engine::retry::Pace;
 use lazuli_engine::{Engine, Limits, Revision};
 use lazuli_engine_local::{LocalOptions, OpenError, ReopeningEngine};
@@ -30,12 +30,12 @@ impl Opened {
     }
 }
 
-/// What a shared store is opened for.
+/// The access with which a shared store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// To write as well; what an empty store lacks is created.
+    /// For writing: whatever an empty store lacks is created.
     Write,
-    /// To read alone: nothing is written, and a store must be there.
+    /// For reading only: nothing is written, and the store must exist.
     Look,
 }
 
@@ -49,7 +49,7 @@ pub(crate) async fn open(
     match &settings.engine {
         EngineChoice::Local => {
             let (data, options) = (data.to_path_buf(), engine_options(settings));
-            // Elsewhere, because it reads the journals, and signals must be heard meanwhile.
+            // In another thread, because it reads the journals, and signals must be handled in the meantime.
             let opened = tokio::task::spawn_blocking(move || open_local(&data, options)).await;
             Opened::new(opened.context("open the store")??, None)
         }
@@ -95,9 +95,15 @@ fn open_local(data: &Path, options: LocalOptions) -> Result<ReopeningEngine> {
                 "the data is damaged: check the disk, restore the directory from a copy, or use \
                  another one with --data"
             }
-            _ => "check that the directory exists, is writable and has free space",
+            _ => {
+                "check that this user may create the directory given with --data and write there, and \
+                 that its disk has free space"
+            }
         };
-        with_hint(chain(&error), advice)
+        match error {
+            OpenError::NotLazuli { .. } => usage(chain(&error), advice),
+            _ => with_hint(chain(&error), advice),
+        }
     })
 }
 
@@ -115,7 +121,7 @@ mod postgres {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// How long somebody who only looks waits for a connection.
+    /// How long a read-only open waits for a connection.
     const LOOK_MAX: Duration = Duration::from_secs(5);
 
     pub(super) async fn open(
@@ -161,10 +167,10 @@ mod tikv {
     use crate::options::EngineArguments;
     use crate::serve::mib;
     use anyhow::Result;
-    use lazuli_cli::failure::with_hint;
+    use lazuli_cli::failure::{usage, with_hint};
     use lazuli_engine::Revision;
     use lazuli_engine::retry::Pace;
-    use lazuli_engine_tikv::{TikvAddress, TikvEngine, TikvOptions};
+    use lazuli_engine_tikv::{OpenError, TikvAddress, TikvEngine, TikvOptions};
     use lazuli_model::{Clock, SystemClock};
     use std::sync::Arc;
 
@@ -184,7 +190,10 @@ mod tikv {
         };
         let now = || Revision(SystemClock.now().ticks());
         let opened = TikvEngine::open(options, now).await;
-        let opened = opened.map_err(|error| with_hint(error.to_string(), error.hint()))?;
+        let opened = opened.map_err(|error| match error {
+            OpenError::Files(_) => usage(error.to_string(), error.hint()),
+            _ => with_hint(error.to_string(), error.hint()),
+        })?;
         tracing::info!(
             store = opened.cluster,
             address = %address,
@@ -201,7 +210,7 @@ mod tikv {
     }
 }
 
-/// A request reads from one view: if views expired during a request, queries would fail at random.
+/// A request reads from one view: if views expired during requests, queries would fail at random (K-3.6).
 fn check_view_life(limits: &Limits) -> Result<()> {
     let (needed, given) = (2 * REQUEST_MS_MAX, limits.view_ms_max);
     ensure!(given >= needed, "the engine's views live {given} ms, but requests need {needed} ms");
@@ -222,5 +231,18 @@ fn engine_options(settings: &Settings) -> LocalOptions {
         queue_wait_max: bounds.commit_wait_seconds.duration(),
         group_commits_max: bounds.commit_group_max.get() as usize,
         ..LocalOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// K-3.6
+    #[test]
+    fn views_must_live_for_two_requests() {
+        let limits = |view_ms_max| Limits { view_ms_max, ..Limits::DEFAULT };
+        assert!(check_view_life(&limits(2 * REQUEST_MS_MAX)).is_ok());
+        assert!(check_view_life(&limits(2 * REQUEST_MS_MAX - 1)).is_err());
     }
 }

@@ -7,29 +7,29 @@ use crate::pace::RuntimePace;
 use crate::store::{self, Access};
 use anyhow::Result;
 use clap::Parser;
-use lazuli_cli::failure::{chain, with_hint};
+use lazuli_cli::failure::{chain, usage, with_hint};
 use lazuli_engine::{Engine, Revision};
 use lazuli_engine_local::{LocalEngine, LocalOptions};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a command does with a store.
+/// What a command uses a store for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Reads it; it must exist.
     Source,
     /// Fills it; a data directory is created.
     Target,
-    /// Looks at what its gateways share.
+    /// Shows what its gateways share.
     Shared,
 }
 
-/// A store as a command line names it.
+/// A store given on a command line.
 #[derive(Debug, PartialEq, Eq)]
 enum Named<'a> {
     Directory(&'a Path),
     Address(&'a str),
-    /// An account, which the commands that speak HTTP would copy.
+    /// An account, not a store: its data can only be copied over HTTP.
     Account,
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn open(store: &str, role: Role, password_file: Option<&Path>) 
             open_directory(path, role).map(|engine| Opened { engine, clock: None })
         }
         Named::Address(address) => open_shared(address, role, password_file).await,
-        Named::Account => Err(with_hint(
+        Named::Account => Err(usage(
             "this copies stores, not accounts",
             "name a data directory, postgres://… or tikv://…",
         )),
@@ -70,19 +70,19 @@ fn open_directory(path: &Path, role: Role) -> Result<Arc<dyn Engine>> {
     let shown = path.display();
     if role == Role::Shared && !path.exists() {
         // The text is not shown: it may hold a password.
-        return Err(with_hint(
+        return Err(usage(
             "--engine is not the address of a store",
             "an address begins with postgres:// or tikv://",
         ));
     }
     if role == Role::Shared {
-        return Err(with_hint(
+        return Err(usage(
             format!("{shown} is a data directory, which one server has to itself"),
             "ask that server with lazuli health; --engine takes postgres://… or tikv://…",
         ));
     }
     if role == Role::Source && !path.join("LAZULI").is_file() {
-        return Err(with_hint(
+        return Err(usage(
             format!("{shown} is not a data directory of lazuli"),
             "name the directory that lazuli serve --data was given",
         ));
@@ -93,7 +93,7 @@ fn open_directory(path: &Path, role: Role) -> Result<Arc<dyn Engine>> {
     Ok(Arc::new(engine))
 }
 
-/// The options of engines, with their defaults.
+/// The options of engines, at their defaults.
 #[derive(Parser)]
 #[command(no_binary_name = true)]
 struct Options {

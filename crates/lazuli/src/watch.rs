@@ -23,9 +23,9 @@ pub(crate) struct Watch {
     /// Free space below which writes are refused.
     pub(crate) reserve_bytes: u64,
     pub(crate) disk: Arc<DiskGuard>,
-    /// Set once it is open.
+    /// Set once the engine is open.
     pub(crate) engine: OnceLock<Arc<dyn Engine>>,
-    /// Set once it is loaded, if HTTPS is on.
+    /// Set once the certificate is loaded, if HTTPS is on.
     pub(crate) https: OnceLock<Https>,
 }
 
@@ -53,8 +53,7 @@ impl Watch {
         self.run_beside(disk).await;
     }
 
-    /// Checks the rest while `disk` runs. A call to a hanging disk does not return, and must not stop
-    /// the other checks.
+    /// Runs the other checks alongside `disk`. A call to a hanging disk does not return, and must not stop them.
     async fn run_beside(&self, disk: impl Future<Output = ()>) {
         let rest = async {
             loop {
@@ -162,7 +161,7 @@ mod tests {
         assert!(!roomy.disk.is_full() && roomy.readiness.is_ready());
     }
 
-    /// What a listener answers to `GET /readyz`.
+    /// A listener's answer to `GET /readyz`.
     fn readyz(watch: &Watch) -> (u16, String) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let options = AdminOptions {
@@ -176,7 +175,7 @@ mod tests {
         get(admin.address(), "/readyz", "").unwrap()
     }
 
-    /// What a listener says after a check of a closed engine.
+    /// A listener's answer after a check of a closed engine.
     async fn look_at_closed(writers: Writers) -> (u16, String) {
         let data = tempfile::tempdir().unwrap();
         let engine =
@@ -245,7 +244,7 @@ mod tests {
         assert_eq!(readyz(&watch).0, 200);
     }
 
-    /// An engine that never says how it is.
+    /// An engine that never reports its health.
     struct Silent(MemoryEngine);
 
     impl Layer for Silent {

@@ -8,7 +8,7 @@ use lazuli_testkit::server::{ACCOUNT, Server};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
-/// A running server, and the data that goes with it.
+/// A running server and its data.
 struct Lazuli {
     server: Server,
     _data: tempfile::TempDir,
@@ -26,7 +26,7 @@ impl Lazuli {
         self.server.address()
     }
 
-    /// A connection that says `host` (its port is added) and puts `segment` before every path.
+    /// A connection with the host `host` (its port is added) that puts `segment` before every path.
     fn connect(&self, host: &str, segment: &str) -> Connection {
         let address = self.address();
         let host = format!("{host}:{}", address.port());
@@ -40,7 +40,7 @@ fn expect(response: Response, status: u16) -> Response {
     response
 }
 
-/// Makes a table and two entities, and reads them; every link must begin with `base`.
+/// Creates a table and two entities, and reads them; every link must begin with `base`.
 #[track_caller]
 fn check_served(connection: &mut Connection, base: &str) {
     let mut send =
@@ -67,7 +67,7 @@ fn check_served(connection: &mut Connection, base: &str) {
     expect(connection.send(&Request::new("DELETE", "/Tables('Orders')")).unwrap(), 204);
 }
 
-/// Reads and asks for statistics; writes must be refused.
+/// Reads and requests statistics; writes must be refused.
 #[track_caller]
 fn check_secondary(connection: &mut Connection) {
     let mut send = |request: Request<'_>| connection.send(&request).unwrap();
@@ -88,7 +88,7 @@ fn the_account_is_a_segment_of_the_path() {
         check_served(&mut lazuli.connect(host, &format!("/{ACCOUNT}")), &base);
         check_secondary(&mut lazuli.connect(host, &format!("/{ACCOUNT}-secondary")));
     }
-    // As the az command line and the JavaScript library ask the secondary.
+    // As the az command line and the JavaScript library query the secondary.
     check_secondary(&mut lazuli.connect("127.0.0.1", &format!("/{ACCOUNT}-secondary/{ACCOUNT}")));
     check_secondary(&mut lazuli.connect("127-secondary.0.0.1", &format!("/{ACCOUNT}")));
 }
@@ -133,7 +133,7 @@ fn several_accounts_do_not_see_each_other() {
     let create = Request::new("POST", "/Tables").json(r#"{"TableName":"Orders"}"#);
     let mut ours = lazuli.connect("localhost", &format!("/{ACCOUNT}"));
     expect(ours.send(&create).unwrap(), 201);
-    // The same key, but the signature is made for the account that is named.
+    // The same key, but the signature is made for another account name.
     let mut theirs = lazuli.connect("localhost", "/other");
     expect(theirs.send(&Request::new("GET", "/Tables")).unwrap(), 403);
 }

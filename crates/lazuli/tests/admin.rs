@@ -1,4 +1,4 @@
-//! The admin listener of the real binary, and the command that asks it.
+//! The admin listener of the real binary, and the command that queries it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,14 +8,15 @@ use lazuli_testkit::held_store::HeldStore;
 use lazuli_testkit::http::{Request, get};
 use lazuli_testkit::server::Server;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::path::Path;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_lazuli");
 
-/// How long something that must happen may take.
+/// How long an expected event may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(data: &Path, arguments: &[&str]) -> Server {
@@ -32,7 +33,7 @@ fn health(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// Asks until the answer is as wanted.
+/// Asks until the answer is as expected.
 #[track_caller]
 fn wait_for(server: &Server, path: &str, status: u16, part: &str) {
     let deadline = Instant::now() + PATIENCE;
@@ -62,7 +63,7 @@ fn a_server_that_names_its_ports_is_ready() {
     for part in ["lazuli_build_info{version=", "lazuli_ready 1\n", "process_open_fds "] {
         assert!(metrics.contains(part), "{part} is missing: {metrics}");
     }
-    // The service ports serve nothing of it: `healthz` is a legal name of an account.
+    // The service ports serve none of this: `healthz` is a legal account name.
     let answer = server.connect().unwrap().send(&Request::new("GET", "/healthz")).unwrap();
     assert_ne!(answer.status, 200);
 }
@@ -83,7 +84,7 @@ fn health_tells_by_its_exit_code() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let gone = lazuli(&["health", "--url", &format!("http://{free}")]);
     assert_eq!(gone.status.code(), Some(5));
-    assert_eq!(lazuli(&["health", "--url", "ftp://x"]).status.code(), Some(1));
+    assert_eq!(lazuli(&["health", "--url", "ftp://x"]).status.code(), Some(2));
     assert_eq!(lazuli(&["health", "--nonsense"]).status.code(), Some(2));
 }
 
@@ -139,6 +140,23 @@ fn a_draining_server_serves_and_a_second_signal_stops_it_at_once() {
     assert_eq!(server.wait().unwrap().code(), Some(130));
 }
 
+/// Ctrl-C twice is common: what it leaves would fill the disk, start after start.
+#[test]
+fn a_server_in_memory_that_is_stopped_at_once_leaves_nothing() {
+    let scratch = tempfile::tempdir().unwrap();
+    let entries = || fs::read_dir(scratch.path()).unwrap().count();
+    let mut command = Command::new(BINARY);
+    command.env("TMPDIR", scratch.path());
+    let arguments = ["--in-memory", "--drain-seconds", "3600"];
+    let server = Server::start_command(command, scratch.path(), &arguments).unwrap();
+    assert_eq!(entries(), 1, "its data are elsewhere");
+    server.signal("TERM").unwrap();
+    wait_for(&server, "/readyz", 503, r#""code":"stopping""#);
+    server.signal("INT").unwrap();
+    assert_eq!(server.wait().unwrap().code(), Some(130));
+    assert_eq!(entries(), 0);
+}
+
 #[test]
 fn a_disk_below_the_reserve_is_not_ready() {
     let data = tempfile::tempdir().unwrap();
@@ -171,7 +189,7 @@ fn the_listener_is_opened_to_the_network_only_on_purpose() {
         ["--table-port", "0", "--queue-port", "0", "--data", directory, "--admin", "0.0.0.0:0"];
     let refused = lazuli(&open);
     let stderr = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("--admin-insecure"), "{stderr}");
 
     let server = start(data.path(), &["--admin", "0.0.0.0:0", "--admin-insecure"]);
@@ -179,6 +197,34 @@ fn the_listener_is_opened_to_the_network_only_on_purpose() {
     assert_eq!(server.ask_admin("/metrics").unwrap().0, 401);
     let token = fs::read_to_string(data.path().join("admin-token")).unwrap();
     assert_eq!(server.ask_admin_with("/metrics", token.trim()).unwrap().0, 200);
+}
+
+/// O-1.4: the token lasts as long as a server that keeps no data, and people see where it is.
+#[test]
+fn the_token_of_a_server_in_memory_is_in_a_file_that_it_prints() {
+    let mut server = Command::new(BINARY)
+        .args(["serve", "--in-memory", "--table-port", "0", "--queue-port", "0"])
+        .args(["--admin", "0.0.0.0:0", "--admin-insecure"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut value_of = |name: &str| {
+        let mut values = lines
+            .by_ref()
+            .filter_map(|line| Some(line.strip_prefix(&format!("  {name:<8} "))?.to_owned()));
+        values.next().unwrap()
+    };
+    let admin = value_of("admin").strip_prefix("http://").unwrap().parse().unwrap();
+    let file = PathBuf::from(value_of("token").strip_suffix(" (for the metrics)").unwrap());
+    let token = format!("Authorization: Bearer {}\r\n", fs::read_to_string(&file).unwrap().trim());
+    assert_eq!(get(admin, "/metrics", "").unwrap().0, 401);
+    assert_eq!(get(admin, "/metrics", &token).unwrap().0, 200);
+    let pid = server.id().to_string();
+    assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    assert!(!file.exists(), "it is deleted with the rest");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Counts for analytics with the real binary: what was counted is in the tables after a stop.
+//! Analytics with the real binary: after a stop, the counts are in the tables.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -91,7 +91,7 @@ fn requests_to_queues_are_counted_too() {
     ];
     check_rows(&server, "$MetricsHourPrimaryTransactionsQueue", &rows);
     check_rows(&server, "$MetricsMinutePrimaryTransactionsQueue", &rows);
-    // The name of old versions.
+    // The name in old versions.
     check_rows(&server, "$MetricsTransactionsQueue", &rows);
     let query = Request::new("GET", "/$MetricsCapacityQueue()");
     assert_eq!(server.connect().unwrap().send(&query).unwrap().status, 404);

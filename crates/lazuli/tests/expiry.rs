@@ -1,4 +1,4 @@
-//! The real binary deletes expired messages by itself: no client asks for it.
+//! The real binary deletes expired messages by itself, without a request.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long something that must happen may take.
+/// How long an expected event may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Long ago, so that nobody has to wait until a message expires.
+/// Long ago, so that messages expire at once.
 struct Past;
 
 impl Clock for Past {
@@ -31,7 +31,7 @@ fn open(data: &Path) -> Arc<LocalEngine> {
     Arc::new(LocalEngine::open(data, LocalOptions::default()).unwrap())
 }
 
-/// Puts messages that live a minute, and one that lives for ever.
+/// Puts messages that live a minute, and one that never expires.
 async fn put_messages(engine: Arc<LocalEngine>) {
     let numbers = AtomicU64::new(1);
     let random = Arc::new(move || numbers.fetch_add(1, Ordering::SeqCst));

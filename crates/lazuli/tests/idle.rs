@@ -1,4 +1,4 @@
-//! Connections that only stand there keep nobody out, and cost little.
+//! Idle connections keep nobody out, and cost little.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// As many as the issue of hostile input names; where the system has fewer descriptors, so many.
 const IDLE: usize = 10_000;
-/// What the server may take of memory with all of them.
+/// The most memory that the server may use with all of them.
 const MIB_MAX: u64 = 200;
 
 fn resident_mib(pid: u32) -> u64 {
@@ -28,9 +28,9 @@ fn ten_thousand_idle_connections_keep_nobody_out() {
     for _ in 0..20 {
         witness.work().unwrap();
     }
-    // A newcomer too.
+    // A new client is served too.
     Witness::new(server.address(), "Newcomer").unwrap().work().unwrap();
-    // None of them was closed on: there is nothing to read, not even the end.
+    // None of them was closed: there is nothing to read, not even an end of file.
     let mut first = &idle[0];
     first.set_nonblocking(true).unwrap();
     let read = first.read(&mut [0; 1]).unwrap_err();

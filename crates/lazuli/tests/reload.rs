@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const OLD: &str = "dGhlIG9sZCBrZXk=";
 const NEW: &str = "dGhlIG5ldyBrZXk=";
 
-/// How long a signal may take to have its effect.
+/// How long a signal may take to have an effect.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn start(data: &Path, arguments: &[&str]) -> Server {
@@ -25,7 +25,7 @@ fn status(server: &Server, key: &str) -> u16 {
     connection.send(&Request::new("GET", "/Tables")).unwrap().status
 }
 
-/// Asks again until `happened`, since nobody tells a sender of signals when they took effect.
+/// Asks until `happened`, because the sender of a signal is not told when it took effect.
 #[track_caller]
 fn wait_until(what: &str, happened: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -84,7 +84,7 @@ fn a_bad_file_keeps_the_accounts_and_says_why() {
     assert_eq!(status(&server, OLD), 403);
 }
 
-/// O-1.4, O-6.2: both tokens of the admin listener are read again, or both stay.
+/// O-1.4, O-6.2: both tokens of the admin listener are read again, or neither is.
 #[test]
 fn tokens_of_the_admin_listener_rotate_without_a_restart() {
     let data = tempfile::tempdir().unwrap();

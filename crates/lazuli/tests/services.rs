@@ -1,4 +1,4 @@
-//! Tables and queues in one process: both by default, or those that are asked for.
+//! Tables and queues in one process: both by default, or those selected.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

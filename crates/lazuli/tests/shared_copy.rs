@@ -26,7 +26,7 @@ enum Shared {
     Tikv(StandIn),
 }
 
-/// What is not installed: nothing is tested then, which is said, and is a failure in CI.
+/// What is not installed: nothing is tested then, which is reported, and is a failure in CI.
 fn skip(missing: &str) -> Option<Shared> {
     assert!(std::env::var_os("CI").is_none(), "{missing} is not installed");
     eprintln!("skipped: {missing} is not installed");
@@ -71,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// Whether nobody ever wrote to it.
+    /// Whether it was never written to.
     fn is_empty(&self) -> bool {
         match self {
             Self::Postgres(database) => {
@@ -179,7 +179,7 @@ fn copy_to_the_store_and_back(store: &Shared) {
     assert_eq!(copied.status.code(), Some(0), "{}", said(&copied));
     let server = gateway(&address);
     assert_eq!(page(&server), expected);
-    // What the gateway leaves in the store is not copied.
+    // The gateway's own records in the store are not copied.
     let copied = lazuli(&["copy", "--from", &address, "--to", to.to_str().unwrap(), "--json"]);
     assert_eq!(copied.status.code(), Some(0), "{}", said(&copied));
     assert!(said(&copied).contains("\"extra\":0"), "{}", said(&copied));
@@ -191,7 +191,7 @@ fn copy_to_the_store_and_back(store: &Shared) {
     assert_eq!(full.status.code(), Some(6), "{}", said(&full));
 }
 
-/// `status` and the source of a copy only read: an empty store stays empty, and is told from a healthy one.
+/// `status` and the source of a copy only read: an empty store stays empty, and is distinguished from a healthy one.
 fn look_at_an_empty_store(store: &Shared) {
     let address = store.address();
     let dir = tempfile::tempdir().unwrap();
@@ -209,7 +209,7 @@ fn look_at_an_empty_store(store: &Shared) {
     assert!(store.is_empty());
 }
 
-/// All gateways were killed: the newest of their records is old by the store's clock, and by nothing else.
+/// All gateways were killed: the newest of their records is old by the store's clock, and only by that.
 fn killed_gateways_are_not_healthy(store: &Shared) {
     let address = store.address();
     let server = gateway(&address);
@@ -230,7 +230,7 @@ fn status_until_gateways_leave(store: &Shared) {
     let address = store.address();
     let status = || lazuli(&["status", "--engine", &address, "--json"]);
     let (one, other) = (gateway(&address), gateway(&address));
-    // Both say that they are well right after their start, which is after they listen.
+    // Both announce that they are well right after their start, which is after they listen.
     let patience = Instant::now() + Duration::from_secs(60);
     let mut both = status();
     while said(&both).matches("\"well\":true").count() < 2 {
@@ -262,7 +262,7 @@ fn refuse_a_newer_format(store: &Shared) {
         assert!(said(&refused).contains("format 999"), "{}", said(&refused));
         assert!(said(&refused).contains("hint:"), "{}", said(&refused));
     }
-    // Nothing was changed by the attempt.
+    // The attempt has changed nothing.
     assert_eq!(store.format(), "999");
 }
 
@@ -302,7 +302,7 @@ macro_rules! on_stores {
 
 on_stores! { postgres tikv }
 
-/// O-12.6: a copy that is killed goes on, whenever that was: before and after its first write, in the middle,
+/// O-12.6: a copy that is killed resumes, whenever that was: before and after its first write, in the middle,
 /// and while it compares.
 #[test]
 fn a_copy_that_is_killed_goes_on_from_any_moment() {
@@ -317,7 +317,7 @@ fn a_copy_that_is_killed_goes_on_from_any_moment() {
     let (_, rest) = address.split_once('@').unwrap();
     let (target, _) = rest.split_once('/').unwrap();
     let proxy = WireCut::before(target.parse().unwrap(), 1).unwrap();
-    // Slow enough that each exchange can be met.
+    // Slow enough to stop at each exchange.
     proxy.set(Weather::Slow(Duration::from_millis(30)));
     let slow = address.replace(target, &proxy.address().to_string());
     let (from, state) = (from.to_str().unwrap(), state.to_str().unwrap());
@@ -326,11 +326,11 @@ fn a_copy_that_is_killed_goes_on_from_any_moment() {
     while !is_killed_after(moments, &proxy, &arguments) {
         moments += 1;
     }
-    // Connection, tables, the look whether it is empty, two commits, the comparison.
+    // Connection, tables, the check that it is empty, two commits, the comparison.
     assert!(moments > 8, "it ended after {moments} exchanges");
 }
 
-/// Runs a copy and kills it after so many exchanges with the store. Returns whether it was complete before.
+/// Runs a copy and kills it after this many exchanges with the store. Returns whether it completed before.
 fn is_killed_after(exchanges: u64, proxy: &WireCut, arguments: &[&str]) -> bool {
     let began = proxy.exchanges();
     let mut command = Command::new(BINARY);
@@ -343,7 +343,7 @@ fn is_killed_after(exchanges: u64, proxy: &WireCut, arguments: &[&str]) -> bool 
         std::thread::yield_now();
     }
     let ended = copy.wait_with_output().unwrap();
-    // It may be killed when it has said that all is done.
+    // It may be killed after it has reported completion.
     let is_complete = said(&ended).contains("all the same");
     let was_killed = ended.status.code().is_none();
     assert!(is_complete || was_killed, "after {exchanges}: {}", said(&ended));

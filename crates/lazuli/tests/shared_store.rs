@@ -1,4 +1,4 @@
-//! Gateways on PostgreSQL: how they start, refuse to start with a hint, and live through an outage (K-8).
+//! Gateways on PostgreSQL: how they start, refuse to start with a hint, and survive an outage (K-8).
 
 #![cfg(feature = "postgres")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -17,9 +17,21 @@ fn start(address: &str, arguments: &[&str]) -> Server {
     Server::start_gateway(Command::new(BINARY), address, arguments).unwrap()
 }
 
-/// Starts a gateway, which must end of itself with a problem and a hint; returns what it said.
+/// Starts a gateway on a store that it must refuse; returns what it said.
 #[track_caller]
 fn check_refused(address: &str, arguments: &[&str], problem: &str, hint: &str) -> String {
+    check_ended(1, address, arguments, problem, hint)
+}
+
+/// Starts a gateway with options that no store can satisfy (O-6.5); returns what it said.
+#[track_caller]
+fn check_wrong(address: &str, arguments: &[&str], problem: &str, hint: &str) -> String {
+    check_ended(2, address, arguments, problem, hint)
+}
+
+/// Starts a gateway, which must end of itself with this code, a problem and a hint.
+#[track_caller]
+fn check_ended(code: i32, address: &str, arguments: &[&str], problem: &str, hint: &str) -> String {
     let ports = ["--table-port", "0", "--queue-port", "0", "--admin", "off"];
     let output = Command::new(BINARY)
         .args(ports)
@@ -28,7 +40,7 @@ fn check_refused(address: &str, arguments: &[&str], problem: &str, hint: &str) -
         .output()
         .unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
     let (error, advice) = stderr.split_once("\nhint: ").unwrap_or((stderr.as_str(), ""));
     assert!(error.contains(problem), "{stderr}");
     assert!(advice.contains(hint), "{stderr}");
@@ -66,7 +78,7 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// K-7.16: it belongs to the gateway that made it, and occupies a connection.
+/// K-7.16: a snapshot belongs to the gateway that made it, and occupies a connection.
 #[test]
 fn snapshots_are_of_one_gateway_and_leave_connections_to_others() {
     if !postgres::is_there() {
@@ -94,7 +106,7 @@ fn snapshots_are_of_one_gateway_and_leave_connections_to_others() {
     assert_eq!(ask(&one, "new").status, 200);
 }
 
-/// K-1.1, K-1.2, K-8.2: the second gateway finds what the first one made.
+/// K-1.1, K-1.2, K-8.2: the second gateway finds what the first one wrote.
 #[test]
 fn gateways_share_one_store() {
     if !postgres::is_there() {
@@ -124,7 +136,7 @@ fn gateways_share_one_store() {
     }
 }
 
-/// an entity and a message are written in one commit, whichever gateway is asked.
+/// an entity and a message are written in one commit, through either gateway.
 #[test]
 fn transaction_with_a_message_is_seen_whole_through_the_other_gateway() {
     if !postgres::is_there() {
@@ -135,7 +147,7 @@ fn transaction_with_a_message_is_seen_whole_through_the_other_gateway() {
     outbox::check_on_gateways(&one, &other).unwrap();
 }
 
-/// K-8.6, K-8.7: 503 within the wait, then everything goes on without a restart.
+/// K-8.6, K-8.7: 503 within the wait, then everything continues without a restart.
 #[test]
 fn store_that_is_away_is_503_and_comes_back() {
     if !postgres::is_there() {
@@ -161,28 +173,33 @@ fn store_that_is_away_is_503_and_comes_back() {
     assert_eq!(create_table(&server, "after"), 201);
 }
 
-/// K-8.1
+/// K-8.1, O-6.5
 #[test]
 fn what_contradicts_a_shared_store_is_explained() {
     let address = "postgres://lazuli@127.0.0.1:1/data";
     let exclude = "exclude each other";
-    check_refused(address, &["--data", "here"], exclude, "leave out --data");
-    check_refused(address, &["--durability", "memory"], exclude, "--durability");
-    check_refused(address, &["--in-memory"], exclude, "--in-memory");
-    let said = check_refused(
+    check_wrong(address, &["--data", "here"], exclude, "leave out --data");
+    check_wrong(address, &["--durability", "memory"], exclude, "--durability");
+    check_wrong(address, &["--in-memory"], exclude, "--in-memory");
+    let said = check_wrong(
         "postgres://lazuli:secret@127.0.0.1/data",
         &[],
         "has a password",
         "--engine-password-file",
     );
     assert!(!said.contains("secret"), "{said}");
-    check_refused("mysql://secret@h/d", &[], "not the address of a store", "postgres://");
-    check_refused("postgres://h/d", &[], "names no user", "postgres://lazuli@host");
-    check_refused("postgres://u@h/d?colour=blue", &[], "not an address", "schema=");
-    check_refused("postgres://u@h/d?sslmode=maybe", &[], "no sslmode", "verify-full");
+    check_wrong("mysql://secret@h/d", &[], "not the address of a store", "postgres://");
+    check_wrong("postgres://h/d", &[], "names no user", "postgres://lazuli@host");
+    check_wrong("postgres://u@h/d?colour=blue", &[], "not an address", "schema=");
+    check_wrong("postgres://u@h/d?sslmode=maybe", &[], "no sslmode", "verify-full");
     let weak = "postgres://u@h/d?sslrootcert=root.pem";
-    check_refused(weak, &[], "asks nobody for a certificate", "sslmode=verify-full");
-    check_refused(address, &["--engine-password-file", "none"], "cannot read none", "path");
+    check_wrong(weak, &[], "asks nobody for a certificate", "sslmode=verify-full");
+    let missing = ["sslrootcert=/none/such", "sslcert=/none/such&sslkey=/none/other"];
+    for files in missing {
+        let address = format!("postgres://u@h/d?sslmode=require&{files}");
+        check_wrong(&address, &[], "/none/", "PEM files");
+    }
+    check_wrong(address, &["--engine-password-file", "none"], "cannot read none", "path");
 }
 
 /// K-8.2, K-8.3: each refusal names its reason and what to do.
@@ -249,7 +266,7 @@ fn password_comes_from_a_file_or_the_environment() {
     );
     assert!(!said.contains("wrong"), "{said}");
     let with_password = address.replace("keeper@", "keeper:open%20sesame@");
-    // It gets past the password, and then meets a foreign table.
+    // The password is accepted; then it finds a foreign table.
     server
         .instance
         .sql("create table lazuli_kv_old as table lazuli_kv; drop table lazuli_meta")

@@ -27,7 +27,7 @@ fn certificate(data: &Path) -> PathBuf {
     data.join("tls/certificate.pem")
 }
 
-/// Shakes hands with a server called `name`, trusting the certificate in `file` and nothing else.
+/// Performs a handshake with a server called `name`, trusting only the certificate in `file`.
 fn handshake(server: &Server, name: &str, file: &Path) -> std::io::Result<TlsStream> {
     handshake_at(server.address(), name, file)
 }
@@ -48,7 +48,7 @@ fn handshake_at(address: SocketAddr, name: &str, file: &Path) -> std::io::Result
     Ok(stream)
 }
 
-/// What comes back on `stream` for a request without a body, until the server closes.
+/// The answer on `stream` to a request without a body, until the server closes.
 fn ask(stream: impl Read + Write, target: &str) -> String {
     ask_with(stream, target, "Accept: application/json\r\n")
 }
@@ -170,7 +170,7 @@ fn the_admin_listener_speaks_https_beyond_loopback() {
         let series = format!("{expiry}{{listener=\"{listener}\"}} ");
         assert!(metrics.contains(&series), "{series}: {metrics}");
     }
-    // Plain HTTP gets nothing of it.
+    // Plain HTTP gets none of it.
     let mut plain = connect(address).unwrap();
     plain.write_all(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").unwrap();
     let mut answer = Vec::new();

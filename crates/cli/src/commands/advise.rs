@@ -1,4 +1,4 @@
-//! `lazuli advise`: what a Lazuli server has seen of the traffic that could be better.
+//! `lazuli advise`: what could be improved, from the traffic that a Lazuli server has seen.
 
 use crate::connect::Target;
 use crate::exit::Exit;
@@ -31,9 +31,7 @@ pub(crate) async fn run(session: &Session, arguments: &AdviseArguments) -> Resul
         arguments.tables.is_empty() || wanted.any(|name| name.eq_ignore_ascii_case(table))
     };
     advice.findings.retain(|finding| is_wanted(&finding.table));
-    advice
-        .tables
-        .retain(|table| table.get("table").and_then(|name| name.as_str()).is_some_and(is_wanted));
+    advice.tables.retain(|table| table.text("table").is_some_and(is_wanted));
     match session.out.is_json() {
         true => session.out.document(&advice)?,
         false => session.out.bytes(list(&advice, session.out.paint()).as_bytes())?,
@@ -41,7 +39,7 @@ pub(crate) async fn run(session: &Session, arguments: &AdviseArguments) -> Resul
     Ok(Exit::Done)
 }
 
-/// The findings, one below the other.
+/// The findings as a list.
 fn list(advice: &ServerAdvice, paint: Paint) -> String {
     if advice.findings.is_empty() {
         return "nothing to advise\n".to_owned();

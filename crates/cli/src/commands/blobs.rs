@@ -1,4 +1,4 @@
-//! `lazuli blobs`: containers and the blobs in them.
+//! `lazuli blobs`: containers and their blobs.
 
 mod transfer;
 
@@ -28,7 +28,7 @@ pub(crate) enum Verb {
         /// Only blobs whose names begin with this
         #[arg(long, value_name = "TEXT", default_value = "")]
         prefix: String,
-        /// Show names up to this text once, as directories are
+        /// Group names up to this text, like directories
         #[arg(long, value_name = "TEXT")]
         delimiter: Option<String>,
     },

@@ -1,12 +1,12 @@
-//! `lazuli changes`: what changed in a table, from the feed that a Lazuli server keeps.
+//! `lazuli changes`: changes of a table, from the feed of a Lazuli server.
 
 use crate::connect::Target;
 use crate::exit::Exit;
-use crate::output::OutputArguments;
+use crate::output::{OutputArguments, printable};
 use crate::session::Session;
 use anyhow::Result;
 use clap::Args;
-use lazuli_client::{ServerChange, ServerChanges};
+use lazuli_client::{ServerChange, ServerChanges, ServerJson};
 use std::time::Duration;
 
 /// How long one request waits for changes.
@@ -51,7 +51,7 @@ pub(crate) async fn run(session: &Session, arguments: &ChangesArguments) -> Resu
     }
 }
 
-/// Each change is a line; for programs each page is one.
+/// Prints one line per change, or for programs one per page.
 fn print(session: &Session, page: &ServerChanges) -> Result<()> {
     if session.out.is_json() {
         return session.out.document(page);
@@ -62,8 +62,9 @@ fn print(session: &Session, page: &ServerChanges) -> Result<()> {
 
 fn line(change: &ServerChange) -> String {
     let ServerChange { operation, partition_key, row_key, new, old, .. } = change;
-    let image = |name: &str, image: &Option<serde_json::Value>| {
-        image.as_ref().map(|image| format!("  {name} {image}")).unwrap_or_default()
+    let [partition_key, row_key] = [partition_key, row_key].map(|key| printable(key));
+    let image = |name: &str, image: &Option<ServerJson>| {
+        image.as_ref().map(|image| printable(&format!("  {name} {image}"))).unwrap_or_default()
     };
     let (new, old) = (image("new", new), image("old", old));
     format!("{operation:<8}{partition_key}  {row_key}{new}{old}\n")

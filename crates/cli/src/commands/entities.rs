@@ -1,10 +1,11 @@
-//! `lazuli entities`: get, put, query, delete, count.
+//! `lazuli entities`: get, put, query, delete, count, transact.
 
 mod count;
 mod delete;
 mod get;
 mod put;
 mod query;
+mod transact;
 
 use crate::exit::Exit;
 use crate::filter::Parsed;
@@ -12,7 +13,7 @@ use crate::session::Session;
 use anyhow::Result;
 use clap::Subcommand;
 use http::{HeaderName, HeaderValue};
-use lazuli_client::{Entity, Query, Table};
+use lazuli_client::{ETag, Entity, Merge, Query, Table};
 
 const EXTENSIONS: HeaderName = HeaderName::from_static("x-lazuli-extensions");
 
@@ -26,8 +27,10 @@ pub(crate) enum Verb {
     Query(query::QueryArguments),
     /// Delete one entity, or those that a filter selects
     Delete(delete::DeleteArguments),
-    /// Count entities by reading their keys
+    /// Count entities: by the server if it is Lazuli, else by reading their keys
     Count(count::CountArguments),
+    /// Carry out several writes in one transaction: all of them, or none
+    Transact(transact::TransactArguments),
 }
 
 pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
@@ -37,11 +40,12 @@ pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
         Verb::Query(arguments) => query::run(session, &arguments).await,
         Verb::Delete(arguments) => delete::run(session, &arguments).await,
         Verb::Count(arguments) => count::run(session, &arguments).await,
+        Verb::Transact(arguments) => transact::run(session, arguments).await,
     }
 }
 
-/// The entities that a filter selects; all of them without one. The user decides what to read, so a scan
-/// needs no leave.
+/// The entities that match a filter; all if there is none. A scan needs no confirmation, because the user decides what
+/// to read.
 fn selected(table: &Table, filter: Option<&str>) -> Result<Query<Entity>> {
     let query = table.scan();
     let Some(text) = filter else { return Ok(query) };
@@ -50,8 +54,20 @@ fn selected(table: &Table, filter: Option<&str>) -> Result<Query<Entity>> {
     Ok(if is_extended { asking(query) } else { query })
 }
 
-/// A query that asks a Lazuli server for extensions. Others ignore that, and refuse what they do
-/// not know.
+/// A query that requests extensions from a Lazuli server. Other services ignore that, and refuse filters they
+/// do not understand.
 fn asking(query: Query<Entity>) -> Query<Entity> {
     query.header(EXTENSIONS, HeaderValue::from_static("on"))
+}
+
+/// Sets the properties of an entity, and leaves the others of the one that is stored.
+fn merge(table: &Table, entity: &Entity, etag: Option<&ETag>) -> Merge<Entity> {
+    let mut merge = table.merge((entity.partition_key(), entity.row_key()));
+    for (name, value) in entity.properties() {
+        merge = merge.set(name.to_owned(), value.clone());
+    }
+    match etag {
+        Some(etag) => merge.if_match(etag),
+        None => merge,
+    }
 }

@@ -1,4 +1,4 @@
-//! `lazuli explain`: the server's plan of a query, as a tree.
+//! `lazuli explain`: the server's plan for a query, as a tree.
 
 use crate::connect::Target;
 use crate::exit::Exit;
@@ -123,7 +123,7 @@ fn transactions(number: Option<u64>) -> String {
     crate::output::counted(number.unwrap_or_default(), "transaction", "transactions")
 }
 
-/// A price with three digits that count, and no exponent.
+/// A price with three significant digits, without an exponent.
 fn price(price: Option<f64>) -> String {
     let price = price.unwrap_or_default();
     if price == 0.0 || !price.is_finite() {
@@ -138,8 +138,8 @@ fn price(price: Option<f64>) -> String {
     }
 }
 
-/// What to do about a plan that reads much, here or on Azure. Only a plan that `filters` what it reads
-/// can do with an index.
+/// What to do about a plan that reads much, here or on Azure. An index can only help a plan that `filters` what it
+/// reads.
 fn advice(guide: &str, azure: &str, filters: bool) -> Option<&'static str> {
     match (guide, azure) {
         ("table scan", _) if !filters => Some("name a PartitionKey, if you do not need all of it"),
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// A plan by an index does not read the whole table, though it names no keys.
+    /// A plan that uses an index does not read the whole table, although it names no keys.
     #[test]
     fn a_plan_by_index_says_so_alone() {
         let plan = serde_json::json!({

@@ -1,4 +1,4 @@
-//! `lazuli feed`: the change feed that a Lazuli server keeps of a table.
+//! `lazuli feed`: the change feed of a table on a Lazuli server.
 
 use crate::exit::Exit;
 use crate::output::Grid;
@@ -10,7 +10,7 @@ use lazuli_model::limits::{FEED_RETENTION_HOURS_MAX, FEED_RETENTION_HOURS_MIN};
 use serde::Serialize;
 use std::ops::RangeInclusive;
 
-/// Hours that a feed can keep changes for.
+/// Hours for which a feed can keep changes.
 const HOURS: RangeInclusive<u64> = FEED_RETENTION_HOURS_MIN..=FEED_RETENTION_HOURS_MAX;
 
 #[derive(Clone, Debug, Subcommand)]

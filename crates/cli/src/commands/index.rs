@@ -1,4 +1,4 @@
-//! `lazuli index`: the indexes that a Lazuli server keeps of a table (X-3).
+//! `lazuli index`: the indexes of a table on a Lazuli server (X-3).
 
 use crate::exit::Exit;
 use crate::failure::{ending, with_hint};
@@ -11,15 +11,15 @@ use lazuli_client::{ServerIndex, ServerIndexState, ServerIndexStatus, Table};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Pause between two looks at an index that is being built.
+/// The pause between polls of an index that is being built.
 const LOOK_PAUSE: Duration = Duration::from_millis(200);
 
-/// Properties of an index at most (X-3.1).
+/// The most properties of an index (X-3.1).
 const PROPERTIES_MAX: usize = 4;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// List the indexes of a table, and how far each is
+    /// List the indexes of a table and their progress
     #[command(after_help = "Examples:
   lazuli index list People
   lazuli index list People --json")]
@@ -36,10 +36,10 @@ pub(crate) enum Verb {
         table: String,
         /// Name of the index; one with that name is replaced
         name: String,
-        /// The properties that it is on, in the order in which they are compared
+        /// The indexed properties, in order of comparison
         #[arg(required = true, num_args = 1..=PROPERTIES_MAX, value_name = "PROPERTY")]
         on: Vec<String>,
-        /// Refuse values that another entity has
+        /// Refuse a value that another entity already has
         #[arg(long)]
         unique: bool,
         /// Do not wait until it is built
@@ -122,7 +122,7 @@ async fn drop(session: &Session, table: &str, name: &str, if_present: bool) -> R
     Ok(Exit::Done)
 }
 
-/// Waits until an index is built, or all of them; fails if one did.
+/// Waits until one index is built, or all are; fails if a build failed.
 pub(crate) async fn watch(session: &Session, table: &Table, name: Option<&str>) -> Result<Exit> {
     let is_watched =
         |status: &&ServerIndexStatus| name.is_none_or(|name| is_named(&status.index, name));
@@ -186,7 +186,7 @@ fn declared(indexes: Vec<ServerIndexStatus>) -> Vec<ServerIndex> {
     indexes.into_iter().map(|status| status.index).collect()
 }
 
-/// The case of names does not count.
+/// Names are case-insensitive.
 fn is_named(index: &ServerIndex, name: &str) -> bool {
     index.name.eq_ignore_ascii_case(name)
 }

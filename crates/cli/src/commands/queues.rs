@@ -44,7 +44,7 @@ pub(crate) enum Verb {
         #[command(flatten)]
         confirmation: Confirmation,
     },
-    /// Say about how many messages a queue holds, hidden ones counted
+    /// Print the approximate number of messages in a queue, hidden ones included
     #[command(after_help = "Examples:
   lazuli queues count jobs
   lazuli queues count jobs --json")]
@@ -65,14 +65,14 @@ pub(crate) enum Verb {
     /// Send a message
     #[command(visible_alias = "put")]
     Send(messages::SendArguments),
-    /// Take messages: they are hidden for a while, and come back unless they are deleted
+    /// Receive messages: they are hidden for a while, and become visible again unless deleted
     #[command(visible_alias = "get")]
     Receive(messages::ReceiveArguments),
     /// Look at messages without taking them
     Peek(messages::PeekArguments),
-    /// Change the body of a message that was received, or when it is visible again
+    /// Change the body of a received message, or when it becomes visible again
     Update(messages::UpdateArguments),
-    /// Delete a message that was received
+    /// Delete a received message
     DeleteMessage(messages::DeleteMessageArguments),
 }
 
@@ -123,7 +123,7 @@ async fn delete(
     confirmation: Confirmation,
 ) -> Result<Exit> {
     let queues = session.account.queues();
-    // A name that cannot be is refused before the question.
+    // Refuse an invalid name before asking.
     queues.queue(queue)?;
     confirmation.ask(&format!("deleting the queue {queue} with all its messages"), queue).await?;
     let deleted = queues.delete_if_present(queue).await?;

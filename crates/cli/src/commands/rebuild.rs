@@ -1,4 +1,4 @@
-//! `lazuli rebuild`: builds an index again from the entities.
+//! `lazuli rebuild`: rebuilds an index from the entities.
 
 use super::index;
 use crate::connect::Target;

@@ -15,7 +15,7 @@ use explain::{Explanation, Signer};
 use lazuli_model::{Clock, SystemClock};
 use std::io::Read;
 
-/// Bytes of a token or URL that is read from standard input.
+/// The longest token or URL read from standard input.
 const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Clone, Debug, Subcommand)]
@@ -28,7 +28,7 @@ pub(crate) enum Verb {
     Queue(make::QueueArguments),
     /// Make a token for a container, or one of its blobs
     Blob(Box<make::BlobArguments>),
-    /// Say what a token permits, until when, and whether it is valid; fails with 4 if it is not
+    /// Show what a token permits, until when, and whether it is valid; fails with 4 if not
     #[command(
         after_help = "The signature is checked if the account's key is given: -c, --account with \
 --key, -p, or the environment.
@@ -40,7 +40,7 @@ Examples:
     Explain {
         /// The token, or a URL that ends with it, or `-` for standard input
         token: String,
-        /// The queue that the token is for, if no URL says it
+        /// The queue of the token, if it is not in a URL
         #[arg(long, value_name = "NAME")]
         queue: Option<String>,
     },
@@ -63,7 +63,7 @@ async fn explain(target: &Target, out: Output, given: &str, queue: Option<&str>)
     };
     let key = match target.is_given() {
         true => target.signing_key(&out)?,
-        // The key of the development account would say nothing of a stranger's token.
+        // The development account's key says nothing about a token of another account.
         false => None,
     };
     let signer = key.as_ref().map(|(account, key)| Signer { account, key });

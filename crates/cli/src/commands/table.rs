@@ -1,4 +1,4 @@
-//! `lazuli table`: what is done to the contents of one table as a whole.
+//! `lazuli table`: work on the contents of one table as a whole.
 
 mod index;
 mod layout;

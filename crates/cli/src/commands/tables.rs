@@ -108,7 +108,7 @@ async fn delete(
     if_present: bool,
     confirmation: Confirmation,
 ) -> Result<Exit> {
-    // A name that cannot be is refused before the question.
+    // Refuse an invalid name before asking.
     session.table(table)?;
     confirmation.ask(&format!("deleting the table {table} with all its entities"), table).await?;
     let tables = session.account.tables();

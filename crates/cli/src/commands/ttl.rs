@@ -1,4 +1,4 @@
-//! `lazuli ttl`: when a Lazuli server lets entities of a table expire.
+//! `lazuli ttl`: when entities of a table on a Lazuli server expire.
 
 use crate::exit::Exit;
 use crate::output::Grid;
@@ -52,7 +52,7 @@ pub(crate) async fn run(session: &Session, verb: Verb) -> Result<Exit> {
     match verb {
         Verb::Show { table } => print(session, &session.table(&table)?.server_ttl().await?)?,
         Verb::Set { table, seconds, property } => {
-            // The parser takes one of the two.
+            // The parser accepts exactly one of the two.
             let by_property = property.map(ServerTtl::Property);
             let ttl = by_property.unwrap_or(ServerTtl::Seconds(seconds.unwrap_or_default()));
             print(session, &session.table(&table)?.set_server_ttl(ttl).await?)?;

@@ -1,5 +1,5 @@
-//! `lazuli verify`: compares the indexes and the change feed that a Lazuli server keeps with the
-//! entities.
+//! `lazuli verify`: compares the indexes and the change feed of a Lazuli server with the entities
+//!
 
 use crate::connect::Target;
 use crate::exit::Exit;
@@ -26,14 +26,14 @@ pub(crate) struct VerifyArguments {
     tables: Vec<String>,
 }
 
-/// What became of one table: a line of JSON.
+/// The outcome for one table: a line of JSON.
 #[derive(Serialize)]
 struct Verified<'a> {
     table: &'a str,
     entities: u64,
     entries: u64,
     found: &'a [IndexDisagreement],
-    /// Indexes that are not ready, and so are not compared.
+    /// Indexes that are not ready and therefore not compared.
     skipped: &'a [String],
 }
 

@@ -1,11 +1,11 @@
-//! Tables for people: aligned, cut to the terminal's width, never wrapped (O-9.4).
+//! Tables for people: aligned, truncated to the terminal's width, never wrapped (O-9.4).
 
 use super::Paint;
 use comfy_table::{CellAlignment, ContentArrangement, Row, Table, presets};
 
-/// Columns between two columns of a table.
+/// Spaces between two columns.
 const GAP: u16 = 2;
-/// A column is not made narrower than this: others are left out instead.
+/// No column is made narrower than this: other columns are left out instead.
 const COLUMN_WIDTH_MIN: u16 = 6;
 
 /// A table: a heading and rows of texts.
@@ -23,7 +23,7 @@ impl Grid {
         Self { heading, ..Self::default() }
     }
 
-    /// Names and values, without a heading.
+    /// A table of names and values, without a heading.
     pub(crate) fn pairs<N: Into<String>, V: Into<String>>(
         pairs: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
@@ -84,7 +84,7 @@ impl Grid {
     }
 }
 
-/// The first `shown` of all columns. The last one tells of those left out.
+/// The first `shown` of all columns. The last cell says how many are left out.
 fn line(values: &[String], shown: usize, columns: usize) -> Row {
     let mut cells: Vec<String> = values.iter().take(shown).map(|value| printable(value)).collect();
     if shown < columns
@@ -97,7 +97,7 @@ fn line(values: &[String], shown: usize, columns: usize) -> Row {
     row
 }
 
-/// The text without what would move the cursor or change the terminal.
+/// The text without characters that would move the cursor or change the terminal.
 pub(crate) fn printable(text: &str) -> String {
     if !text.chars().any(is_control) {
         return text.to_owned();

@@ -23,7 +23,7 @@ const NOUNS: [&str; 15] = [
     "completions",
 ];
 
-/// Pages that may name commands and options. `docs/spec` also names those to come.
+/// Pages that may name commands and options. `docs/spec` also names future ones.
 const PAGES: [(&str, &str); 6] = [
     ("README.md", include_str!("../../../../README.md")),
     ("commands.md", PAGE),
@@ -39,7 +39,7 @@ fn root() -> Command {
     root
 }
 
-/// The page lists the commands as they are declared. To write the list again after a change:
+/// The page lists the commands as declared. To regenerate the list after a change:
 /// `LAZULI_WRITE_DOCS=1 cargo test -p lazuli documented`.
 #[test]
 fn every_command_is_documented_as_it_is_declared() {
@@ -98,7 +98,7 @@ fn is_own(arg: &Arg) -> bool {
     !is_shared && arg.get_id() != "help" && !arg.is_hide_set()
 }
 
-/// A heading that a group of arguments brings along would stand above those that are declared after it.
+/// The heading of a flattened group of arguments would also apply to arguments declared after it.
 #[test]
 fn options_of_one_command_are_not_under_the_heading_of_a_group() {
     let layout = ["layout", "kind", "partition", "row", "index", "unique", "project"];
@@ -150,7 +150,7 @@ fn every_command_and_option_that_a_page_names_exists() {
     assert!(checked > 45, "only {checked} commands were found");
 }
 
-/// What stands after `lazuli ` in code: in spans, and at the beginning of lines of blocks.
+/// The text after `lazuli ` in code: in spans, and at the beginning of lines of blocks.
 fn named_commands(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut in_block = false;

@@ -11,7 +11,7 @@ fn example() -> &'static str {
     after.split_once("```").unwrap().0
 }
 
-/// The settings that a command line and a file make together. `FILE` in the line is the file.
+/// The settings from a command line and a file. `FILE` in the line is the file.
 fn load(line: &str, file: &str) -> Result<Settings> {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("lazuli.toml");
@@ -134,7 +134,7 @@ fn tls_is_off_generated_or_given() {
 #[test]
 fn suffixes_are_names_in_lower_case() {
     let settings = load("--host-suffix .Table.Example.ORG", "").unwrap();
-    assert_eq!(settings.host_suffixes, ["table.example.org"]);
+    assert_eq!(settings.options.host_suffix, ["table.example.org"]);
 }
 
 #[test]
@@ -144,8 +144,6 @@ fn contradictions_are_refused() {
     check_refused("--strict-versions --skip-api-version-check", "", "contradict");
     check_refused("--accounts a:AAAA --accounts-file f", "", "given twice");
     check_refused("--config FILE", "accounts = 'a:AAAA'\naccounts-file = 'f'", "given twice");
-    check_refused("--host-suffix a/b", "", "not part of a host name");
-    check_refused("--host-suffix .", "", "not part of a host name");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Prints progress now and then, and the end.
+/// Prints progress at intervals, and the end.
 pub(super) struct Report {
     is_quiet: bool,
     is_json: bool,
@@ -88,14 +88,14 @@ impl Report {
     fn now_and_then(&self, text: impl FnOnce() -> String) {
         if !self.is_quiet && self.last.get().elapsed() >= EVERY {
             self.last.set(Instant::now());
-            // Whoever does not read it does not miss it.
+            // Progress is dispensable.
             let _ = writeln!(io::stderr(), "{}", text());
         }
     }
 }
 
 fn print(line: &str) {
-    // The exit code tells the same.
+    // The exit code says the same.
     let _ = writeln!(io::stdout(), "{line}");
 }
 
@@ -107,7 +107,7 @@ fn hex(sum: u128) -> String {
     format!("{sum:032x}")
 }
 
-/// A key as text: what is not printable is written in hexadecimal.
+/// A key as text: unprintable bytes are written in hexadecimal.
 fn key_text(key: &[u8]) -> String {
     key.escape_ascii().to_string()
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 1;
 
-/// The file, and the copy that it is of.
+/// The file, and the copy that it belongs to.
 pub(super) struct StateFile {
     path: PathBuf,
     from: String,
@@ -32,7 +32,7 @@ struct State {
 }
 
 impl StateFile {
-    /// Addresses are kept without passwords.
+    /// Addresses are stored without passwords.
     pub(super) fn new(path: &Path, from: &str, to: &str) -> Self {
         Self { path: path.to_owned(), from: stores::shown(from), to: stores::shown(to) }
     }
@@ -63,7 +63,7 @@ impl StateFile {
         Ok(Some(Progress { next, entries, bytes, views }))
     }
 
-    /// Saves by rename, so that the file is always whole, also after a power loss.
+    /// Saves by rename, so that the file is always complete, even after a power failure.
     pub(super) fn save(&self, progress: &Progress) -> Result<()> {
         let Progress { next, entries, bytes, views } = progress.clone();
         let (from, to) = (self.from.clone(), self.to.clone());
@@ -77,7 +77,7 @@ impl StateFile {
             .with_context(|| format!("write {}", self.shown()))
     }
 
-    /// The copy is complete.
+    /// Removes the file after a completed copy.
     pub(super) fn remove(self) -> Result<()> {
         fs::remove_file(&self.path).with_context(|| format!("delete {}", self.shown()))
     }

@@ -1,4 +1,4 @@
-//! Lines for people: access lines aligned in columns, all others as the subscriber writes them.
+//! Lines for people: access lines aligned in columns, all others in the subscriber's format.
 
 use lazuli_server::ACCESS;
 use std::fmt::{self, Write};
@@ -35,7 +35,7 @@ where
     }
 }
 
-/// The fields of an access line that people read.
+/// The fields of an access line for people.
 #[derive(Debug, Default)]
 struct AccessLine {
     /// `None` if the request was cut before its response.
@@ -114,7 +114,7 @@ fn duration(us: u64) -> String {
     }
 }
 
-/// Client text without the characters that control a terminal.
+/// Client text without characters that control a terminal.
 struct Visible<'a>(&'a str);
 
 impl fmt::Display for Visible<'_> {

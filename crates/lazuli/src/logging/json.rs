@@ -21,7 +21,7 @@ use tracing_subscriber::registry::LookupSpan;
 const MESSAGE: &str = "message";
 
 thread_local! {
-    /// The memory of the last line.
+    /// The buffer of the last line, reused.
     static LINE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -51,11 +51,11 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        // Taken out, so that a value that logs while it is written has a line of its own.
+        // Taken out, so that a value that logs while it is formatted gets its own line.
         let mut line = Fields(LINE.try_with(Cell::take).unwrap_or_default());
         line.0.clear();
         line.write_event(event, &context);
-        // A log that cannot be written must not disturb anybody (O-4.1).
+        // A log that cannot be written must not disturb requests (O-4.1).
         let _ = self.0.make_writer().write_all(&line.0);
         let _ = LINE.try_with(|kept| kept.set(line.0));
     }
@@ -134,7 +134,7 @@ impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.name(field);
         self.raw("\"");
-        // A value that fails to write itself is cut short.
+        // A value whose formatting fails is truncated.
         let _ = write!(Escaped(&mut self.0), "{value:?}");
         self.raw("\"");
     }
@@ -172,8 +172,7 @@ impl Visit for Fields {
     }
 }
 
-/// Whether no character needs an escape. Looks at every byte, which takes fewer instructions than to stop
-/// at the first.
+/// Whether no character needs an escape. Tests every byte, which takes fewer instructions than an early exit.
 fn is_plain(text: &str) -> bool {
     let is_special = |byte: u8| !matches!(byte, b' '..=b'~') | (byte == b'"') | (byte == b'\\');
     !text.bytes().fold(false, |found, byte| found | is_special(byte))
@@ -210,7 +209,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use tracing_subscriber::layer::SubscriberExt;
 
-    /// What is logged by `act`, without its first field, the time.
+    /// The lines that `act` logs, without their first field, the time.
     fn logged(act: impl FnOnce()) -> String {
         #[derive(Clone, Default)]
         struct Lines(Arc<Mutex<Vec<u8>>>);

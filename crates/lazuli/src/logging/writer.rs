@@ -1,8 +1,7 @@
 //! The thread that writes the log, and its queue.
 //!
-//! The queue holds lines back to back. The writer lets some gather and takes all of them together, so
-//! that a busy log costs few system calls. The queue is bounded in lines and in bytes; the writer holds at most as
-//! much again.
+//! The queue holds lines back to back. The writer waits for several and takes all of them together, so that a busy log
+//! costs few system calls. The queue is bounded in lines and in bytes; the writer holds at most as much again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -18,7 +17,7 @@ use tracing_subscriber::fmt::MakeWriter;
 const LINE_BYTES_MEAN_MAX: usize = 1024;
 const QUEUE_BYTES_MIN: usize = 64 * 1024;
 
-/// How long a line waits for others. It is not on disk meanwhile; whoever needs that flushes.
+/// How long a line waits for others. Until then it is not on disk; a caller that needs that flushes.
 const GATHERING: Duration = Duration::from_millis(10);
 
 /// Where the log goes.
@@ -55,7 +54,7 @@ struct State {
     /// Queued lines, back to back.
     text: Vec<u8>,
     lines: usize,
-    /// The writer is not to let more lines gather.
+    /// The writer must not wait for more lines.
     is_urgent: bool,
     reopen: bool,
     is_writing: bool,
@@ -121,7 +120,7 @@ impl LogQueue {
         }
         state.text.extend_from_slice(line);
         state.lines += 1;
-        // For the lines after the first the writer is awake, or will look before it sleeps.
+        // After the first line, the writer is awake, or will check before it sleeps.
         if state.lines == 1 {
             self.0.filled.notify_one();
         }
@@ -137,11 +136,11 @@ impl LogQueue {
         }
     }
 
-    /// Waits for work, and then for more, but not long.
+    /// Waits for work, and then briefly for more.
     fn gather(&self) {
         let state = self.0.filled.wait_while(self.state(), |state| !state.has_work());
         let state = state.unwrap_or_else(PoisonError::into_inner);
-        // With or without a panic elsewhere: the queue is as it is.
+        // Ignores poisoning: a panic elsewhere does not affect the queue.
         drop(self.0.filled.wait_timeout_while(state, GATHERING, |state| !state.is_urgent));
     }
 

@@ -43,7 +43,7 @@ pub(crate) struct Bounds {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(32..))]
     pub(crate) ready_messages_max: u32,
 
-    /// Maximum tables whose records are cached; each of the others costs a read of the catalog
+    /// Maximum tables whose records are cached; using any other table costs a read of the catalog
     #[arg(long, value_name = "N", default_value = "1024")]
     pub(crate) known_tables_max: NonZeroU32,
 
@@ -74,12 +74,12 @@ pub(crate) struct Bounds {
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(crate) waiters_max: u32,
 
-    /// Memory for what advice remembers of the traffic, in MiB: 16 tables per MiB, and at most 64 of
-    /// an account; 0 watches none
+    /// Memory for advice about the traffic, in MiB: 16 tables per MiB, at most 64 tables of an account;
+    /// 0 turns advice off
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     pub(crate) advice_mib: u32,
 
-    /// Maximum requests that advice has yet to look at; it leaves out the others
+    /// Maximum requests waiting to be examined for advice; further ones are skipped
     #[arg(long, value_name = "N", default_value = "4096")]
     pub(crate) advice_requests_max: NonZeroU32,
 
@@ -88,15 +88,15 @@ pub(crate) struct Bounds {
     pub(crate) memory_wait_seconds: Seconds,
 
     /// How long a connection may stay idle, or take to send its headers
-    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(60))]
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(60), value_parser = Seconds::at_least_one)]
     pub(crate) idle_seconds: Seconds,
 
     /// How long a client may leave a response unread before its connection is closed
-    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(60))]
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(60), value_parser = Seconds::at_least_one)]
     pub(crate) stall_seconds: Seconds,
 
     /// How long a TLS handshake may take
-    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(10))]
+    #[arg(long, value_name = "SECONDS", default_value_t = Seconds(10), value_parser = Seconds::at_least_one)]
     pub(crate) handshake_seconds: Seconds,
 
     /// How long to keep serving after SIGTERM or SIGINT, while `/readyz` already returns 503
@@ -152,6 +152,14 @@ impl Seconds {
 
     pub(crate) fn duration(self) -> Duration {
         Duration::from_secs(self.0.into())
+    }
+
+    /// A time within which a client must do something: nobody can in none.
+    fn at_least_one(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(seconds @ Self(1..)) => Ok(seconds),
+            _ => Err(format!("expected whole seconds, 1 to {}", Self::MAX)),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
-//! The options that say where the data is, if not on this machine.
+//! Options for data that is not stored on this machine.
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args};
 use std::convert::Infallible;
 use std::fmt;
@@ -11,8 +12,8 @@ use std::path::PathBuf;
 #[command(next_help_heading = "Shared store")]
 pub(crate) struct EngineArguments {
     /// Keep the data in a store that several gateways share, instead of --data:
-    /// `postgres://user@host1,host2/database`, or `tikv://pd1:2379,pd2:2379` (a preview). A password
-    /// belongs into --engine-password-file or the environment
+    /// `postgres://user@host1,host2/database`, or `tikv://pd1:2379,pd2:2379` (a preview). Put a
+    /// password into --engine-password-file, or the whole address into LAZULI_ENGINE
     #[arg(long, value_name = "ADDRESS", value_parser = EngineText::parse)]
     pub(crate) engine: Option<EngineText>,
 
@@ -20,11 +21,11 @@ pub(crate) struct EngineArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) engine_password_file: Option<PathBuf>,
 
-    /// Memory for query results on their way from the shared store, all queries together, in MiB
+    /// Memory for query results read from the shared store, all queries together, in MiB
     #[arg(long, value_name = "MIB", default_value = "256")]
     pub(crate) engine_chunks_mib: NonZeroU32,
 
-    /// Maximum connections to PostgreSQL; a quarter is kept from queries
+    /// Maximum connections to PostgreSQL; queries use at most three quarters of them
     #[arg(long, value_name = "N", default_value = "16")]
     pub(crate) postgres_connections: NonZeroU32,
 
@@ -34,7 +35,7 @@ pub(crate) struct EngineArguments {
     pub(crate) tikv_gc: bool,
 
     /// The name of this gateway in the shared store [default: host name and a random number]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) gateway_id: Option<String>,
 
     /// Use a store that can lose acknowledged writes when it crashes; for tests
@@ -42,7 +43,7 @@ pub(crate) struct EngineArguments {
     pub(crate) unsafe_store: bool,
 }
 
-/// The address of a store, not yet read.
+/// The unparsed address of a store.
 ///
 /// Parsing never fails, because clap's error message would show the text, which may hold a password.
 #[derive(Clone)]

@@ -11,7 +11,7 @@ use crate::simulate::SimulateArguments;
 use anyhow::Result;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Args, Command};
-use lazuli_cli::failure::with_hint;
+use lazuli_cli::failure::usage;
 use lazuli_server::KeySource;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -31,7 +31,7 @@ impl Defaults {
         let directory = path.parent().unwrap_or(Path::new(""));
         Self::parse(&text, directory).map_err(|problem| {
             let advice = "docs/configuration.md lists every option";
-            with_hint(format!("{}, {problem}", path.display()), advice)
+            usage(format!("{}, {problem}", path.display()), advice)
         })
     }
 

@@ -4,6 +4,8 @@ use super::file::Defaults;
 use crate::cli::Cli;
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, Command, CommandFactory};
+use lazuli_cli::Exit;
+use lazuli_cli::failure::Hint;
 use std::any::TypeId;
 use std::ffi::OsString;
 
@@ -26,19 +28,42 @@ pub(super) fn option_name(arg: &Arg) -> Option<String> {
     (!["help", "version"].contains(&name)).then(|| name.to_owned())
 }
 
-/// Names the variable that a bad value comes from: no such flag is on the command line.
+/// Names the variable with an invalid value in the error: the user has not typed the flag.
 pub(crate) fn with_variable(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
     let Some(ContextValue::String(arg)) = error.get(ContextKind::InvalidArg) else { return error };
     let flag = arg.split([' ', '=', '[']).next().unwrap_or_default();
-    let variable = environment_name(flag.trim_start_matches('-'));
-    let is_given = arguments.iter().filter_map(|given| given.to_str()).any(|given| {
-        given.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
-    });
-    if flag.starts_with("--") && !is_given && std::env::var_os(&variable).is_some() {
+    if let Some(variable) = variable_of(flag, arguments) {
         let shown = format!("{arg}, set by {variable}");
         error.insert(ContextKind::InvalidArg, ContextValue::String(shown));
     }
     error
+}
+
+/// Names the variables that the options in a problem come from.
+pub(crate) fn with_variables(mut error: anyhow::Error, arguments: &[OsString]) -> anyhow::Error {
+    if let Some(hint) = error.downcast_mut::<Hint>().filter(|hint| hint.exit == Exit::Usage) {
+        let text = format!("{} {}", hint.problem, hint.advice);
+        let is_of_flag = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let mut variables: Vec<String> = text
+            .split(|c| !is_of_flag(c))
+            .filter_map(|word| variable_of(word, arguments))
+            .collect();
+        variables.sort();
+        variables.dedup();
+        if !variables.is_empty() {
+            hint.advice += &format!("; the environment sets {}", variables.join(", "));
+        }
+    }
+    error
+}
+
+/// The variable that sets an option, unless the command line does.
+fn variable_of(flag: &str, arguments: &[OsString]) -> Option<String> {
+    let variable = environment_name(flag.strip_prefix("--").filter(|name| !name.is_empty())?);
+    let is_given = arguments.iter().filter_map(|given| given.to_str()).any(|given| {
+        given.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    });
+    (!is_given && std::env::var_os(&variable).is_some()).then_some(variable)
 }
 
 /// `cache-mib` is `LAZULI_CACHE_MIB`.

@@ -91,7 +91,7 @@ const DOCUMENT: &str = include_str!("../../../../docs/configuration.md");
 const BEGIN: &str = "<!-- options: written by a test, see crates/lazuli/src/options/tests.rs -->\n";
 const END: &str = "<!-- end of options -->\n";
 
-/// The page lists the options as they are declared. To write the list again after a change:
+/// The page lists the options as declared. To regenerate the list after a change:
 /// `LAZULI_WRITE_DOCS=1 cargo test -p lazuli documented`.
 #[test]
 fn every_option_is_documented_as_it_is_declared() {

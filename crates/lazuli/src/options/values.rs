@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::ValueEnum;
-use lazuli_cli::failure::with_hint;
+use lazuli_cli::failure::usage;
 use lazuli_engine_local::Durability;
 use lazuli_server::{AccessLines, Account, Accounts, AccountsError, ExtensionsMode, Profile};
 use std::convert::Infallible;
@@ -159,6 +159,32 @@ impl AccountList {
     }
 }
 
+/// A host name, such as `db.example.org`, in lower case.
+pub(crate) fn host_name(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    match !text.is_empty() && text.bytes().all(plain) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err("expected a host name, such as db.example.org".to_owned()),
+    }
+}
+
+/// The part of a host name after its first label, with or without the dot between them.
+pub(crate) fn host_suffix(text: &str) -> Result<String, String> {
+    host_name(text.trim_start_matches('.')).map_err(|_| {
+        "expected what follows the account in a host name, such as table.example.org".to_owned()
+    })
+}
+
+/// An address that a browser can open.
+pub(crate) fn web_address(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"<>\\^`{|},".contains(&byte);
+    match rest {
+        Some(rest) if !rest.is_empty() && rest.bytes().all(is_plain) => Ok(text.to_owned()),
+        _ => Err("expected an http or https URL".to_owned()),
+    }
+}
+
 /// Reads a text file that the option `flag` names.
 pub(crate) fn read_text(path: &Path, flag: &str) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| {
@@ -167,7 +193,7 @@ pub(crate) fn read_text(path: &Path, flag: &str) -> Result<String> {
             io::ErrorKind::InvalidData => "it must be text in UTF-8".to_owned(),
             _ => "check that this user may read it".to_owned(),
         };
-        with_hint(format!("cannot read {}: {error}", path.display()), advice)
+        usage(format!("cannot read {}: {error}", path.display()), advice)
     })
 }
 

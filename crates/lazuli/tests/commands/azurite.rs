@@ -1,4 +1,4 @@
-//! The main commands against Azurite, another implementation of the services; blobs only there.
+//! The main commands against Azurite, another implementation of the services; the only test of blobs.
 
 use crate::harness::{Lazuli, PEOPLE, without_versions};
 use lazuli_testkit::azurite::Azurite;
@@ -30,7 +30,16 @@ Sales         00010    23
     lazuli.ok("entities put People PartitionKey=Sales RowKey=00010 Age:Int32=24 --merge");
     let done = lazuli.run(&["entities", "delete", "People", "--filter", "Age lt 30", "--yes"]);
     assert_eq!((done.code, &*done.stderr), (0, "deleted 2 entities\n"));
-    assert_eq!(lazuli.ok("entities count People"), "2\n");
+    let count = lazuli.line("entities count People");
+    assert_eq!(count.stdout, "2\n", "{count:?}");
+    assert!(count.stderr.contains("this server does not count"), "{count:?}");
+    // It has transactions of one partition alone.
+    let [one, other] = ["Sales", "Other"]
+        .map(|key| format!("{{\"insert\":{{\"PartitionKey\":\"{key}\",\"RowKey\":\"1\"}}}}"));
+    let transact = ["entities", "transact", "People"];
+    lazuli.run_with(&transact, &format!("{one}{other}")).failed(2, &["over partitions and tables"]);
+    assert_eq!(lazuli.run_with(&transact, &one).code, 0);
+    lazuli.ok("entities delete People Sales 1");
     let token = lazuli.ok("sas table People --permissions r --expiry 1h --json");
     let url = crate::harness::member(&token, "url");
     let (address, token) = url.split_once('?').unwrap();

@@ -1,4 +1,4 @@
-//! Whom a command talks to (O-9.2).
+//! The account that a command uses (O-9.2).
 
 use crate::harness::Lazuli;
 use lazuli_testkit::server::{ACCOUNT, ACCOUNT_KEY};
@@ -17,7 +17,7 @@ fn options_name_the_account() {
     let by_key =
         ["tables", "list", "--endpoint", &endpoint, "--account", ACCOUNT, "--key", ACCOUNT_KEY];
     assert_eq!(lazuli.run(&by_key).stdout, "TABLE\nPeople\n");
-    // Options may stand before the verb as well.
+    // Options may also come before the verb.
     assert_eq!(lazuli.run(&["tables", "-c", &text, "list"]).code, 0);
 }
 
@@ -41,7 +41,7 @@ fn the_environment_and_profiles_name_the_account() {
     assert!(done.stderr.contains("others can read"), "{done:?}");
     private(&path);
     assert_eq!(lazuli.line("tables list -p here").stderr, "");
-    // A profile that is asked for wins over the environment.
+    // An explicit profile takes precedence over the environment.
     let mut both = lazuli.command(&["tables", "list", "-p", "here"]);
     let output = both.env("LAZULI_CONNECTION_STRING", "AccountName=other").output().unwrap();
     assert_eq!(output.stdout, b"TABLE\nPeople\n");

@@ -5,7 +5,7 @@ use crate::harness::{Lazuli, PEOPLE, without_versions};
 const DON: &str =
     "{\"PartitionKey\":\"Marketing\",\"RowKey\":\"00001\",\"Age\":34,\"FirstName\":\"Don\"}\n";
 
-/// The members of a line of JSON that a version is read from.
+/// The members of a line of JSON from which a version is read.
 fn etag(line: &str) -> String {
     let (_, rest) = line.split_once("\"odata.etag\":\"").unwrap();
     let (etag, _) = rest.split_once("\",\"Part").unwrap();
@@ -129,6 +129,48 @@ fn pairs_become_an_entity() {
     }
 }
 
+/// C-5.13: a rehearsal refuses what the write would refuse, in the same words, and sends nothing.
+#[test]
+fn a_dry_run_refuses_what_the_write_would_refuse() {
+    let lazuli = Lazuli::with_people();
+    let long = "x".repeat(600);
+    let large = "x".repeat(40_000);
+    let many: Vec<String> = (0..253).map(|number| format!("P{number}=1")).collect();
+    let heavy: Vec<String> = (0..17).map(|n| format!("P{n}={}", &large[..32_000])).collect();
+    for (pairs, word) in [
+        ("PartitionKey=a/b RowKey=b".to_owned(), "keys may not hold"),
+        ("PartitionKey:Int32=1 RowKey=b".to_owned(), "PartitionKey is a text"),
+        ("PartitionKey=a PartitionKey=c RowKey=b".to_owned(), "PartitionKey is given twice"),
+        (format!("PartitionKey=a RowKey={long}"), "600 UTF-16 code units"),
+        (format!("PartitionKey=a RowKey=b P={large}"), "64 KiB"),
+        (format!("PartitionKey=a RowKey=b {long}=1"), "255 characters"),
+        ("PartitionKey=a RowKey=b a-b=1".to_owned(), "not an identifier"),
+        ("PartitionKey=a RowKey=b A=1 A=2".to_owned(), "given twice"),
+        ("PartitionKey=a RowKey=b At:DateTime=1500-01-01T00:00:00Z".to_owned(), "1601"),
+        (format!("PartitionKey=a RowKey=b {}", many.join(" ")), "252 properties"),
+        (format!("PartitionKey=a RowKey=b {}", heavy.join(" ")), "1 MiB"),
+    ] {
+        let real = lazuli.line(&format!("entities put People {pairs}"));
+        real.failed(2, &[word, "hint: "]);
+        let dry = lazuli.line(&format!("entities put People {pairs} --dry-run"));
+        assert_eq!((dry.code, dry.stderr), (real.code, real.stderr));
+    }
+    assert_eq!(lazuli.ok("entities count People"), "4\n");
+}
+
+/// C-19.6: Cosmos DB refuses more, and nothing is sent to find that out.
+#[test]
+fn a_dry_run_knows_the_limits_of_cosmos() {
+    let lazuli = Lazuli::start().without_connection_string();
+    let cosmos =
+        "--endpoint https://a.table.cosmos.azure.com --account a --sas sv=2019-02-02&sig=a";
+    let put = |pairs: &str| lazuli.line(&format!("entities put People {pairs} --dry-run {cosmos}"));
+    put(&format!("PartitionKey=a RowKey={}", "x".repeat(256))).failed(2, &["255"]);
+    put("PartitionKey=a RowKey=b id=1")
+        .failed(2, &["\"id\" is not the name of a property in Cosmos DB"]);
+    assert_eq!(put("PartitionKey=a RowKey=b Id=1").code, 0);
+}
+
 #[test]
 fn the_way_to_write_is_an_option() {
     let lazuli = Lazuli::with_people();
@@ -168,7 +210,7 @@ fn many_entities_come_from_a_file_or_standard_input() {
     let done = lazuli.line("entities put People people.jsonl");
     assert_eq!((done.code, &*done.stderr), (0, "wrote 4 entities\n"));
     assert_eq!(lazuli.ok("entities count People --json"), "{\"entities\":4}\n");
-    // What one command prints, another reads.
+    // The output of one command is input for another.
     let printed = lazuli.ok("entities query People --all --json");
     lazuli.ok("tables create Copies");
     let copied = lazuli.run_with(&["entities", "put", "Copies"], &printed);
@@ -189,7 +231,7 @@ fn a_load_that_fails_in_the_middle_says_how_to_go_on() {
     let rest = lazuli.run_with(&[&put[..], &["--skip", "3"]].concat(), &text);
     assert_eq!((rest.code, &*rest.stderr), (0, "wrote 1 entity\n"));
     assert_eq!(lazuli.ok("entities count People"), "7\n");
-    // The first one that fails is an ordinary failure.
+    // If the first one fails, it is an ordinary failure.
     lazuli.run_with(&put, taken).failed(6, &["EntityAlreadyExists"]);
     lazuli.run_with(&put, "{\"PartitionKey\":").failed(2, &["not JSON"]);
     lazuli.run_with(&put, "[1]").failed(2, &["entity 1", "jq"]);
@@ -232,7 +274,7 @@ fn thousands_are_counted_and_deleted() {
     assert_eq!(first.stdout.lines().count(), 1000);
     assert!(first.stderr.contains("there is more: --resume lzp1."), "{}", first.stderr);
     assert_eq!(lazuli.ok("entities query Numbers --json --all").lines().count(), 1205);
-    // A property that the header of a CSV file lacks fails, and does not go silently.
+    // A property that is not in the header of a CSV file causes an error, instead of being dropped silently.
     lazuli.ok("entities put Numbers PartitionKey=p2 RowKey=99999 N:Int32=9 Late=yes");
     let csv = lazuli.line("entities query Numbers --csv --all");
     csv.failed(1, &["property Late", "hint: name the columns with --select"]);

@@ -24,6 +24,7 @@ fn leaves(lazuli: &Lazuli, path: &[&str]) -> Vec<Vec<String>> {
 
 fn prepare(lazuli: &Lazuli) {
     lazuli.file("people.jsonl", PEOPLE);
+    lazuli.file("changes.jsonl", r#"{"put":{"PartitionKey":"Sales","RowKey":"00012"}}"#);
     lazuli.file("token.txt", &crate::sas::token("r", "2099-01-01T00:00:00Z"));
     lazuli.ok("tables create People --if-missing");
     lazuli.ok("tables create Old --if-missing");
@@ -58,6 +59,7 @@ fn every_command_has_two_examples_that_run() {
         "queues",
         "sas",
         "explain",
+        "advise",
         "index",
         "feed",
         "changes",

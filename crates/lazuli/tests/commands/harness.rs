@@ -61,7 +61,7 @@ impl Lazuli<()> {
 }
 
 impl<S> Lazuli<S> {
-    /// Commands are not told of the server by the environment.
+    /// The environment does not name the server for commands.
     pub(crate) fn without_connection_string(mut self) -> Self {
         self.connection_string = None;
         self
@@ -86,7 +86,7 @@ impl<S> Lazuli<S> {
         command
     }
 
-    /// Where commands run, and what they find in the environment.
+    /// The directory and the environment of commands.
     pub(crate) fn prepare(&self, command: &mut Command) {
         command.current_dir(self.home.path()).env_clear().env("HOME", self.home.path());
         if let Some(text) = &self.connection_string {
@@ -104,7 +104,7 @@ impl<S> Lazuli<S> {
         self.run(&line.split(' ').collect::<Vec<_>>())
     }
 
-    /// Runs a command line that succeeds; returns what it prints.
+    /// Runs a command line that succeeds; returns its output.
     #[track_caller]
     pub(crate) fn ok(&self, line: &str) -> String {
         let done = self.line(line);
@@ -112,7 +112,7 @@ impl<S> Lazuli<S> {
         done.stdout
     }
 
-    /// Runs a command line that fails with `code`, and says `words`.
+    /// Runs a command line that fails with `code` and prints `words`.
     #[track_caller]
     pub(crate) fn fails(&self, line: &str, code: i32, words: &[&str]) {
         let done = self.line(line);
@@ -163,7 +163,7 @@ pub(crate) const PEOPLE: &str = r#"
 {"PartitionKey":"Sales","RowKey":"00011","FirstName":"Rich","Age":17,"Staff@odata.type":"Edm.Int64","Staff":"9007199254740993"}
 "#;
 
-/// JSON lines without what differs from run to run: ETags and times.
+/// JSON lines without values that differ from run to run: ETags and times.
 pub(crate) fn without_versions(lines: &str) -> String {
     let mut text = lines.to_owned();
     for (begin, end) in [("\"odata.etag\":\"", "'\\\"\","), ("\"Timestamp\":\"", "\",")] {
@@ -175,7 +175,7 @@ pub(crate) fn without_versions(lines: &str) -> String {
     text
 }
 
-/// The text of a member of one line of JSON.
+/// The string value of a member in one line of JSON.
 pub(crate) fn member(line: &str, name: &str) -> String {
     let (_, rest) = line.split_once(&format!("\"{name}\":\"")).unwrap();
     rest.split('"').next().unwrap().to_owned()

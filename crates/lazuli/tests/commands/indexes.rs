@@ -11,7 +11,7 @@ fn an_index_is_declared_built_listed_used_and_dropped() {
     assert_eq!(squeezed(&lazuli.ok("index set People byAge Age")), squeezed(ready));
     let plan = lazuli.run(&["explain", "People", "--filter", "Age eq 47", "--run"]);
     assert!(plan.stdout.contains("by index byAge (eq)"), "{plan:?}");
-    // Another index leaves the first as it is; the same name replaces it.
+    // Another index leaves the first one unchanged; the same name replaces it.
     lazuli.ok("index set People byName PartitionKey FirstName --unique");
     let json = lazuli.ok("index set People BYAGE Age FirstName --json");
     assert!(json.contains(r#"{"name":"BYAGE","on":["Age","FirstName"],"unique":false,"state":"ready","done":4,"total":4,"#), "{json}");
@@ -70,7 +70,7 @@ fn squeezed(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split_whitespace().collect()).collect()
 }
 
-/// X-0.5, X-4.1, X-4.2, X-4.4: what the server can do, the commands can ask it for.
+/// X-0.5, X-4.1, X-4.2, X-4.4: the commands offer what the server can do.
 #[test]
 fn entities_are_read_counted_and_deleted_in_the_larger_language() {
     let lazuli = Lazuli::with_people();

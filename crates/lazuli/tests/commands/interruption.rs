@@ -30,7 +30,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 fn a_load_that_is_stopped_says_how_to_go_on() {
     let lazuli = Lazuli::start();
     lazuli.ok("tables create People");
-    // With nothing written, it was just interrupted.
+    // Nothing was written, so it was just interrupted.
     let mut child = lazuli.spawn(&["entities", "put", "People", "-"]);
     let input = child.stdin.take().unwrap();
     wait_until_reading(&child);
@@ -38,7 +38,7 @@ fn a_load_that_is_stopped_says_how_to_go_on() {
     assert_eq!(done(child).code, 130);
     drop(input);
 
-    // Inserts are sent one by one: the first one is there while the input goes on.
+    // Inserts are sent one by one: the first one is written while the input continues.
     let mut child = lazuli.spawn(&["entities", "put", "People", "-", "--insert"]);
     let mut input = child.stdin.take().unwrap();
     input.write_all(b"{\"PartitionKey\":\"p\",\"RowKey\":\"1\"}\n").unwrap();
@@ -64,7 +64,7 @@ fn a_load_that_is_stopped_says_how_to_go_on() {
     assert_eq!(lazuli.ok("entities count People"), format!("{}\n", count + 1));
 }
 
-/// The command has set up its signals once it runs its runtime: its threads show that.
+/// The command has set up its signals once its runtime runs: its threads show that.
 fn wait_until_reading(child: &Child) {
     let tasks = format!("/proc/{}/task", child.id());
     while std::fs::read_dir(&tasks).unwrap().count() < 2 {}

@@ -14,3 +14,4 @@ mod queues;
 mod sas;
 mod table_indexes;
 mod tables;
+mod transactions;

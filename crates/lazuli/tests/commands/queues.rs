@@ -101,6 +101,13 @@ fn bytes_that_are_no_text_are_shown_in_base64() {
 }
 
 #[test]
+fn what_is_not_there_or_cannot_be_has_a_hint() {
+    let lazuli = with_queue();
+    lazuli.fails("queues count nothing", 3, &["QueueNotFound", "hint: `lazuli queues create"]);
+    lazuli.fails("queues create J", 2, &["is not the name of a queue", "hint: a name has 3 to 63"]);
+}
+
+#[test]
 fn wrong_numbers_are_wrong_usage() {
     let lazuli = with_queue();
     lazuli.fails("queues receive jobs --count 33", 2, &["32"]);

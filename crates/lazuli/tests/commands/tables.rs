@@ -47,7 +47,7 @@ fn nothing_is_deleted_without_a_yes() {
 fn wrong_names_and_wrong_usage_reach_no_server() {
     let lazuli = Lazuli::start();
     for line in ["tables create a", "tables delete 1x --yes", "tables show a-b"] {
-        lazuli.fails(line, 2, &["is not the name of a table"]);
+        lazuli.fails(line, 2, &["is not the name of a table", "hint: a name has 3 to 63 letters"]);
     }
     for line in [
         "tables",

@@ -1,4 +1,4 @@
-//! Which requests are logged, and what a line says.
+//! Which requests are logged, and the content of a line.
 
 use crate::harness::{Logged, PATIENCE, account_token, ask, drive, scrape, value};
 use lazuli_testkit::http::{Request, connect};

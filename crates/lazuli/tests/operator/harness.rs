@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_lazuli");
 
-/// How long something that must happen may take.
+/// How long an expected event may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn start(data: &Path, arguments: &[&str]) -> Server {
@@ -37,7 +37,7 @@ impl Logged {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap()
     }
 
-    /// The first line that holds each of `parts`, once it is there.
+    /// The first line that contains each of `parts`; waits for it.
     #[track_caller]
     pub(crate) fn wait_for(&self, parts: &[&str]) -> String {
         let deadline = Instant::now() + PATIENCE;
@@ -145,7 +145,7 @@ pub(crate) fn ask_queue(
     ask(server.queue().unwrap(), (method, &target), &[("x-ms-version", "2021-02-12")], body)
 }
 
-/// A message as it is put.
+/// The body of a message to put.
 pub(crate) fn message(text: &str) -> String {
     format!("<QueueMessage><MessageText>{text}</MessageText></QueueMessage>")
 }

@@ -1,4 +1,4 @@
-//! Start, stop, a full disk, and what the service manager learns.
+//! Start, stop, a full disk, and messages to the service manager.
 
 use crate::harness::{BINARY, Logged, PATIENCE, drive, insert, start};
 use lazuli_testkit::http::Request;
@@ -44,7 +44,7 @@ fn start_and_stop_are_logged() {
     assert!(text.contains(r#""requests":8,"cut":0"#), "{text}");
 }
 
-/// Writes are refused below the reserve, and logged; a table can still be deleted.
+/// Writes are refused below the reserve, which is logged; a table can still be deleted.
 #[test]
 fn a_disk_below_the_reserve_refuses_writes_but_not_the_deletion_of_a_table() {
     let data = tempfile::tempdir().unwrap();

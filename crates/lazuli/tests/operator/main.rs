@@ -1,4 +1,4 @@
-//! What an operator sees of the real binary: metrics, access lines, the lines of start and stop.
+//! The operator's view of the real binary: metrics, access lines, the lines of start and stop.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

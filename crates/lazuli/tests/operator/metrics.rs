@@ -10,7 +10,7 @@ use lazuli_testkit::server::{ACCOUNT, Server};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-/// Series that there may be, whatever clients send.
+/// The most series there may be, whatever clients send.
 const SERIES_MAX: usize = 3000;
 
 /// Metrics of O-3.3 whose subject does not exist yet: blobs, backups.
@@ -23,7 +23,7 @@ const LATER: [&str; 6] = [
     "lazuli_archive_bytes_total",
 ];
 
-/// Rows whose subject only a shared store has.
+/// Rows that only a shared store has.
 const OF_A_SHARED_STORE: [&str; 7] = [
     "lazuli_engine_call_seconds",
     "lazuli_engine_retries_total",
@@ -37,7 +37,7 @@ const OF_A_SHARED_STORE: [&str; 7] = [
 /// A metric: its type, and the names of its labels.
 type Shape = (String, BTreeSet<String>);
 
-/// What a table of metrics in a document says: by name, type and labels.
+/// The table of metrics in a document: by name, type and labels.
 fn documented(page: &str) -> BTreeMap<String, Shape> {
     let mut found = BTreeMap::new();
     for row in page.lines().filter(|row| row.starts_with("| `lazuli_")) {
@@ -53,7 +53,7 @@ fn documented(page: &str) -> BTreeMap<String, Shape> {
     found
 }
 
-/// `gauge, counter: listener, reason (limit, stalled)` as its types and its labels.
+/// Parses `gauge, counter: listener, reason (limit, stalled)` into types and labels.
 fn without_values(text: &str) -> (Vec<String>, BTreeSet<String>) {
     let parts = text.split('(').map(|part| part.split_once(')').map_or(part, |(_, rest)| rest));
     let first = text.split('(').next().unwrap();
@@ -66,7 +66,7 @@ fn without_values(text: &str) -> (Vec<String>, BTreeSet<String>) {
     (words(types), words(labels).into_iter().collect())
 }
 
-/// What a scrape shows: by name, type and labels.
+/// The metrics of a scrape: by name, type and labels.
 fn scraped(server: &Server) -> BTreeMap<String, Shape> {
     let (_, answer) = server.ask_admin("/metrics").unwrap();
     let types = answer.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
@@ -88,7 +88,7 @@ fn scraped(server: &Server) -> BTreeMap<String, Shape> {
 #[test]
 fn every_metric_has_the_name_the_type_and_the_labels_that_are_documented() {
     let data = tempfile::tempdir().unwrap();
-    // The certificate, and accounts that sent something.
+    // For the certificate, and for accounts that sent something.
     let mut found = scraped(&start(data.path(), &["--tls"]));
     let server = start(data.path(), &[]);
     drive(&server);
@@ -157,7 +157,7 @@ fn requests_are_counted() {
     assert!(value(&samples, r#"lazuli_commits_total{outcome="done"}"#) >= 3.0);
 }
 
-/// Names, keys, agents, methods and paths that a client may send are not labels.
+/// Names, keys, agents, methods and paths from clients are not labels.
 #[test]
 fn hostile_names_make_no_series() {
     let data = tempfile::tempdir().unwrap();
@@ -178,7 +178,7 @@ fn hostile_names_make_no_series() {
     assert!(after.len() <= SERIES_MAX, "{}", after.len());
 }
 
-/// All connections are taken, and all that come are refused: the operator still gets an answer.
+/// All connections are taken, and new ones are refused: the operator still gets an answer.
 #[test]
 fn a_saturated_server_can_be_scraped() {
     let data = tempfile::tempdir().unwrap();
@@ -281,7 +281,7 @@ fn recorded_changes_and_expired_entities_are_counted() {
     assert_eq!(count("lazuli_feed_entries_total"), 5.0);
 }
 
-/// O-3.3, `lazuli_reclaim_waiting_tables`: also those that were dropped before the start.
+/// O-3.3, `lazuli_reclaim_waiting_tables`: includes tables that were dropped before the start.
 #[test]
 fn dropped_tables_wait_for_their_space() {
     let data = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Secrets and contents are in no line of the log, no metric and no status dump (O-4.4).
+//! No line of the log, no metric and no status dump contains secrets or contents (O-4.4).
 
 use crate::harness::{Logged, account_token, ask, ask_queue, element, held_message, message};
 use lazuli_model::{Clock, SystemClock};
@@ -13,11 +13,11 @@ use std::net::SocketAddr;
 /// What is stored in entities and messages.
 const VALUE: &str = "ValueThatNobodyLogs";
 const TEXT: &str = "TextThatNobodyLogs";
-/// A signature that is wrong, and a bearer token that is none.
+/// A wrong signature, and an invalid bearer token.
 const WRONG: &str = "d3JvbmdzaWduYXR1cmV3cm9uZ3NpZ25hdHVyZTEyMzQ=";
 const NO_TOKEN: &str = "bm90YXRva2Vu.bm90YXRva2Vu.bm90YXRva2Vu";
 
-/// Sends requests to the Table service, and remembers every secret they carried.
+/// Sends requests to the Table service, and remembers every secret in them.
 struct Sender {
     table: SocketAddr,
     date: String,
@@ -118,7 +118,7 @@ fn send_to_tables(sender: &mut Sender, issuer: &TestIssuer) {
     expect(&sender.with_token("DELETE", point, &token), 403);
     let account = account_token();
     expect(&sender.with_token("GET", point, &account), 200);
-    // The signature of other terms.
+    // The signature of a token with other terms.
     expect(&sender.with_token("GET", point, &account.replace("sp=rwdlacup", "sp=r")), 403);
     let wrong = format!("sv=2019-02-02&si=readers&tn=Orders&sig={WRONG}");
     expect(&sender.with_token("GET", "/Orders()", &wrong), 403);

@@ -1,4 +1,4 @@
-//! Blobs on their way in and out.
+//! Uploads and downloads of blobs.
 
 use crate::exit::Exit;
 use crate::failure::{usage, with_hint};
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a blob that this command stores: they are held in memory.
+/// The largest blob that this command stores: it is held in memory.
 const PUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
 #[derive(Args, Clone, Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct GetArguments {
     container: String,
     /// Name of the blob
     blob: String,
-    /// Write to this file, which appears once it is whole, and not to standard output
+    /// Write to this file instead of standard output; it appears once it is complete
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -133,14 +133,14 @@ pub(super) async fn get(session: &Session, arguments: &GetArguments) -> Result<E
     Ok(Exit::Done)
 }
 
-/// Where the bytes go.
+/// Where the bytes are written.
 enum Place<'a> {
     Stdout,
     File { path: &'a Path, part: PathBuf, file: File },
 }
 
 impl<'a> Place<'a> {
-    /// A file beside the one that was named, so that half a blob is never taken for one.
+    /// A temporary file next to the named one, so that an incomplete blob is never mistaken for a whole one.
     fn file(path: &'a Path) -> Result<Self> {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".part");

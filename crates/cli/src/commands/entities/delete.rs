@@ -1,4 +1,4 @@
-//! `lazuli entities delete`: one entity, or those that a filter selects, in transactions.
+//! `lazuli entities delete`: one entity, or those that match a filter, in transactions.
 
 use crate::confirm::Confirmation;
 use crate::exit::Exit;
@@ -30,11 +30,11 @@ pub(crate) struct DeleteArguments {
     /// Row key of the entity
     row_key: Option<String>,
 
-    /// Only if the entity is of this version
+    /// Only if the entity still has this ETag
     #[arg(long, value_name = "ETAG", conflicts_with = "filter")]
     if_match: Option<String>,
 
-    /// Delete all entities of which this is true
+    /// Delete all entities that match
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
 
@@ -50,7 +50,7 @@ pub(crate) struct DeleteArguments {
 #[serde(rename_all = "camelCase")]
 struct Report {
     deleted: u64,
-    /// Changed or deleted by somebody else while the command ran, and so left alone.
+    /// Left alone because another client changed or deleted them while the command ran.
     skipped: u64,
     dry_run: bool,
 }
@@ -71,7 +71,7 @@ pub(super) async fn run(session: &Session, arguments: &DeleteArguments) -> Resul
     }
 }
 
-/// Whether the entity is there, and of the version asked for.
+/// Whether the entity exists, in the given version.
 async fn would_delete(
     session: &Session,
     table: &Table,
@@ -106,8 +106,8 @@ async fn one(
     Ok(Exit::Done)
 }
 
-/// Reads the entities and deletes them in transactions. An entity that somebody changes between the two is
-/// left alone: it may no longer be one of those.
+/// Reads the entities and deletes them in transactions. An entity that changes in between is left alone: it may no
+/// longer match.
 async fn selected(
     session: &Session,
     table: &Table,
@@ -158,8 +158,8 @@ async fn selected(
     Ok(if skipped > 0 { Exit::Partial } else { Exit::Done })
 }
 
-/// The same by the server, for a filter that only a Lazuli server takes. It leaves out what changes
-/// meanwhile, and does not say how many those are.
+/// The same on the server, for a filter that only a Lazuli server understands. It skips entities that change in
+/// the meantime, without counting them.
 async fn by_server(session: &Session, table: &Table, filter: Filter) -> Result<Exit> {
     let deletion = table.server_delete(filter).into_future();
     let Some(outcome) = session.interrupt.or(deletion).await else {

@@ -46,11 +46,11 @@ pub(crate) struct PutArguments {
     #[arg(long, requires = "merge")]
     or_insert: bool,
 
-    /// With --replace or --merge: only if the entity is of this version
+    /// With --replace or --merge: only if the entity still has this ETag
     #[arg(long, value_name = "ETAG", conflicts_with_all = ["insert", "or_insert"], requires = "how")]
     if_match: Option<String>,
 
-    /// Leave out so many entities at the beginning of the input, which were written before
+    /// Skip the first N entities of the input, which were already written
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
 
@@ -64,7 +64,7 @@ pub(crate) struct PutArguments {
 struct Put {
     written: u64,
     dry_run: bool,
-    /// Of the entity, if there was one.
+    /// The entity's, if it was a single one.
     #[serde(skip_serializing_if = "Option::is_none")]
     etag: Option<String>,
 }
@@ -79,8 +79,8 @@ pub(super) async fn run(session: &Session, arguments: &PutArguments) -> Result<E
     session.interrupt.end_in_order();
     let skip = usize::try_from(arguments.skip).unwrap_or(usize::MAX);
     let entities = ahead(move || input.entities().skip(skip));
-    // Only writes that may be repeated are sent side by side: then it does no harm that some after the
-    // place where a load ended were carried out too.
+    // Only repeatable writes are sent concurrently: then it does no harm if some beyond the last checkpoint were
+    // carried out too.
     let may_repeat =
         !arguments.insert && !arguments.replace && arguments.merge == arguments.or_insert;
     let outcome = match may_repeat && !is_one && !arguments.dry_run {
@@ -98,11 +98,11 @@ pub(super) async fn run(session: &Session, arguments: &PutArguments) -> Result<E
     Ok(Exit::Done)
 }
 
-/// What was written, and what ended it before the end of the input.
+/// What was written, and why it ended before the end of the input.
 struct Written {
-    /// The first so many of the input were all written.
+    /// This many entities from the beginning of the input were all written.
     count: u64,
-    /// Of the entity, if it was one.
+    /// The entity's, if it was a single one.
     etag: Option<ETag>,
     failure: Option<anyhow::Error>,
 }
@@ -126,11 +126,14 @@ async fn one_by_one(
             Some(Some(Err(error))) => break Some(error),
             Some(Some(Ok(entity))) => entity,
         };
-        if !arguments.dry_run {
-            match write(table, &entity, arguments).await {
-                Ok(written) => etag = Some(written.etag).filter(|_| is_one),
-                Err(error) => break Some(error.into()),
-            }
+        // The client checks what it writes in the same way.
+        let written = match arguments.dry_run {
+            true => table.check(&entity).map(|()| None),
+            false => write(table, &entity, arguments).await.map(|written| Some(written.etag)),
+        };
+        match written {
+            Ok(written) => etag = written.filter(|_| is_one),
+            Err(error) => break Some(error.into()),
         }
         progress.add(1);
     };
@@ -141,7 +144,7 @@ fn stopped() -> anyhow::Error {
     ending(Exit::Interrupted, "stopped", "nothing was written")
 }
 
-/// An error after some entities were written tells how to go on.
+/// An error after some entities were written says how to continue.
 fn in_part(error: anyhow::Error, written: u64, arguments: &PutArguments) -> anyhow::Error {
     if written == 0 || arguments.dry_run {
         return error;
@@ -196,23 +199,8 @@ async fn write(
         (_, true, _, None) => table.overwrite(entity),
         (_, true, _, Some(etag)) => table.replace_if_match(entity, etag),
         (_, _, true, _) if arguments.or_insert => table.upsert_merge(entity),
-        (_, _, true, _) => return merge(table, entity, etag.as_ref()).await,
+        (_, _, true, _) => return super::merge(table, entity, etag.as_ref()).await,
         _ => table.upsert(entity),
     };
     write.await
-}
-
-async fn merge(
-    table: &Table,
-    entity: &Entity,
-    etag: Option<&ETag>,
-) -> Result<lazuli_client::Written, lazuli_client::Error> {
-    let mut merge = table.merge((entity.partition_key(), entity.row_key()));
-    for (name, value) in entity.properties() {
-        merge = merge.set(name.to_owned(), value.clone());
-    }
-    if let Some(etag) = etag {
-        merge = merge.if_match(etag);
-    }
-    merge.await
 }

@@ -19,19 +19,19 @@ pub(crate) struct QueryArguments {
     /// Name of the table
     table: String,
 
-    /// Print only entities of which this is true
+    /// Print only entities that match
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
 
-    /// Print only these properties; the keys come too
+    /// Print only these properties, and the keys
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     select: Vec<String>,
 
-    /// Print at most so many entities
+    /// Print at most N entities
     #[arg(long, value_name = "N", conflicts_with = "all")]
     top: Option<usize>,
 
-    /// Print all entities, and not only the first page
+    /// Print all entities instead of one page
     #[arg(long)]
     all: bool,
 
@@ -62,7 +62,7 @@ pub(super) async fn run(session: &Session, arguments: &QueryArguments) -> Result
         query = query.take(top);
     }
     if arguments.reverse {
-        // The parts of a query that is sent in parts would come in ascending order.
+        // The parts of a query that is cut into parts would come in ascending order.
         let order = "PartitionKey desc,RowKey desc";
         query = super::asking(query.as_written()).query_parameter("$orderby", order);
     }
@@ -74,7 +74,7 @@ pub(super) async fn run(session: &Session, arguments: &QueryArguments) -> Result
     }
     let mut printer = Printer::new(session, arguments)?;
     let mut pages = query.pages();
-    // The place to continue from, if the user stops the command.
+    // The position to continue from, if the user stops the command.
     let mut token: Option<PageToken> = None;
     session.interrupt.end_in_order();
     loop {
@@ -84,7 +84,7 @@ pub(super) async fn run(session: &Session, arguments: &QueryArguments) -> Result
         let Some(page) = page? else { break };
         token = page.token().cloned();
         printer.page(session, page.items())?;
-        // A page may be empty although there is more: one that shows something ends the command.
+        // An empty page need not be the last: stop after the first page with entities.
         let is_enough = !arguments.all && arguments.top.is_none() && !page.items().is_empty();
         if is_enough {
             break;
@@ -107,7 +107,7 @@ fn stopped(session: &Session, token: Option<&PageToken>) -> Exit {
     }
 }
 
-/// Prints entities in the form that was asked for.
+/// Prints entities in the requested format.
 enum Printer {
     Lines,
     Csv(CsvWriter),
@@ -154,7 +154,7 @@ impl Printer {
         session.out.bytes(&text)
     }
 
-    /// A table without rows still shows what was asked for.
+    /// A table without rows still shows its columns.
     fn end(&mut self, session: &Session) -> Result<()> {
         match self {
             Self::Lines => Ok(()),

@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::io::Read;
 use std::time::Duration;
 
-/// Bytes of a body that is read from standard input: more than the service takes.
+/// The longest body read from standard input: more than the service accepts.
 const BODY_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Args, Clone, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct SendArguments {
     queue: String,
     /// The body; `-` or nothing reads standard input to its end
     body: Option<String>,
-    /// Send the text as it stands, and not in base64
+    /// Send the text as it is, not in base64
     #[arg(long)]
     text: bool,
     /// Hide the message at first
@@ -48,7 +48,7 @@ pub(crate) struct ReceiveArguments {
     /// How many messages, 1 to 32
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
     count: usize,
-    /// Hide them from others for so long
+    /// Hide them from other clients for this long
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     visibility: u64,
     /// Delete them once they are printed
@@ -81,10 +81,10 @@ pub(crate) struct UpdateArguments {
     pop_receipt: String,
     /// The new body
     body: Option<String>,
-    /// Send the text as it stands, and not in base64
+    /// Send the text as it is, not in base64
     #[arg(long)]
     text: bool,
-    /// Hide the message for so long from now
+    /// Hide the message for this long, from now on
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     visibility: u64,
 }
@@ -142,10 +142,10 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     next_visible: Option<String>,
     encoding: &'static str,
-    /// The body as text, if it is one.
+    /// The body, if it is text.
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<&'a str>,
-    /// The body in base64, if it is no text.
+    /// The body in base64, if it is not text.
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<String>,
 }
@@ -251,7 +251,7 @@ fn from_stdin() -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// A body as people read it: text, or base64 of what is none.
+/// A body for people: text, or base64 if it is not text.
 fn shown(body: &[u8]) -> String {
     std::str::from_utf8(body).map_or_else(|_| STANDARD.encode(body), str::to_owned)
 }

@@ -1,9 +1,9 @@
-//! The path that a token for a blob signs, from the URL that it is used with.
+//! The path that a blob token signs, taken from the URL with the token.
 
 use lazuli_wire::uri::percent_decode_lenient;
 
-/// The container, and for a token of a blob (`sr=b`) the blob too. The account may be a part of the host, or
-/// the first segment of the path.
+/// The container, and for the token of a blob (`sr=b`) also the blob. The account may be part of the host, or the first
+/// segment of the path.
 pub(super) fn blob_path(url: &str, account: &str, resource: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let (host, path) = rest.split_once('/')?;

@@ -7,14 +7,14 @@ use lazuli_wire::shared_key::SigningKey;
 use lazuli_wire::uri::Query;
 use serde::Serialize;
 
-/// Whose key may have made the signature.
+/// The key that may have made the signature.
 #[derive(Clone, Copy)]
 pub(super) struct Signer<'a> {
     pub(super) account: &'a str,
     pub(super) key: &'a SigningKey,
 }
 
-/// What a token says. `Serialize` gives the stable JSON of `sas explain --json`.
+/// The content of a token. `Serialize` produces the stable JSON of `sas explain --json`.
 #[derive(Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Explanation {
@@ -41,7 +41,7 @@ pub(super) struct Explanation {
     addresses: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol: Option<String>,
-    /// The user whose key signed it, and when the key ends.
+    /// The user whose key signed it, and when the key expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,12 +76,12 @@ enum SignatureState {
 enum Verdict {
     Yes,
     No,
-    /// As far as can be seen without the account's key and stored policies.
+    /// As far as can be checked without the account's key and stored policies.
     #[default]
     Probably,
 }
 
-/// The text holds no token.
+/// The text contains no token.
 #[derive(Debug, thiserror::Error)]
 #[error("this is not a shared access signature: it has no parameter `sig`")]
 pub(super) struct NoToken;
@@ -261,7 +261,7 @@ impl Explanation {
     }
 }
 
-/// What a token that does not name its resource is for.
+/// The resource of a token that does not name it.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     queue: Option<&'a str>,
@@ -269,7 +269,7 @@ struct Place<'a> {
     address: Option<&'a str>,
 }
 
-/// Only the service can check what a user's key signed, but when the key is valid can be read.
+/// Only the service can check a signature made with a user's key, but the key's validity can be read.
 fn check_key(key: &UserDelegationKey<'_>, now: Timestamp) -> Result<SignatureState, SasError> {
     let (start, expiry) = key.window()?;
     if now < start {
@@ -349,7 +349,7 @@ fn permission_words(kind: Kind) -> Words {
     }
 }
 
-/// The word of each letter; a letter without one stands for itself.
+/// The word for each letter; a letter without one stands for itself.
 fn words(letters: Option<&str>, known: Words) -> Vec<String> {
     let word = |letter: char| {
         let found = known.iter().find(|(other, _)| *other == letter);

@@ -1,5 +1,5 @@
-//! Makes tokens: signed here, with the account's key, or with a key that the service gives a user. Only the
-//! latter takes a request.
+//! Makes tokens: signed locally with the account's key, or with a key that the service issues to a user. Only the
+//! latter needs a request.
 
 use crate::connect::Target;
 use crate::exit::Exit;
@@ -29,11 +29,11 @@ pub(super) struct Terms {
     #[arg(long, value_name = "TIME")]
     start: Option<Moment>,
 
-    /// Only callers with this address, or from this to that: 10.0.0.1-10.0.0.9
+    /// Only callers with this address, or in this range: 10.0.0.1-10.0.0.9
     #[arg(long, value_name = "ADDRESS[-ADDRESS]", value_parser = addresses)]
     ip: Option<RangeInclusive<IpAddr>>,
 
-    /// Only with TLS
+    /// Only over HTTPS
     #[arg(long)]
     https_only: bool,
 }
@@ -55,7 +55,7 @@ pub(super) struct Signing {
 }
 
 impl Signing {
-    /// The key of the user, if one is to sign.
+    /// The key of the user, if it is to sign.
     async fn user_key(
         &self,
         ask: impl FnOnce(Duration) -> Request<UserDelegationKey>,
@@ -161,7 +161,7 @@ pub(crate) struct BlobArguments {
     #[arg(long, value_name = "LETTERS", default_value = "")]
     permissions: String,
 
-    /// Content-Type of responses, whatever the blob has
+    /// Content-Type of responses, instead of the blob's
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
 
@@ -176,12 +176,12 @@ pub(crate) struct BlobArguments {
 #[derive(Serialize)]
 struct Made<'a> {
     token: &'a str,
-    /// The address of what the token is for, with the token.
+    /// The address of the resource, with the token.
     #[serde(skip_serializing_if = "Option::is_none")]
     url: Option<String>,
 }
 
-/// Sets what every kind of token may say.
+/// Sets the terms of any token.
 macro_rules! with_terms {
     ($builder:expr, $terms:expr) => {{
         let (mut builder, terms) = ($builder, $terms);
@@ -201,7 +201,7 @@ macro_rules! with_terms {
     }};
 }
 
-/// Sets what every token for one resource may say.
+/// Sets the terms of a token for one resource.
 macro_rules! with_signing {
     ($builder:expr, $signing:expr, $ask:expr) => {{
         let (mut builder, signing) = ($builder, $signing);
@@ -304,7 +304,7 @@ pub(super) async fn blob(target: &Target, out: &Output, arguments: &BlobArgument
     print(out, builder.build()?.as_str(), url.as_deref())
 }
 
-/// The token is what was asked for: it is printed.
+/// Prints the token.
 fn print(out: &Output, token: &str, address: Option<&str>) -> Result<Exit> {
     match out.is_json() {
         true => {

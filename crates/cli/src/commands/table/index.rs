@@ -15,7 +15,7 @@ use serde::Serialize;
 
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Report copies that are missing, wrong, or nobody's; ends with 8 if there are any
+    /// Report missing, stale and orphaned copies; exits with 8 if there are any
     #[command(after_help = "Examples:
   lazuli table index verify Staff --layout staff.json
   lazuli table index verify Staff --layout staff.json --only mail --json")]
@@ -26,7 +26,7 @@ pub(crate) enum Verb {
         #[arg(long, value_name = "NAME")]
         only: Option<String>,
     },
-    /// Mend the copies that `verify` reports; ends with 8 if some cannot be mended
+    /// Repair the copies that `verify` reports; exits with 8 if some cannot be repaired
     #[command(after_help = "Examples:
   lazuli table index repair Staff --layout staff.json --dry-run
   lazuli table index repair Staff --layout staff.json --only mail --yes")]
@@ -39,7 +39,7 @@ pub(crate) enum Verb {
         #[command(flatten)]
         change: ChangeArguments,
     },
-    /// Fill an index that was declared when the entities existed already
+    /// Fill an index that was declared after the entities were written
     #[command(after_help = "Examples:
   lazuli table index rebuild Staff mail --layout staff.json --dry-run
   lazuli table index rebuild Staff mail --layout staff.json --yes")]
@@ -65,7 +65,7 @@ pub(crate) struct SearchArguments {
     #[arg(long, value_name = "KEY")]
     partition_key: Option<String>,
 
-    /// Continue where a search ended that was stopped
+    /// Continue where a stopped run ended
     #[arg(long, value_name = "TOKEN")]
     resume: Option<String>,
 }
@@ -80,7 +80,7 @@ pub(crate) struct ChangeArguments {
     confirmation: Confirmation,
 }
 
-/// What a search came to.
+/// The outcome of a search.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -88,7 +88,7 @@ struct Report {
     findings: u64,
     mended: u64,
     left: u64,
-    /// Entities whose copies cannot be told.
+    /// Entities whose copies cannot be determined.
     unreadable: u64,
     /// Where to continue, if the search was stopped.
     token: Option<String>,
@@ -139,13 +139,13 @@ async fn mend(
     if change.dry_run {
         return work_through(session, work).await;
     }
-    // A layout that is not the writer's own would take good copies for orphans.
+    // With a layout other than the writer's, good copies would look like orphans.
     let deed = format!("writing and deleting copies of the entities of {table}");
     change.confirmation.ask(&deed, table).await?;
     work_through(session, work.mending()).await
 }
 
-/// Goes through all rows, prints what is wrong, and says how it ended.
+/// Goes through all rows, prints the findings, and reports how it ended.
 async fn work_through(session: &Session, work: IndexMaintenance) -> Result<Exit> {
     let mut pages = work.pages();
     let mut report = Report::default();

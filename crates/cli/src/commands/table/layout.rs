@@ -1,7 +1,7 @@
-//! Which indexes a table has: from a file that a program printed, or from options.
+//! The indexes of a table: from a file printed by a program, or from options.
 
 use crate::failure::usage;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use lazuli_client::patterns::IndexLayout;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ pub(crate) struct LayoutArguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "partition", "row", "index"], help_heading = "Layout")]
     layout: Option<PathBuf>,
 
-    /// Kind of the entities: what `_ix` of their copies begins with, and what EntityType holds
+    /// Kind of the entities: the value of EntityType, and the beginning of `_ix` in their copies
     #[arg(long, value_name = "NAME", required_unless_present = "layout", help_heading = "Layout")]
     kind: Option<String>,
 
@@ -44,19 +44,19 @@ pub(crate) struct LayoutArguments {
     )]
     index: Vec<String>,
 
-    /// An index of which a value has at most one holder
+    /// A unique index: at most one entity has a value
     #[arg(long, value_name = "NAME", conflicts_with = "layout", help_heading = "Layout")]
     unique: Vec<String>,
 
-    /// The template of the partition keys of an index whose copies lie in other partitions
+    /// Partition key template of an index whose copies are in other partitions
     #[arg(long, value_name = "NAME=TEMPLATE", conflicts_with = "layout", help_heading = "Layout")]
     index_partition: Vec<String>,
 
-    /// The table of an index whose copies lie in another table
+    /// Table of an index whose copies are in another table
     #[arg(long, value_name = "NAME=TABLE", conflicts_with = "layout", help_heading = "Layout")]
     index_table: Vec<String>,
 
-    /// The properties that the copies of an index hold; none: the keys alone
+    /// Properties in the copies of an index; empty for keys only
     #[arg(
         long,
         value_name = "NAME=PROPERTY,..",
@@ -78,7 +78,7 @@ impl LayoutArguments {
             .map_err(|error| usage(format!("the layout from {from}: {error}"), ADVICE))
     }
 
-    /// The layout that options describe, in the form of a file.
+    /// The layout given by options, in the format of a file.
     fn text(&self) -> Result<Value> {
         let mut indexes: Vec<Map<String, Value>> = Vec::new();
         for option in &self.index {
@@ -126,7 +126,8 @@ fn pair<'a>(option: &str, text: &'a str) -> Result<(&'a str, &'a str)> {
 
 fn read_file(path: &Path) -> Result<Value> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("read the layout {shown}"))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| usage(format!("cannot read the layout {shown}: {error}"), ADVICE))?;
     let is_json = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
     let read = match is_json {
         true => serde_json::from_str(&text).map_err(|error| error.to_string()),

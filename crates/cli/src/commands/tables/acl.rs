@@ -1,4 +1,4 @@
-//! The access policies that are stored with a table.
+//! The access policies stored with a table.
 
 use crate::exit::Exit;
 use crate::failure::{ending, usage};
@@ -20,7 +20,7 @@ pub(crate) enum Acl {
         /// Name of the table
         table: String,
     },
-    /// Store a policy, instead of one of the same id
+    /// Store a policy, replacing one with the same id
     #[command(after_help = "Examples:
   lazuli tables acl set People readers --permissions r --expiry 30d
   lazuli tables acl set People writers --permissions raud --expiry 2099-01-01 --json")]
@@ -109,7 +109,7 @@ async fn read(session: &Session, table: &str) -> Result<Vec<AccessPolicy>> {
     Ok(session.table(table)?.policies().await?.iter().cloned().collect())
 }
 
-/// Stores the policies and prints them as they are now.
+/// Stores the policies and prints the new state.
 async fn store(session: &Session, table: &str, policies: Vec<AccessPolicy>) -> Result<()> {
     session.table(table)?.set_policies(policies.clone()).await?;
     print(session, table, &policies)

@@ -1,11 +1,11 @@
 use super::*;
 use std::cell::RefCell;
 
-/// A log that fails at the writes that `plan` says, and takes only some bytes at others.
+/// A log that fails at some writes, as in `plan`, and accepts only some bytes at others.
 #[derive(Default)]
 struct Planned {
     written: String,
-    /// How many bytes each write takes, or that it fails; then everything is taken.
+    /// How many bytes each write accepts, or its error; afterwards everything is accepted.
     plan: Vec<Result<usize, io::ErrorKind>>,
     reopened: usize,
 }
@@ -137,7 +137,7 @@ fn lines_gather_until_the_queue_is_half_full() {
     assert!(!queue.state().is_urgent);
     queue.push(b"b\n");
     assert!(queue.state().is_urgent);
-    // So it does not wait.
+    // So that it does not wait.
     queue.gather();
     queue.take(&mut Vec::new());
     assert!(!queue.state().is_urgent);

@@ -1,4 +1,4 @@
-//! Many entities, grouped into transactions that run side by side.
+//! Many entities, grouped into transactions that run concurrently.
 
 use super::{Written, stopped};
 use crate::progress::Progress;
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::Receiver;
 
-/// How often the place that a load can resume from is noted.
+/// How often the position from which a load can resume is recorded.
 const CHECKPOINT_WRITES: u64 = 100;
 
-/// Why the input ended before its end.
+/// Why the input ended early.
 type Fault = Arc<Mutex<Option<Error>>>;
 
-/// Inserts or replaces entities, or merges them, until the input or the user ends it. What is under way is
+/// Inserts or replaces entities, or merges them, until the input ends or the user stops it. Writes under way are
 /// finished.
 pub(super) async fn run(
     session: &Session,

@@ -1,4 +1,4 @@
-//! CSV as RFC 4180 has it: a header, fields quoted where needed, CRLF.
+//! CSV by RFC 4180: a header, fields quoted where needed, CRLF.
 
 use super::{KEYS, columns_of, value};
 use crate::failure::with_hint;
@@ -6,7 +6,7 @@ use anyhow::Result;
 use lazuli_client::{Entity, Loaded};
 
 pub(super) struct CsvWriter {
-    /// `None` until a page has named them.
+    /// `None` until the first page with entities.
     columns: Option<Vec<String>>,
     is_fixed: bool,
     has_header: bool,
@@ -17,8 +17,8 @@ impl CsvWriter {
         Self { is_fixed: columns.is_some(), columns, has_header: false }
     }
 
-    /// Appends a page. The first that has entities names the columns, unless they are given: a header
-    /// cannot be taken back.
+    /// Appends a page. The first one with entities determines the columns, unless they are given: a header cannot be
+    /// changed later.
     pub(super) fn page(&mut self, out: &mut Vec<u8>, entities: &[Loaded<Entity>]) -> Result<()> {
         if entities.is_empty() {
             return Ok(());
@@ -40,7 +40,7 @@ impl CsvWriter {
         Ok(())
     }
 
-    /// Appends what a file without entities still has.
+    /// Appends what a file without entities still needs.
     pub(super) fn end(&mut self, out: &mut Vec<u8>) {
         self.header(out);
     }
